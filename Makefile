@@ -1,0 +1,45 @@
+# Every target sets up what it needs in .venv, from a bare machine with Python >= 3.11.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test lint format bench wheel clean help
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# Torch goes first and by its exact version: a range would fetch gigabytes of CUDA packages on a machine without a GPU.
+$(VENV)/run.stamp: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP) $$(grep '^torch==' constraints.txt)
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/run.stamp
+	$(PIP) --editable '.[dev]'
+	touch $@
+
+demo: $(VENV)/run.stamp ## See it work: parity with the paper's release, and the speed of a step
+	$(BIN)/horst demo
+
+test: $(VENV)/dev.stamp ## Run the tests
+	$(BIN)/python -m pytest -n auto --maxprocesses=4
+
+lint: $(VENV)/dev.stamp ## Check style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/dev.stamp ## Put the code into the project's format
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/run.stamp ## Time the SSv2 network against the release's algorithm (minutes)
+	$(BIN)/python -m benchmarks.cached_keys
+
+wheel: $(VENV)/dev.stamp ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel --no-isolation
+
+clean: ## Remove what the other targets made
+	rm -rf $(VENV) build dist

@@ -1,0 +1,45 @@
+"""horst: predict human actions from video while they unfold.
+
+    video -> data -> backbones -> layers (over ops) -> heads -> models
+          -> { training, evaluation, streaming } -> { viz, serve, cli }
+
+A folder imports only from folders to its left; `ops`, `layers` and `heads` need torch alone. Names below are imported
+when they are first used, so that `import horst` and `horst --help` are quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from horst.errors import HorstError as HorstError
+    from horst.layers import HORST as HORST
+    from horst.layers import HORSTConfig as HORSTConfig
+    from horst.models import Predictor as Predictor
+    from horst.models import create_model as create_model
+    from horst.models import load as load
+    from horst.models import save as save
+
+__version__ = "0.1.0.dev0"
+
+_HOME = {
+    "HORST": "horst.layers",
+    "HORSTConfig": "horst.layers",
+    "HorstError": "horst.errors",
+    "Predictor": "horst.models",
+    "create_model": "horst.models",
+    "load": "horst.models",
+    "save": "horst.models",
+}
+__all__ = [*_HOME, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'horst' has no attribute {name!r}")
+    return getattr(import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

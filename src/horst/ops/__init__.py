@@ -1,0 +1,7 @@
+"""Pure tensor functions: the equations of the paper. `reference` is the specification, `eager` what the layers run."""
+
+from horst.ops import eager, reference
+from horst.ops.counts import joint_ops, statt_ops, temporal_ops, weighing_ops
+from horst.ops.reference import Attended
+
+__all__ = ["Attended", "eager", "joint_ops", "reference", "statt_ops", "temporal_ops", "weighing_ops"]

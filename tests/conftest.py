@@ -1,0 +1,20 @@
+"""Shared by all tests: one thread (maps this small cost more to share between cores than to compute), and the data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    return Path(__file__).parent / "data"
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return Path(__file__).parents[1]
