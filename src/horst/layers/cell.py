@@ -1,0 +1,217 @@
+"""One HORST layer, Eq. (8)-(11): three stages, of which only the middle one is recurrent.
+
+    observe   e, Q, and the part of K and V that reads the observation      over a whole clip at once
+    recur     STATT over the queue, h, and the key and value of the frame   frame by frame
+    emit      y                                                             over a whole clip at once
+
+A clip and a single step run the same three, so that they are the same numbers.
+
+Shapes: B batch, T frames, S past states, C channels, H x W map after the layer's pooling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from horst.layers.blocks import FF, KeyValue, SpatialFilter, activation, output_block, sinusoidal
+from horst.layers.config import HORSTConfig
+from horst.layers.state import Entry, LayerState, in_order, ring_of
+from horst.ops import Attended, eager
+
+
+class Observed(NamedTuple):
+    """What a layer computes from its input alone. Leading axis: B * T, or B for one frame."""
+
+    x: Tensor
+    e: Tensor
+    q: Tensor
+    f_q: Tensor | None
+    key_value: Tensor
+
+    def by_frame(self, b: int, t: int) -> list[Observed]:
+        """(B * T, ...) frame by frame. Unbinding is much cheaper to differentiate than T slices."""
+        columns = ([None] * t if a is None else a.unflatten(0, (b, t)).unbind(1) for a in self)
+        return [Observed(*now) for now in zip(*columns, strict=True)]
+
+
+class CellOutput(NamedTuple):
+    """Leading axes: (B, T), or (B,) for one frame."""
+
+    y: Tensor
+    e: Tensor
+    statt: Tensor
+    spatial: Tensor | None
+    """(..., S, H, W), the last of the S is the frame before; zero for frames before the first."""
+    temporal: Tensor | None
+    """(..., S)"""
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> CellOutput:
+        """`function` of everything that is there."""
+        y, e, statt = (function(a) for a in (self.y, self.e, self.statt))
+        spatial, temporal = (None if a is None else function(a) for a in (self.spatial, self.temporal))
+        return CellOutput(y, e, statt, spatial, temporal)
+
+
+class HORSTCell(nn.Module):
+    """A recurrent layer over maps that attends to its last S states."""
+
+    def __init__(self, config: HORSTConfig, in_channels: int, channels: int, stride: int) -> None:
+        super().__init__()
+        assert config.activation is not None
+        assert config.pooled_pair is not None
+        self.config = config
+        self.in_channels, self.channels, self.stride = in_channels, channels, stride
+        mode = config.attention
+        self.act = activation(config.activation)
+        self.ff_x = FF(in_channels, channels)
+        self.ff_q = FF(channels, channels)
+        self.key_value = KeyValue(channels, split=config.key_value == "split")
+        self.filter_q = SpatialFilter(config.pooled_pair) if mode in ("spatial-temporal", "temporal") else None
+        self.filter_k = SpatialFilter(config.pooled_pair) if mode != "joint" else None
+        self.ff_h = FF(channels, channels) if config.queue == "h" else None
+        self.output = output_block(config, in_channels, channels)
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return height // self.stride, width // self.stride
+
+    def init_state(self, batch_size: int, height: int, width: int) -> LayerState:
+        """The state before the first frame, for maps of height x width before the layer's pooling.
+
+        It holds the key and value of an all-zero state, which follow from the weights: where gradients are enabled,
+        they reach the weights through it.
+        """
+        return LayerState.start(self._zero(*self.output_size(height, width)), batch_size, self.config.order)
+
+    def forward(
+        self, x: Tensor, state: LayerState | None, lengths: Sequence[int], attention: bool
+    ) -> tuple[CellOutput, LayerState]:
+        """A clip x (B, T, C_in, H_in, W_in). Without a state it starts afresh."""
+        b, t = x.shape[:2]
+        order = self.config.order
+        fresh = state is None
+        if state is None:
+            state = self.init_state(b, *x.shape[-2:])
+        before = state.count
+        entries = state.entries() if fresh else state.chronological().entries()
+        number = before.unsqueeze(1) + torch.arange(t, device=before.device)  # (B, T)
+        seen = self.observe(x.flatten(0, 1), number.flatten())
+        attended, memory = [], []
+        for i, now in enumerate(seen.by_frame(b, t)):
+            window, valid = entries[i : i + order], None
+            if not fresh:
+                valid = _valid_window(before, i, order)
+            elif i < order:  # it is known which states are there: the zero state at first, then the clip's own
+                window = window[order - max(i, 1) :]
+            result, h, entry = self.recur(now, window, valid, need_weights=attention)
+            attended.append(result)
+            memory.append(h)
+            entries.append(entry)
+        statt = torch.stack([a.out for a in attended], 1)
+        held = None if self.ff_h is None else torch.stack(memory, 1).flatten(0, 1)
+        y = self.emit(seen.x, seen.e, statt.flatten(0, 1), held)
+        spatial = temporal = None
+        if attention:
+            spatial = torch.stack([_aligned(a.spatial, order) for a in attended], 1)
+            temporal = torch.stack([_aligned(a.temporal, order) for a in attended], 1)
+        y, e = (m.unflatten(0, (b, t)) for m in (y, seen.e))
+        return CellOutput(y, e, statt, spatial, temporal), ring_of(entries, lengths, before, order)
+
+    def step(self, x: Tensor, state: LayerState, attention: bool) -> tuple[CellOutput, LayerState]:
+        """One frame x (B, C_in, H_in, W_in)."""
+        seen = self.observe(x, state.count)
+        result, h, entry = self.recur(seen, state.entries(), state.valid, need_weights=attention)
+        y = self.emit(seen.x, seen.e, result.out, h)
+        spatial = temporal = None
+        if attention:
+            spatial, temporal = (
+                None if w is None else in_order(w, state.oldest_first) for w in (result.spatial, result.temporal)
+            )
+        return CellOutput(y, seen.e, result.out, spatial, temporal), state.push(entry)
+
+    def observe(self, x: Tensor, frame: Tensor) -> Observed:
+        """Everything that does not depend on the past: x (N, C_in, H_in, W_in), frame numbers (N,)."""
+        if self.stride > 1:
+            x = F.max_pool2d(x, self.stride)
+        e = self.act(self.ff_x(x))
+        located = e
+        if self.config.position == "sinusoidal":
+            located = e + sinusoidal(frame, self.channels).to(e.dtype)[:, :, None, None]
+        q = self.ff_q(located)
+        f_q = None if self.filter_q is None else self.filter_q(q)
+        return Observed(x, e, q, f_q, self.key_value.observed(q if self.config.key_value == "query+h" else located))
+
+    def recur(
+        self, now: Observed, window: Sequence[Entry], valid: Tensor | None, *, need_weights: bool
+    ) -> tuple[Attended, Tensor, Entry]:
+        """One frame of the recurrence: what it attends to, its h, and what the queue keeps of it."""
+        result = self.attend(now.q, now.f_q, window, valid, need_weights=need_weights)
+        h = result.out if self.ff_h is None else self.act(self.ff_h(now.e + result.out))
+        return result, h, self._entry(*self.key_value(now.key_value, h))
+
+    def emit(self, x: Tensor, e: Tensor, statt: Tensor, h: Tensor | None) -> Tensor:
+        """y from the layer's input and its memory: h of Eq. (8), or STATT + e where the queue keeps STATT itself."""
+        return self.output(x, e, statt + e if self.ff_h is None else h)
+
+    def attend(
+        self, q: Tensor, f_q: Tensor | None, window: Sequence[Entry], valid: Tensor | None, *, need_weights: bool
+    ) -> Attended:
+        """STATT of Eq. (7), or the ablation of it that the config names."""
+        b, c, height, width = q.shape
+        config, heads = self.config, self.config.heads
+        size = c // heads * (height * width if config.temporal_scale == "chw" else 1)
+        keys, filters, values = (list(column) for column in zip(*window, strict=True))
+        if heads > 1:  # a head is a sample of its own: channels are split, filters and mask are repeated
+            q = _split(q, heads)
+            keys, values = ([_split(m, heads) for m in maps] for maps in (keys, values))
+            filters = [f.repeat_interleave(heads, 0) for f in filters]
+            f_q = None if f_q is None else f_q.repeat_interleave(heads, 0)
+            valid = None if valid is None else valid.repeat_interleave(heads, 0)
+        result = eager.statt(
+            q,
+            f_q,
+            keys,
+            filters,
+            values,
+            valid,
+            scale=size**-0.5,
+            mode=config.attention,
+            order=config.order,
+            spatial_weight=config.spatial_weight,
+            need_weights=need_weights,
+        )
+        if heads == 1:
+            return result
+        weights = (None if w is None else w.unflatten(0, (b, heads)).mean(1) for w in (result.spatial, result.temporal))
+        return Attended(result.out.reshape(b, c, height, width), *weights)
+
+    def _entry(self, key: Tensor, value: Tensor) -> Entry:
+        f_k = key.new_ones(key.shape[0], *key.shape[-2:]) if self.filter_k is None else self.filter_k(key)
+        return Entry(key, f_k, value)
+
+    def _zero(self, height: int, width: int) -> Entry:
+        return self._entry(*self.key_value.of_zero(height, width))
+
+
+def _split(x: Tensor, heads: int) -> Tensor:
+    """(B, C, H, W) -> (B * heads, C / heads, H, W)"""
+    return x.reshape(x.shape[0] * heads, x.shape[1] // heads, *x.shape[2:])
+
+
+def _valid_window(before: Tensor, i: int, order: int) -> Tensor:
+    """(B, S): which of the entries i ... i + S - 1 (the first S are those of the state before the clip) are there."""
+    entry = torch.arange(i, i + order, device=before.device)
+    before = before.unsqueeze(1)
+    start = (before == 0) & (entry == order - 1) if i == 0 else torch.zeros_like(before, dtype=torch.bool)
+    return (entry >= order - before) | start
+
+
+def _aligned(weights: Tensor | None, order: int) -> Tensor:
+    """(B, n, ...) weights of the n newest states -> (B, S, ...), zero for those that are not there."""
+    assert weights is not None
+    missing = order - weights.shape[1]
+    return torch.cat([weights.new_zeros(weights.shape[0], missing, *weights.shape[2:]), weights], 1)

@@ -1,0 +1,198 @@
+"""HORST: a stack of recurrent space-time transformer layers, as the temporal core of a predictor.
+
+    state = core.init_state(batch_size, height, width)
+    out, state = core.step(x_t, state)            # one frame
+    out, state = core(x, state, lengths)          # a clip, equal to folding `step` over it
+
+Shapes: B batch, T frames, S past states, C channels, H x W map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from horst.errors import InputError, StateError
+from horst.layers.cell import CellOutput, HORSTCell
+from horst.layers.config import HORSTConfig
+from horst.layers.state import HORSTState
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOutput:
+    """What heads and pictures read. Leading axes are (B, T) for a clip and (B,) for a step."""
+
+    y: Tensor
+    """(B, T, C, H, W), the output of the last layer."""
+    e: tuple[Tensor, ...]
+    """The encoded input of each layer, (B, T, C, H, W)."""
+    statt: tuple[Tensor, ...]
+    """What each layer's attention returned, (B, T, C, H, W)."""
+    spatial: tuple[Tensor, ...] | None = None
+    """On request, S(Q, K) of each layer, (B, T, S, H, W): entry j of the S looks at frame t - S + j."""
+    temporal: tuple[Tensor, ...] | None = None
+    """On request, T(Q, K) of each layer, (B, T, S), aligned likewise. Frame -1 is the all-zero state of the start."""
+
+
+class HORST(nn.Module):
+    """The core of the paper. `HORST(in_channels=128, hidden=(128, 256), variant="released")` or from a config."""
+
+    def __init__(self, config: HORSTConfig | None = None, **options: Any) -> None:
+        super().__init__()
+        self.config = config or HORSTConfig.from_dict(options)
+        widths = (self.config.in_channels, *self.config.hidden[:-1])
+        self.layers = nn.ModuleList(
+            HORSTCell(self.config, *shape) for shape in zip(widths, self.config.hidden, self.config.stride, strict=True)
+        )
+
+    @property
+    def cells(self) -> list[HORSTCell]:
+        return [cell for cell in self.layers if isinstance(cell, HORSTCell)]
+
+    @property
+    def channels(self) -> int:
+        """Channels of y, and of the last layer's e and STATT."""
+        return self.config.hidden[-1]
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        """The size of y for maps of height x width."""
+        for cell in self.cells:
+            height, width = cell.output_size(height, width)
+        return height, width
+
+    def init_state(
+        self,
+        batch_size: int,
+        height: int,
+        width: int,
+        *,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> HORSTState:
+        """The state before the first frame, for maps of height x width (the size of the core's input)."""
+        if batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
+        self._check_size(height, width)
+        states = []
+        for cell in self.cells:
+            states.append(cell.init_state(batch_size, height, width))
+            height, width = cell.output_size(height, width)
+        state = HORSTState(tuple(states))
+        if device is None and dtype is None:
+            return state
+        return state.map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
+
+    def forward(
+        self,
+        x: Tensor,
+        state: HORSTState | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        attention: bool = False,
+    ) -> tuple[CoreOutput, HORSTState]:
+        """A clip x (B, T, C, H, W), continuing from `state` or starting afresh.
+
+        With `lengths` (frames of each sample, 1..T) what comes after a sample's end is ignored: its outputs there are
+        zero and its state is that of its own last frame. `attention` adds the weights to the output.
+        """
+        self._check_input(x, 5, "(B, T, C, H, W)")
+        frames = self._check_lengths(lengths, *x.shape[:2])
+        if state is not None:
+            self._check_state(state, x)
+        t = x.shape[1]
+        ended = None
+        if min(frames) < t:
+            ended = torch.arange(t, device=x.device) >= torch.tensor(frames, device=x.device).unsqueeze(1)  # (B, T)
+            x = _zero_where(x, ended)
+        outputs, states = [], []
+        for i, cell in enumerate(self.cells):
+            out, layer = cell(x, None if state is None else state.layers[i], frames, attention)
+            if ended is not None:
+                out = out.map(partial(_zero_where, ended=ended))
+            x = out.y
+            outputs.append(out)
+            states.append(layer)
+        return _collect(outputs, attention), HORSTState(tuple(states))
+
+    def step(self, x: Tensor, state: HORSTState, *, attention: bool = False) -> tuple[CoreOutput, HORSTState]:
+        """One frame x (B, C, H, W) of every stream. The state passed in is left as it was."""
+        self._check_input(x, 4, "(B, C, H, W)")
+        self._check_state(state, x)
+        outputs, states = [], []
+        for cell, layer in zip(self.cells, state.layers, strict=True):
+            out, layer = cell.step(x, layer, attention)
+            x = out.y
+            outputs.append(out)
+            states.append(layer)
+        return _collect(outputs, attention), HORSTState(tuple(states))
+
+    def _check_input(self, x: Tensor, rank: int, shape: str) -> None:
+        if x.ndim != rank:
+            raise InputError(f"the input has shape {tuple(x.shape)}; {shape} is needed")
+        if 0 in x.shape:
+            raise InputError(f"the input has shape {tuple(x.shape)}: it is empty; pass at least one frame")
+        if x.shape[-3] != self.config.in_channels:
+            raise InputError(f"the input has {x.shape[-3]} channels; this core takes {self.config.in_channels}")
+        self._check_size(*x.shape[-2:])
+        weight = next(self.parameters())
+        if x.device != weight.device:
+            raise InputError(f"the input is on {x.device} and the model on {weight.device}: move one of them")
+        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise InputError(f"the input is {x.dtype} and the model {weight.dtype}: cast one, or use torch.autocast")
+
+    def _check_size(self, height: int, width: int) -> None:
+        if min(self.output_size(height, width)) < 1:
+            raise InputError(
+                f"a map of {height}x{width} vanishes under the strides {self.config.stride}: use a larger one"
+            )
+
+    @staticmethod
+    def _check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, frames: int) -> list[int]:
+        if lengths is None:
+            return [frames] * batch
+        values = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
+        if not isinstance(values, list) or len(values) != batch:
+            raise InputError(f"lengths is {values}; one length for each of the {batch} samples is needed")
+        for value in values:
+            if int(value) != value or not 1 <= value <= frames:
+                raise InputError(
+                    f"lengths holds {value}; a clip of {frames} frames takes whole numbers from 1 to {frames}"
+                )
+        return [int(v) for v in values]
+
+    def _check_state(self, state: HORSTState, x: Tensor) -> None:
+        if not isinstance(state, HORSTState):
+            raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
+        if len(state.layers) != len(self.layers):
+            raise StateError(
+                f"the state has {len(state.layers)} layers and this core {len(self.layers)}: it is of another model"
+            )
+        size = (x.shape[-2], x.shape[-1])
+        dtype = None if torch.is_autocast_enabled(x.device.type) else x.dtype
+        for i, (cell, layer) in enumerate(zip(self.cells, state.layers, strict=True)):
+            size = cell.output_size(*size)
+            found, needed = tuple(layer.keys.shape), (x.shape[0], self.config.order, cell.channels, *size)
+            if found != needed:
+                raise StateError(
+                    f"the state of layer {i} has shape {found} and {needed} (B, S, C, H, W) is needed: "
+                    f"it is of another model, batch or frame size; start a new one with init_state"
+                )
+            if layer.keys.device != x.device:
+                raise StateError(f"the state is on {layer.keys.device} and the input on {x.device}: move one of them")
+            if dtype is not None and layer.keys.dtype != dtype:
+                raise StateError(f"the state is {layer.keys.dtype} and the input {dtype}: cast one of them")
+
+
+def _zero_where(x: Tensor, ended: Tensor) -> Tensor:
+    """x (B, T, ...) with zeros where a sample has ended; what was there, even NaN, is gone without a trace."""
+    return x.masked_fill(ended.view(*ended.shape, *(1,) * (x.ndim - 2)), 0.0)
+
+
+def _collect(outputs: list[CellOutput], attention: bool) -> CoreOutput:
+    _, e, statt, spatial, temporal = zip(*outputs, strict=True)
+    return CoreOutput(outputs[-1].y, e, statt, spatial if attention else None, temporal if attention else None)

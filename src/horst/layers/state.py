@@ -1,0 +1,140 @@
+"""The memory of a HORST layer: a ring of S past states, passed in and returned, never kept on a module.
+
+A state that enters the queue is never changed again, so its key, its key filter and its value are computed once, on
+entry, and kept. The ring has a fixed size and a count of what was pushed: shapes are the same at every step, and
+streams of different age share a batch.
+
+Shapes: B batch, S order of the layer, C channels, H x W map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Entry(NamedTuple):
+    """What is kept of one past frame."""
+
+    key: Tensor
+    """(B, C, H, W)"""
+    filter: Tensor
+    """(B, H, W), f_K(K) of Eq. (4)"""
+    value: Tensor
+    """(B, C, H, W)"""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerState:
+    """The ring of one layer. The entry of frame n lies in slot n % S.
+
+    Before the first frame, slot S - 1 holds the all-zero state that the release starts from; it is dropped as soon as
+    a real one is pushed.
+    """
+
+    keys: Tensor
+    """(B, S, C, H, W)"""
+    filters: Tensor
+    """(B, S, H, W)"""
+    values: Tensor
+    """(B, S, C, H, W)"""
+    count: Tensor
+    """(B,) int64: how many frames each stream has pushed."""
+
+    @classmethod
+    def start(cls, zero: Entry, batch_size: int, order: int) -> LayerState:
+        """A ring that holds nothing but the all-zero state `zero` (of batch 1)."""
+
+        def ring(x: Tensor) -> Tensor:
+            x = x.expand(batch_size, *x.shape[1:]).unsqueeze(1)
+            return torch.cat([torch.zeros_like(x).expand(-1, order - 1, *x.shape[2:]), x], 1)
+
+        count = torch.zeros(batch_size, dtype=torch.int64, device=zero.key.device)
+        return cls(ring(zero.key), ring(zero.filter), ring(zero.value), count)
+
+    @property
+    def order(self) -> int:
+        return self.keys.shape[1]
+
+    @property
+    def valid(self) -> Tensor:
+        """(B, S): which slots hold a state."""
+        slot = torch.arange(self.order, device=self.count.device)
+        count = self.count.unsqueeze(1)
+        return (slot < count) | ((count == 0) & (slot == self.order - 1))
+
+    @property
+    def oldest_first(self) -> Tensor:
+        """(B, S): the slots in order of time; the last is the newest."""
+        slot = torch.arange(self.order, device=self.count.device)
+        return (self.count.unsqueeze(1) + slot) % self.order
+
+    def entries(self) -> list[Entry]:
+        """The S slots as they lie, without a copy."""
+        return [Entry(*e) for e in zip(self.keys.unbind(1), self.filters.unbind(1), self.values.unbind(1), strict=True)]
+
+    def chronological(self) -> LayerState:
+        """A copy with the oldest state in slot 0; `count` is kept, so it is for reading, not for stepping."""
+        order = self.oldest_first
+        return replace(self, **{name: in_order(getattr(self, name), order) for name in ("keys", "filters", "values")})
+
+    def push(self, entry: Entry) -> LayerState:
+        """The ring after one more frame. The state pushed into is left as it was."""
+        here = torch.arange(self.order, device=self.count.device) == (self.count % self.order).unsqueeze(1)  # (B, S)
+
+        def write(ring: Tensor, x: Tensor) -> Tensor:
+            return torch.where(here.view(*here.shape, *(1,) * (ring.ndim - 2)), x.unsqueeze(1), ring)
+
+        return LayerState(
+            write(self.keys, entry.key),
+            write(self.filters, entry.filter),
+            write(self.values, entry.value),
+            self.count + 1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HORSTState:
+    """The memory of a stack of layers."""
+
+    layers: tuple[LayerState, ...]
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> HORSTState:
+        """The state with `function` applied to each of its tensors."""
+        return HORSTState(
+            tuple(LayerState(*(function(getattr(s, f.name)) for f in fields(LayerState))) for s in self.layers)
+        )
+
+    def detach(self) -> HORSTState:
+        """Cut off from the graph that made it, as truncated backpropagation needs."""
+        return self.map(Tensor.detach)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory that the state takes; the same at every step."""
+        return sum(getattr(s, f.name).nbytes for s in self.layers for f in fields(LayerState))
+
+
+def in_order(x: Tensor, order: Tensor) -> Tensor:
+    """x (B, S, ...) with its second axis rearranged by `order` (B, S)."""
+    return x.gather(1, order.view(*order.shape, *(1,) * (x.ndim - 2)).expand_as(x))
+
+
+def ring_of(entries: Sequence[Entry], lengths: Sequence[int], before: Tensor, order: int) -> LayerState:
+    """The ring after a clip, from all its entries in order of time, preceded by the S entries of the state before it.
+
+    `lengths` are the frames of each sample, `before` (B,) the frames that each had seen before the clip.
+    """
+    count = before + torch.tensor(lengths, device=before.device)
+    rows = []
+    for b, length in enumerate(lengths):
+        newest = entries[length : length + order]  # S entries, the last is that of the sample's own last frame
+        rows.append(Entry(*(torch.stack([x[b] for x in column]) for column in zip(*newest, strict=True))))
+    keys, filters, values = (torch.stack(column) for column in zip(*rows, strict=True))
+    # The entry of frame n belongs into slot n % S; the oldest one here is that of frame count - S.
+    place = (torch.arange(order, device=before.device) - count.unsqueeze(1)) % order
+    return LayerState(in_order(keys, place), in_order(filters, place), in_order(values, place), count)
