@@ -1,0 +1,33 @@
+"""What every head returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Logits:
+    """Unnormalised scores by task, each (B, T, classes) for a clip and (B, classes) for a step.
+
+    Attributes and keys name the same: `logits.verb`, `logits["verb"]`. Early recognition has `action` alone.
+    """
+
+    action: Tensor
+    verb: Tensor | None = None
+    noun: Tensor | None = None
+
+    def __getitem__(self, task: str) -> Tensor:
+        value = getattr(self, task, None) if task in self.keys() else None
+        if value is None:
+            raise KeyError(f"no logits for {task!r}; there are {', '.join(self.keys())}")
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def keys(self) -> list[str]:
+        """The tasks that this head predicts."""
+        return [f.name for f in fields(self) if getattr(self, f.name) is not None]

@@ -1,0 +1,29 @@
+"""Early action recognition (appendix, "Early Action Recognition"): the label of an action that has begun.
+
+Shapes: B batch, T frames, C channels, H x W map. All heads take maps (B, T, C, H, W), or (B, C, H, W) for one frame.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from horst.heads.logits import Logits
+from horst.registry import check_positive
+
+
+class RecognitionHead(nn.Module):
+    """Global average pool of y_t, then FC: logits at every frame, of which the last observed one is trained."""
+
+    unrolls = False
+
+    def __init__(self, channels: int, *, num_classes: int) -> None:
+        super().__init__()
+        check_positive(num_classes=num_classes)
+        self.fc = nn.Linear(channels, num_classes)
+
+    @property
+    def classes(self) -> dict[str, int]:
+        return {"action": self.fc.out_features}
+
+    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor) -> Logits:
+        return Logits(self.fc(y.mean((-2, -1))))

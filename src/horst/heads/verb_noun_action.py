@@ -1,0 +1,55 @@
+"""Action anticipation (appendix, "Anticipation"): verb, noun and action of what comes next.
+
+Shapes as in `recognition`; A actions.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from horst.heads.logits import Logits
+from horst.registry import check_positive, check_type
+
+Form = Literal["paper", "released"]
+
+
+def check_head(form: str, **sizes: int) -> None:
+    check_type("form", form, Form)
+    check_positive(**sizes)
+
+
+class VerbNounActionHead(nn.Module):
+    """logit_a = FC_a([e; y; STATT]); the action's logits inform those of verb (from STATT) and noun (from e).
+
+    In the form "paper" they do so inside, FC_v(chi_v + FC_a2v(logit_a)); in the form "released" outside,
+    FC_v(chi_v) + FC_a2v(logit_a), and FC_a reads [y; e; STATT].
+    """
+
+    unrolls = False
+
+    def __init__(
+        self, channels: int, *, num_actions: int, num_verbs: int, num_nouns: int, form: Form = "paper"
+    ) -> None:
+        super().__init__()
+        check_head(form, num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns)
+        self.form = form
+        self.fc_a = nn.Linear(3 * channels, num_actions)
+        self.fc_v = nn.Linear(channels, num_verbs)
+        self.fc_n = nn.Linear(channels, num_nouns)
+        self.fc_a2v = nn.Linear(num_actions, channels if form == "paper" else num_verbs)
+        self.fc_a2n = nn.Linear(num_actions, channels if form == "paper" else num_nouns)
+
+    @property
+    def classes(self) -> dict[str, int]:
+        return {task: fc.out_features for task, fc in (("action", self.fc_a), ("verb", self.fc_v), ("noun", self.fc_n))}
+
+    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor) -> Logits:
+        y, e, statt = (m.mean((-2, -1)) for m in (y, e, statt))
+        if self.form == "released":
+            action = self.fc_a(torch.cat([y, e, statt], -1))
+            return Logits(action, self.fc_v(statt) + self.fc_a2v(action), self.fc_n(e) + self.fc_a2n(action))
+        action = self.fc_a(torch.cat([e, y, statt], -1))
+        return Logits(action, self.fc_v(statt + self.fc_a2v(action)), self.fc_n(e + self.fc_a2n(action)))
