@@ -1,0 +1,152 @@
+"""BN-Inception as TSN and RULSTM use it, up to and including inception_5b: the paper's EPIC-Kitchens backbone.
+
+The paper reads "the feature maps before the global average pooling" off a frozen network, frames resized to 256x454.
+Parameters keep the names of the public TSN checkpoints, so that `load_tsn` is a check and a copy.
+
+Shapes: N frames, H x W pixels, C channels. 256x454 gives maps of 1024 x 8 x 14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from horst.backbones.base import Backbone
+from horst.backbones.normalise import Normalise
+from horst.weights import load_checked
+
+_BGR_MEAN = (104.0, 117.0, 128.0)
+
+
+class _Block(NamedTuple):
+    """Channels of one inception block; pairs are (reduce, output)."""
+
+    single: int
+    """The 1x1 branch; 0 for the two blocks that halve the map and have none."""
+    three: tuple[int, int]
+    double: tuple[int, int]
+    proj: int
+    """The 1x1 convolution after the pool; 0 where the pool is passed through."""
+    max_pool: bool = False
+    """The pool before `proj` takes the maximum, not the average."""
+
+    @property
+    def halves(self) -> bool:
+        return self.single == 0
+
+
+_BLOCKS = {
+    "3a": _Block(64, (64, 64), (64, 96), 32),
+    "3b": _Block(64, (64, 96), (64, 96), 64),
+    "3c": _Block(0, (128, 160), (64, 96), 0),
+    "4a": _Block(224, (64, 96), (96, 128), 128),
+    "4b": _Block(192, (96, 128), (96, 128), 128),
+    "4c": _Block(160, (128, 160), (128, 160), 128),
+    "4d": _Block(96, (128, 192), (160, 192), 128),
+    "4e": _Block(0, (128, 192), (192, 256), 0),
+    "5a": _Block(352, (192, 320), (160, 224), 128),
+    "5b": _Block(352, (192, 320), (192, 224), 128, max_pool=True),
+}
+
+
+class BNInception(Backbone):
+    """The network without its classifier. Frames are stretched to `native_size` by the caller.
+
+    At sizes where a halving block meets an odd map the published network fails, its pool and its convolutions
+    disagreeing by one; here that pool gets one more window at the far edge, so every size from 7x7 works.
+    """
+
+    native_size = (256, 454)
+    """Height and width that RULSTM's weights were trained and used with."""
+    smallest = 7
+
+    def __init__(self, *, frozen: bool = True) -> None:
+        super().__init__(frozen=frozen)
+        self.normalise = Normalise(_BGR_MEAN, (1.0, 1.0, 1.0))
+        self._add("conv1_7x7_s2", 3, 64, kernel=7, stride=2)
+        self._add("conv2_3x3_reduce", 64, 64)
+        self._add("conv2_3x3", 64, 192, kernel=3)
+        c_in = 192
+        for name, block in _BLOCKS.items():
+            c_in = self._add_block(f"inception_{name}", c_in, block)
+        self.channels = c_in
+        self._settle()
+
+    def preprocess(self, frames: Tensor) -> Tensor:
+        """RGB to BGR, minus the mean that the Caffe original was trained with; the range stays 0..255."""
+        return self.normalise(frames.flip(1))
+
+    def features(self, x: Tensor) -> Tensor:
+        x = self._unit("conv1_7x7_s2", x)  # (N, 64, H/2, W/2)
+        x = _halving_pool(x)
+        x = self._unit("conv2_3x3", self._unit("conv2_3x3_reduce", x))  # (N, 192, H/4, W/4)
+        x = _halving_pool(x)
+        for name, block in _BLOCKS.items():  # H/8, then H/16 after 3c and H/32 after 4e
+            x = self._inception(f"inception_{name}", x, block)
+        return x  # (N, 1024, h, w)
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return _map_length(height), _map_length(width)
+
+    def _add(self, name: str, c_in: int, c_out: int, *, kernel: int = 1, stride: int = 1) -> None:
+        self.add_module(name, nn.Conv2d(c_in, c_out, kernel, stride=stride, padding=kernel // 2))
+        self.add_module(f"{name}_bn", nn.BatchNorm2d(c_out))
+
+    def _add_block(self, name: str, c_in: int, block: _Block) -> int:
+        """Registers the block's layers and returns its output channels."""
+        stride = 2 if block.halves else 1
+        if block.single:
+            self._add(f"{name}_1x1", c_in, block.single)
+        reduced, three = block.three
+        self._add(f"{name}_3x3_reduce", c_in, reduced)
+        self._add(f"{name}_3x3", reduced, three, kernel=3, stride=stride)
+        reduced, double = block.double
+        self._add(f"{name}_double_3x3_reduce", c_in, reduced)
+        self._add(f"{name}_double_3x3_1", reduced, double, kernel=3)
+        self._add(f"{name}_double_3x3_2", double, double, kernel=3, stride=stride)
+        if block.proj:
+            self._add(f"{name}_pool_proj", c_in, block.proj)
+        return block.single + three + double + (block.proj or c_in)
+
+    def _unit(self, name: str, x: Tensor) -> Tensor:
+        """Convolution, BatchNorm, ReLU."""
+        return F.relu(self.get_submodule(f"{name}_bn")(self.get_submodule(name)(x)), inplace=True)
+
+    def _inception(self, name: str, x: Tensor, block: _Block) -> Tensor:
+        """The branches side by side, in the order of the published channels."""
+        branches = [self._unit(f"{name}_1x1", x)] if block.single else []
+        branches.append(self._unit(f"{name}_3x3", self._unit(f"{name}_3x3_reduce", x)))
+        y = self._unit(f"{name}_double_3x3_1", self._unit(f"{name}_double_3x3_reduce", x))
+        branches.append(self._unit(f"{name}_double_3x3_2", y))
+        if block.halves:
+            # Zeros below and to the right of an odd map: x comes out of a ReLU, so they never win.
+            branches.append(_halving_pool(F.pad(x, (0, x.shape[3] % 2, 0, x.shape[2] % 2))))
+        else:
+            pool = F.max_pool2d if block.max_pool else F.avg_pool2d
+            branches.append(self._unit(f"{name}_pool_proj", pool(x, 3, stride=1, padding=1)))
+        return torch.cat(branches, dim=1)
+
+
+def load_tsn(model: BNInception, state_dict: Mapping[str, Tensor]) -> None:
+    """Loads the state dict of RULSTM's TSN checkpoint (keys `module.base_model.*`) or one already stripped of that.
+
+    Its classifier (`new_fc` or `last_linear`) is left out. Raises CheckpointError for any other key that is
+    unknown, missing or of another shape, and then changes nothing.
+    """
+    stripped = {key.removeprefix("module.").removeprefix("base_model."): value for key, value in state_dict.items()}
+    kept = {key: value for key, value in stripped.items() if not key.startswith(("new_fc.", "last_linear."))}
+    load_checked(model, kept, source="TSN checkpoint")
+
+
+def _halving_pool(x: Tensor) -> Tensor:
+    return F.max_pool2d(x, 3, stride=2, ceil_mode=True)
+
+
+def _map_length(length: int) -> int:
+    """One side of the map: convolutions of stride 2 round up, the two bare pools down."""
+    length = (length + 1) // 2 // 2 // 2
+    return ((length + 1) // 2 + 1) // 2

@@ -1,0 +1,55 @@
+"""The backbone of the paper's SSv2 network: "two 3x3 convolution layers with 128 filters and stride 2".
+
+Shapes: N frames, H x W pixels, C channels. Two stages take 224x224 to 56x56.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from torch import Tensor, nn
+
+from horst.backbones.base import Backbone
+from horst.backbones.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
+from horst.errors import ConfigError, near
+
+_ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
+
+
+class ConvStem(Backbone):
+    """One stage per width: convolution, GroupNorm over all channels, activation.
+
+    The paper does not say what follows the convolution; this is the form of its FF blocks.
+    """
+
+    def __init__(self, *, widths: Sequence[int] = (128, 128), activation: Literal["relu", "silu"] = "relu") -> None:
+        super().__init__()
+        if not widths or min(widths) < 1:
+            raise ConfigError(f"widths must be one or more positive channel counts, got {tuple(widths)}")
+        if activation not in _ACTIVATIONS:
+            raise ConfigError(f"unknown activation {activation!r}{near(activation, _ACTIVATIONS)} (relu or silu)")
+        self.channels = widths[-1]
+        self.normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
+        self.stages = nn.Sequential(
+            *(
+                nn.Sequential(
+                    nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False),
+                    nn.GroupNorm(1, c_out),
+                    _ACTIVATIONS[activation](),
+                )
+                for c_in, c_out in zip((self.input_channels, *widths[:-1]), widths, strict=True)
+            )
+        )
+
+    def preprocess(self, frames: Tensor) -> Tensor:
+        """To 0..1, then by ImageNet's mean and standard deviation."""
+        return self.normalise(frames)
+
+    def features(self, x: Tensor) -> Tensor:
+        return self.stages(x)  # (N, 3, H, W) -> (N, C, H / 2^stages, W / 2^stages)
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        for _ in self.stages:
+            height, width = (height + 1) // 2, (width + 1) // 2
+        return height, width

@@ -1,0 +1,81 @@
+"""Any network of timm as a backbone, with the normalisation that its weights were trained with.
+
+timm is an optional extra and imports torchvision, so it is imported only when such a backbone is built.
+
+Shapes: N frames, H x W pixels, C channels, h x w the map's size.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from horst.backbones.base import Backbone
+from horst.backbones.normalise import Normalise
+from horst.errors import ConfigError, MissingExtraError, near
+
+
+class TimmBackbone(Backbone):
+    """One feature map of a timm model: `out_index` counts its maps from the largest, -1 is the smallest.
+
+    `pretrained` downloads the weights that timm names for the model.
+    """
+
+    def __init__(self, *, model: str, out_index: int = -1, pretrained: bool = False, frozen: bool = True) -> None:
+        super().__init__(frozen=frozen)
+        timm = _import_timm()
+        # A name with a colon (hf-hub:..., local-dir:...) is an address, which only timm can look up.
+        if ":" not in model and not timm.is_model(model):
+            raise ConfigError(f"unknown timm model {model!r}{near(model, timm.list_models())}")
+        try:
+            net: nn.Module = timm.create_model(
+                model, features_only=True, out_indices=(out_index,), pretrained=pretrained
+            )
+        except (AssertionError, IndexError, RuntimeError) as error:
+            raise ConfigError(
+                f"timm gives no map {out_index} of {model!r} (pretrained={pretrained}): {error}"
+            ) from error
+        # Past the constructor timm is only a module; its own attributes are untyped.
+        described: Any = net
+        config = importlib.import_module("timm.data").resolve_model_data_config(net)
+        self.channels = int(described.feature_info.channels()[-1])
+        self.normalise = Normalise(config["mean"], config["std"], scale=255.0)
+        self.net = net
+        self._channels_last = getattr(getattr(described, "output_fmt", None), "value", "NCHW") == "NHWC"
+        self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
+        self._settle()
+
+    def preprocess(self, frames: Tensor) -> Tensor:
+        """To 0..1, then by the mean and standard deviation of the model's own data configuration."""
+        return self.normalise(frames)
+
+    def features(self, x: Tensor) -> Tensor:
+        out: Tensor = self.net(x)[-1]
+        return out.permute(0, 3, 1, 2) if self._channels_last else out  # (N, C, h, w)
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        # Every family of networks rounds in its own way, so the network is asked: on the meta device, which
+        # follows shapes without computing. Two frames, because BatchNorm refuses to train on a single value.
+        if (height, width) not in self._sizes:
+            frames = torch.empty(2, self.input_channels, height, width, device="meta")
+            tensors = (*self.named_parameters(), *self.named_buffers())
+            shadow = {name: tensor.detach().to("meta") for name, tensor in tensors}
+            out: Tensor = torch.func.functional_call(self, shadow, (frames,))
+            self._sizes[height, width] = (out.shape[2], out.shape[3])
+        return self._sizes[height, width]
+
+
+def _import_timm() -> Any:
+    try:
+        return importlib.import_module("timm")
+    except (ImportError, RuntimeError) as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == "timm":
+            raise MissingExtraError("timm backbones need timm: pip install 'horst[timm]'") from error
+        # RuntimeError is what a torchvision that was built for another torch raises, deep inside timm's imports.
+        raise MissingExtraError(
+            f"timm is installed but cannot be imported ({error}): it needs the torchvision that matches "
+            f"torch {torch.__version__}; pip install 'horst[timm]' chooses both"
+        ) from error
