@@ -1,0 +1,130 @@
+"""The models by name: those of the paper's experiments, and a small one for CPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+
+from horst.backbones import create_backbone
+from horst.errors import ConfigError, near
+from horst.layers import HORSTConfig
+from horst.models.predictor import Labels, PartConfig, Predictor, PredictorConfig
+
+
+def horst_ssv2() -> PredictorConfig:
+    """Early recognition on Something-Something v2: two strided convolutions and four HORST layers."""
+    return PredictorConfig(
+        backbone=PartConfig(name="stem"),
+        core=HORSTConfig(in_channels=128, hidden=(128, 256, 512, 512), stride=(1, 1, 2, 2)),
+        head=PartConfig(name="recognition", options={"num_classes": 41}),
+        size=(224, 224),
+        fps=24.0,
+    )
+
+
+def horst_ek55() -> PredictorConfig:
+    """Anticipation on EPIC-Kitchens 55: frozen BN-Inception and two HORST layers of 1024 channels."""
+    return PredictorConfig(
+        backbone=PartConfig(name="bn_inception"),
+        core=HORSTConfig(in_channels=1024, hidden=(1024, 1024)),
+        head=PartConfig(name="verb_noun_action", options={"num_actions": 2513, "num_verbs": 125, "num_nouns": 352}),
+        size=(256, 454),
+        fps=4.0,
+    )
+
+
+def horst_ek100() -> PredictorConfig:
+    """Anticipation on EPIC-Kitchens 100: frozen BN-Inception and two HORST layers of 512 channels."""
+    return PredictorConfig(
+        backbone=PartConfig(name="bn_inception"),
+        core=HORSTConfig(in_channels=1024, hidden=(512, 512)),
+        head=PartConfig(name="verb_noun_action", options={"num_actions": 3806, "num_verbs": 97, "num_nouns": 300}),
+        size=(256, 454),
+        fps=4.0,
+    )
+
+
+def horst_ek55_unroll() -> PredictorConfig:
+    """horst_ek55 with the unrolling classifier (HORST-url)."""
+    return _unrolling(horst_ek55())
+
+
+def horst_ek100_unroll() -> PredictorConfig:
+    """horst_ek100 with the unrolling classifier (HORST-url)."""
+    return _unrolling(horst_ek100())
+
+
+def horst_tiny() -> PredictorConfig:
+    """Early recognition on a CPU: a narrow stem and three narrow HORST layers on frames of 112 x 112."""
+    return PredictorConfig(
+        backbone=PartConfig(name="stem", options={"widths": [32, 48]}),
+        core=HORSTConfig(in_channels=48, hidden=(48, 64, 96), stride=(1, 2, 2)),
+        head=PartConfig(name="recognition", options={"num_classes": 16}),
+        size=(112, 112),
+        fps=12.0,
+    )
+
+
+def _unrolling(config: PredictorConfig) -> PredictorConfig:
+    return replace(config, head=PartConfig(name="unrolling", options=config.head.options))
+
+
+MODELS: dict[str, Callable[[], PredictorConfig]] = {
+    make.__name__: make
+    for make in (horst_ssv2, horst_ek55, horst_ek55_unroll, horst_ek100, horst_ek100_unroll, horst_tiny)
+}
+HEAD_OPTIONS = ("num_classes", "num_actions", "num_verbs", "num_nouns", "steps", "form")
+
+
+def model_config(name: str, **options: Any) -> PredictorConfig:
+    """The config of a model by name, with options of its core, head or backbone changed.
+
+    Options of the core are the fields of `HORSTConfig`, those of the head are its keywords. `backbone` is a name or
+    {"name": ..., **options}; the core's input then follows its channels. `variant="released"` selects the released
+    form of core and head.
+    """
+    if name not in MODELS:
+        raise ConfigError(f"there is no model {name!r}{near(name, MODELS)} There are: {', '.join(MODELS)}.")
+    config = MODELS[name]()
+    core_options = [f.name for f in fields(HORSTConfig)]
+    for option in options:
+        if option not in (*core_options, *HEAD_OPTIONS, "backbone"):
+            raise ConfigError(
+                f"models have no option {option!r}{near(option, (*core_options, *HEAD_OPTIONS, 'backbone'))}"
+            )
+    core = {f: getattr(config.core, f) for f in ("in_channels", "hidden", "stride", "order", "heads")}
+    if "backbone" in options:
+        config = _with_backbone(config, options["backbone"])
+        core["in_channels"] = config.core.in_channels
+    core |= {key: value for key, value in options.items() if key in core_options}
+    head = {key: value for key, value in options.items() if key in HEAD_OPTIONS}
+    if "variant" in options and config.head.name != "recognition":
+        head.setdefault("form", options["variant"])
+    return replace(
+        config,
+        core=HORSTConfig.from_dict(core),
+        head=PartConfig(name=config.head.name, options={**config.head.options, **head}),
+    )
+
+
+def create_model(name: str, *, labels: Labels | None = None, **options: Any) -> Predictor:
+    """A model by name with fresh weights: `create_model("horst_ssv2", num_classes=41, variant="released", order=3)`."""
+    return Predictor.from_config(model_config(name, **options), labels=labels)
+
+
+def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> PredictorConfig:
+    """`config` on another backbone. Precomputed maps are by default those of the backbone that they replace."""
+    options: dict[str, Any] = {"name": chosen} if isinstance(chosen, str) else dict(chosen)
+    name, size = options.pop("name", config.backbone.name), config.size
+    with torch.device("meta"):
+        if name == "maps":
+            before = create_backbone(config.backbone.name, **config.backbone.options)
+            options.setdefault("channels", before.channels)
+            size = before.output_size(*size)
+        # Its shape alone is wanted here, so no weights are looked for.
+        after = create_backbone(name, **{key: value for key, value in options.items() if key != "pretrained"})
+    core = replace(config.core, in_channels=after.channels)
+    return replace(config, backbone=PartConfig(name=name, options=options), core=core, size=size)

@@ -1,0 +1,266 @@
+"""Saved models: what is saved comes back, what is damaged is refused by name, a kill leaves nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+import horst
+from horst.errors import CheckpointError
+from horst.models import Predictor, create_model, load, save
+from horst.models import checkpoint as checkpoint_module
+
+SMALL: dict[str, Any] = {
+    "hidden": (4, 4, 4),
+    "num_classes": 2,
+    "backbone": {"name": "stem", "widths": [4, 4]},
+    "order": 2,
+}
+LABELS = {"action": ["moving something up", "moving something down"]}
+
+
+def small(seed: int = 0, **options: Any) -> Predictor:
+    torch.manual_seed(seed)
+    return create_model("horst_tiny", **{**SMALL, "labels": LABELS, **options}).eval()
+
+
+def logits(model: Predictor) -> torch.Tensor:
+    x = torch.arange(2 * 3 * 16 * 16, dtype=torch.float32).view(1, 2, 3, 16, 16) % 256
+    with torch.no_grad():
+        return model(x)[0].logits.action
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return save(small(), tmp_path / "model")
+
+
+@pytest.mark.parametrize("options", [{}, {"variant": "released"}, {"attention": "joint", "heads": 2}, {"labels": None}])
+def test_what_is_saved_comes_back(tmp_path: Path, options: dict[str, Any]) -> None:
+    model = small(**options)
+    again = horst.load(horst.save(model, tmp_path / "deep" / "model"))
+    assert torch.equal(logits(again), logits(model))
+    assert again.labels == model.labels
+    assert again.config == model.config
+    assert not again.training
+    assert sorted(os.listdir(tmp_path / "deep")) == ["model"]
+
+
+def test_unrolling_models_with_batch_norm_come_back(tmp_path: Path) -> None:
+    options = {
+        "hidden": (4, 4),
+        "backbone": {"name": "maps", "channels": 5},
+        "num_actions": 6,
+        "num_verbs": 2,
+        "num_nouns": 3,
+    }
+    model = create_model("horst_ek55_unroll", variant="released", **options)
+    x = torch.randn(2, 3, 5, 4, 4)
+    model(x)  # moves the running statistics
+    again = load(save(model.eval(), tmp_path / "model"))
+    torch.testing.assert_close(again(x)[0].logits.noun, model(x)[0].logits.noun)
+
+
+def test_half_precision_weights_load(saved: Path) -> None:
+    weights = load_file(saved / "model.safetensors")
+    save_file({k: v.half() for k, v in weights.items()}, saved / "model.safetensors")
+    torch.testing.assert_close(logits(load(saved)), logits(small()), rtol=1e-2, atol=1e-2)
+
+
+def test_folder_is_plain_data(saved: Path) -> None:
+    assert sorted(os.listdir(saved)) == ["config.json", "labels.json", "model.safetensors"]
+    assert json.loads((saved / "config.json").read_text())["core"]["key_value"] == "encoding+h"
+    assert json.loads((saved / "labels.json").read_text()) == LABELS
+
+
+def test_nothing_is_overwritten_unless_asked(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="exists; pass overwrite=True"):
+        save(small(1), saved)
+    assert torch.equal(logits(load(saved)), logits(small()))
+    save(small(1), saved, overwrite=True)
+    assert torch.equal(logits(load(saved)), logits(small(1)))
+    other = tmp_path / "holiday"
+    other.mkdir()
+    (other / "photo.jpg").write_text("dear")
+    with pytest.raises(CheckpointError, match="no saved model: it will not be replaced"):
+        save(small(), other, overwrite=True)
+    assert (other / "photo.jpg").read_text() == "dear"
+
+
+def change_weights(path: Path, **changes: Any) -> None:
+    weights = load_file(path / "model.safetensors")
+    for name, change in changes.items():
+        weights = change(weights) if name == "all" else weights
+    save_file(weights, path / "model.safetensors")
+
+
+def rename(old: str, new: str) -> Any:
+    return lambda w: {new if k == old else k: v for k, v in w.items()}
+
+
+def with_(name: str, value: torch.Tensor) -> Any:
+    return lambda w: {**w, name: value}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (rename("head.fc.weight", "head.fcc.weight"), r"unknown key 'head.fcc.weight', did you mean 'head.fc.weight'"),
+        (lambda w: {k: v for k, v in w.items() if k != "head.fc.bias"}, "missing key 'head.fc.bias'"),
+        (
+            with_("core.layers.9.ff_x.0.weight", torch.zeros(1)),
+            "unknown key 'core.layers.9.ff_x.0.weight', did you mean",
+        ),
+        (with_("head.fc.bias", torch.zeros(3)), r"'head.fc.bias' has shape \(3,\), expected \(2,\)"),
+        (with_("head.fc.bias", torch.tensor([1.0, float("nan")])), "'head.fc.bias' holds NaN"),
+        (with_("head.fc.bias", torch.tensor([1.0, float("inf")])), "'head.fc.bias' holds NaN or infinity"),
+        (with_("head.fc.bias", torch.tensor([1, 2])), "'head.fc.bias' is torch.int64"),
+    ],
+)
+def test_weights_that_do_not_fit_are_named(saved: Path, change: Any, says: str) -> None:
+    change_weights(saved, all=change)
+    with pytest.raises(CheckpointError, match=says) as error:
+        load(saved)
+    assert str(saved / "model.safetensors") in str(error.value)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.999])
+def test_truncated_weights(saved: Path, share: float) -> None:
+    file = saved / "model.safetensors"
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(CheckpointError, match="damaged or no safetensors file"):
+        load(saved)
+
+
+def test_missing_parts(saved: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="is no folder"):
+        load(tmp_path / "nowhere")
+    (saved / "model.safetensors").rename(saved / "weights.bin")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is missing"):
+        load(saved)
+    (saved / "config.json").unlink()
+    with pytest.raises(CheckpointError, match="is no saved model"):
+        load(saved)
+
+
+def test_nothing_in_a_folder_is_executed(saved: Path, tmp_path: Path) -> None:
+    trap = tmp_path / "sprung"
+
+    class Trap:
+        def __reduce__(self) -> Any:
+            return Path.touch, (trap,)
+
+    (saved / "model.safetensors").write_bytes(pickle.dumps(Trap()))
+    with pytest.raises(CheckpointError, match="no safetensors file"):
+        load(saved)
+    torch.save(Trap(), saved / "model.safetensors")
+    with pytest.raises(CheckpointError, match="no safetensors file"):
+        load(saved)
+    config = json.loads((saved / "config.json").read_text())
+    for name in ("os.system", "builtins.eval", "__import__('os')", "horst.models.load"):
+        (saved / "config.json").write_text(json.dumps({**config, "backbone": {"name": name, "options": {}}}))
+        with pytest.raises(CheckpointError, match="no backbone"):
+            load(saved)
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"format": 99}, "not of format 1"),
+        ({"bacbone": 1}, "no entry 'bacbone', did you mean 'backbone'"),
+        ({"core": 3}, "core is 3; it takes a mapping"),
+        ({"core": {"in_channels": 4}}, "needs the option 'hidden'"),
+        ({"head": {"name": "recognition", "options": {"num_classes": "two"}}}, "takes int, not str"),
+        ({"head": {"nam": "recognition"}}, "takes a name and options"),
+        ({"size": [112]}, "takes .height, width."),
+        ({"fps": -1}, "fps is -1"),
+    ],
+)
+def test_configs_that_do_not_fit_are_named(saved: Path, change: dict[str, Any], says: str) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps({**config, **change}))
+    with pytest.raises(CheckpointError, match=says) as error:
+        load(saved)
+    assert str(saved) in str(error.value)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]", "\x00"])
+def test_configs_and_labels_that_are_no_json(saved: Path, content: str) -> None:
+    for file in ("config.json", "labels.json"):
+        before = (saved / file).read_text()
+        (saved / file).write_text(content)
+        with pytest.raises(CheckpointError, match=file):
+            load(saved)
+        (saved / file).write_text(before)
+
+
+def test_labels_that_do_not_fit(saved: Path) -> None:
+    for labels, says in (
+        ({"action": ["one"]}, "1 labels"),
+        ({"action": 3}, "a list of names"),
+        ({"action": [1, 2]}, "strings"),
+    ):
+        (saved / "labels.json").write_text(json.dumps(labels))
+        with pytest.raises(CheckpointError, match=says):
+            load(saved)
+
+
+def test_a_failure_at_any_rename_keeps_a_whole_model(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace = os.replace
+    for fails_at in (1, 2):
+        calls = []
+
+        def dies(source: Any, target: Any, calls: list[Any] = calls, fails_at: int = fails_at) -> None:
+            calls.append(source)
+            if len(calls) == fails_at:
+                raise KeyboardInterrupt
+            replace(source, target)
+
+        monkeypatch.setattr(checkpoint_module.os, "replace", dies)
+        with pytest.raises(KeyboardInterrupt):
+            save(small(1), saved, overwrite=True)
+        monkeypatch.setattr(checkpoint_module.os, "replace", replace)
+        assert torch.equal(logits(load(saved)), logits(small()))
+        assert sorted(os.listdir(saved.parent)) == ["model"]
+
+
+def test_a_kill_at_any_moment_leaves_a_whole_model(tmp_path: Path) -> None:
+    """A process that saves over and over is killed, again and again; what it leaves always loads."""
+    script = f"""
+import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
+import torch; torch.set_num_threads(1)
+from horst.models import create_model, save
+model = create_model("horst_tiny", num_classes=2)
+print("ready", flush=True)
+while True:
+    save(model, {str(tmp_path / "model")!r}, overwrite=True)
+"""
+    for delay in (0.05, 0.083, 0.131, 0.2):
+        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        process.stdout.close()
+        load(tmp_path / "model")
+
+
+def test_models_of_parts_say_how_to_be_saved(tmp_path: Path) -> None:
+    model = small()
+    built = Predictor(model.backbone, model.core, model.head)
+    with pytest.raises(CheckpointError, match="make it with create_model"):
+        save(built, tmp_path / "model")
