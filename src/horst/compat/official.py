@@ -1,0 +1,162 @@
+"""Checkpoints of the official HORST release (github.com/CorcovadoMing/HORST, MIT) in our modules.
+
+The release has one layer file and two classifiers. Its layer makes keys and values from [e; STATT] with one convolution
+each; ours are the same weights cut in two and laid side by side (see `layers.blocks.KeyValue`). What is returned is in
+evaluation mode.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from horst.errors import CheckpointError, ConfigError, near
+from horst.heads import UnrollingHead, VerbNounActionHead
+from horst.layers import HORST, HORSTConfig
+from horst.weights import load_checked
+
+Weights = Mapping[str, Tensor]
+
+# Ours to theirs, for what has one counterpart.
+LAYER_NAMES = {
+    "ff_x.0.weight": "encoder.0.weight",
+    "ff_x.1.weight": "encoder.1.weight",
+    "ff_x.1.bias": "encoder.1.bias",
+    "ff_q.0.weight": "mha.q_pre_f.0.weight",
+    "ff_q.1.weight": "mha.q_pre_f.1.weight",
+    "ff_q.1.bias": "mha.q_pre_f.1.bias",
+    "filter_q.conv.weight": "mha.sf_Q.f.0.weight",
+    "filter_q.conv.bias": "mha.sf_Q.f.0.bias",
+    "filter_k.conv.weight": "mha.sf_K.f.0.weight",
+    "filter_k.conv.bias": "mha.sf_K.f.0.bias",
+    "output.ff.0.weight": "out_t.0.weight",
+    "output.ff.1.weight": "out_t.1.weight",
+    "output.ff.1.bias": "out_t.1.bias",
+    "output.se.squeeze.weight": "out_t.3.f.1.weight",
+    "output.se.squeeze.bias": "out_t.3.f.1.bias",
+    "output.se.excite.weight": "out_t.3.f.3.weight",
+    "output.se.excite.bias": "out_t.3.f.3.bias",
+}
+KEY_VALUE_NAMES = [f"mha.{side}_pre_f.{part}" for side in "kv" for part in ("0.weight", "1.weight", "1.bias")]
+NEVER_USED = ("agg_f.", "mha.v_post_f.")
+HEAD_NAMES = {
+    "concat": {"fc_a": "c_a.2", "fc_v": "c_v.2", "fc_n": "c_n.2", "fc_a2v": "c_a2v", "fc_a2n": "c_a2n"},
+    "unroll": {
+        "fc_a": "c_a.classifier.0",
+        "fc_v": "c_v",
+        "fc_n": "c_n",
+        "fc_a2v": "c_a2v",
+        "fc_a2n": "c_a2n",
+        "fc_xi_v": "encoder_v.2",
+        "fc_xi_n": "encoder_n.2",
+        "fuse.0": "c_a.fuse_ev.0",
+        "fuse.1": "c_a.fuse_ev.1",
+    },
+}
+LSTM_NAMES = {f"lstm.{p}_{g}": f"c_a.unrolling.{p}_{g}_l0" for p in ("weight", "bias") for g in ("ih", "hh")}
+
+
+def horst_from_official(state_dict: Weights, *, stride: Sequence[int], steps: int) -> HORST:
+    """The released core, from the official parameter names (`layers.b0l0.encoder.0.weight`, ...).
+
+    Args:
+        state_dict: of the official `HORST` module; parameters that its forward never reads are ignored.
+        stride: one a block, applied by each layer of the block; 1 or 2.
+        steps: S, which no parameter tells.
+    """
+    weights = _without_wrapper(state_dict)
+    layers = _layers(weights, stride)
+    names = LAYER_NAMES.values(), KEY_VALUE_NAMES
+    expected = [f"layers.{layer}.{name}" for layer, _ in layers for group in names for name in group]
+    ignored = [key for key in weights if any(f".{part}" in key for part in NEVER_USED)]
+    _check_keys(weights, expected, ignored)
+    encoders = [weights[f"layers.{layer}.encoder.0.weight"] for layer, _ in layers]
+    core = HORST(
+        HORSTConfig(
+            in_channels=encoders[0].shape[1],
+            hidden=tuple(w.shape[0] for w in encoders),
+            stride=tuple(s for _, s in layers),
+            order=steps,
+            variant="released",
+        )
+    )
+    converted = {}
+    for i, (layer, _) in enumerate(layers):
+        theirs = {key: weights[f"layers.{layer}.{key}"] for group in names for key in group}
+        ours = {mine: theirs[name] for mine, name in LAYER_NAMES.items()} | _key_value(theirs)
+        converted.update({f"layers.{i}.{name}": tensor for name, tensor in ours.items()})
+    load_checked(core, converted, source="the official checkpoint")
+    return core.eval()
+
+
+def heads_from_official(
+    state_dict: Weights, *, kind: Literal["concat", "unroll"]
+) -> VerbNounActionHead | UnrollingHead:
+    """The released classifiers: `concat` of cls-epic.py, `unroll` of cls-url-epic.py."""
+    if kind not in HEAD_NAMES:
+        raise ConfigError(f"kind is {kind!r}; choose from {', '.join(map(repr, HEAD_NAMES))}")
+    weights = _without_wrapper(state_dict)
+    names = {f"{ours}.{p}": f"{theirs}.{p}" for ours, theirs in HEAD_NAMES[kind].items() for p in ("weight", "bias")}
+    optional = {}
+    if kind == "unroll":
+        names |= LSTM_NAMES
+        names |= {f"fuse.1.running_{p}": f"c_a.fuse_ev.1.running_{p}" for p in ("mean", "var")}
+        optional = {"fuse.1.num_batches_tracked": "c_a.fuse_ev.1.num_batches_tracked"}
+    _check_keys(weights, list(names.values()), list(optional.values()))
+    names |= {ours: theirs for ours, theirs in optional.items() if theirs in weights}
+    actions, verbs, nouns = (weights[names[f"{fc}.weight"]].shape[0] for fc in ("fc_a", "fc_v", "fc_n"))
+    channels = weights[names["fc_v.weight"]].shape[1]
+    head = (UnrollingHead if kind == "unroll" else VerbNounActionHead)(
+        channels, num_actions=actions, num_verbs=verbs, num_nouns=nouns, form="released"
+    )
+    converted = {ours: weights[theirs] for ours, theirs in names.items()}
+    load_checked(head, converted, source="the official checkpoint")
+    return head.eval()
+
+
+def _key_value(theirs: Weights) -> dict[str, Tensor]:
+    """Their FF_K and FF_V, each over [e; STATT], as our pair: one convolution that reads e, one that reads STATT."""
+    k, v = theirs["mha.k_pre_f.0.weight"], theirs["mha.v_pre_f.0.weight"]
+    channels = k.shape[1] // 2
+    ours = {
+        "key_value.observed.weight": torch.cat([k[:, :channels], v[:, :channels]]),
+        "key_value.recurrent.weight": torch.cat([k[:, channels:], v[:, channels:]]),
+    }
+    for part in ("weight", "bias"):
+        pair = [theirs[f"mha.{side}_pre_f.1.{part}"] for side in "kv"]
+        ours[f"key_value.norm.{part}"] = torch.cat(pair)
+    return ours
+
+
+def _layers(weights: Weights, stride: Sequence[int]) -> list[tuple[str, int]]:
+    """The layers' names in order (b0l0, b0l1, b1l0, ...), each with its block's stride."""
+    found = {match.groups() for key in weights if (match := re.match(r"layers\.b(\d+)l(\d+)\.", key))}
+    layers = sorted((int(block), int(layer)) for block, layer in found)
+    if not layers:
+        some = ", ".join(list(weights)[:3]) or "nothing"
+        raise CheckpointError(f"no parameter is named like 'layers.b0l0.encoder.0.weight'; there is {some}")
+    blocks = layers[-1][0] + 1
+    if len(stride) != blocks:
+        raise ConfigError(f"stride has {len(stride)} entries and the checkpoint {blocks} blocks: give one a block")
+    for value in stride:
+        if value not in (1, 2):
+            raise ConfigError(f"stride holds {value}; the release pools by 2 or not at all")
+    return [(f"b{block}l{layer}", stride[block]) for block, layer in layers]
+
+
+def _without_wrapper(state_dict: Weights) -> dict[str, Tensor]:
+    """The state dict without the prefix that DataParallel puts before every name."""
+    return {key.removeprefix("module."): tensor for key, tensor in state_dict.items()}
+
+
+def _check_keys(weights: Weights, expected: list[str], ignored: list[str]) -> None:
+    for key in expected:
+        if key not in weights:
+            raise CheckpointError(f"the checkpoint has no {key!r}{near(key, weights)}")
+    for key in weights:
+        if key not in expected and key not in ignored:
+            raise CheckpointError(f"the checkpoint has {key!r}, which the release does not{near(key, expected)}")

@@ -1,0 +1,79 @@
+"""Checks that a model computes what it should, on the machine where it runs: for the demo and the benchmarks."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import as_file, files
+from typing import NamedTuple
+
+import torch
+from safetensors import safe_open
+from torch import Tensor
+
+from horst.compat import horst_from_official
+from horst.layers import HORST
+from horst.models import Predictor
+
+LIMIT = 1e-5
+"""Largest relative error in fp32 that counts as equal."""
+
+
+def relative_error(found: Tensor, wanted: Tensor) -> float:
+    """||found - wanted|| / ||wanted||, infinite where anything is not a number."""
+    error = ((found - wanted).norm() / wanted.norm()).item()
+    return error if error == error else float("inf")
+
+
+class Release(NamedTuple):
+    """What the official release computed on random weights, and our core with these weights."""
+
+    core: HORST
+    tensors: dict[str, Tensor]
+    lengths: list[int]
+
+
+def recorded_release() -> Release:
+    """The recorded run that is part of the package: two blocks of one layer, S = 4, 9 frames of 8x10."""
+    with as_file(files("horst") / "assets" / "official_horst.safetensors") as path, safe_open(path, "pt") as file:
+        facts = {key: json.loads(value) for key, value in file.metadata().items()}
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no mapping)
+    weights = {key.removeprefix("weight."): value for key, value in tensors.items() if key.startswith("weight.")}
+    config = facts["config"]
+    core = horst_from_official(weights, stride=config["stride"], steps=config["steps"])
+    return Release(core, tensors, facts["lengths"])
+
+
+def against_release() -> dict[str, float]:
+    """Relative errors of our released variant against the release's recorded outputs."""
+    core, recorded, lengths = recorded_release()
+    out, _ = core(recorded["input"])
+    shorter, _ = core(recorded["input"], lengths=lengths)
+    errors = {
+        "y": relative_error(out.y, recorded["output"]),
+        "y, clips of different lengths": relative_error(shorter.y, recorded["output_variable_length"]),
+    }
+    for name, ours in (("e", out.e), ("statt", out.statt)):
+        theirs = [recorded[f"{name}.b{i}l0"] for i in range(len(ours))]
+        errors["e, all layers" if name == "e" else "STATT, all layers"] = max(
+            relative_error(a, b) for a, b in zip(ours, theirs, strict=True)
+        )
+    return errors
+
+
+def clip_and_steps(model: Predictor, clip: Tensor) -> dict[str, float]:
+    """Relative errors of the logits of single steps, and of a prefix followed by steps, against the whole clip."""
+    batch, frames, _, height, width = clip.shape
+    whole = model(clip)[0].logits.action
+    half = frames // 2
+    prefix, after_prefix = model(clip[:, :half])
+    errors = {}
+    for name, start, state, head in (
+        ("single steps", 0, model.init_state(batch, height, width), []),
+        ("prefix, then steps", half, after_prefix, [prefix.logits.action]),
+    ):
+        steps = []
+        for t in range(start, frames):
+            out, state = model.step(clip[:, t], state)
+            steps.append(out.logits.action)
+        errors[name] = relative_error(torch.cat([*head, torch.stack(steps, 1)], 1), whole)
+    return errors
