@@ -1,0 +1,5 @@
+import sys
+
+from horst.cli import main
+
+sys.exit(main())

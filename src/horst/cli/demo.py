@@ -1,0 +1,74 @@
+"""`horst demo`: see on this machine that the model is exact, and how fast it is."""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from horst.errors import HorstError, InputError
+from horst.models import create_model
+from horst.parity import LIMIT, against_release, clip_and_steps
+
+
+def run(*, frames: int, threads: int | None) -> None:
+    if frames < 1 or (threads is not None and threads < 1):
+        raise InputError(f"frames is {frames} and threads {threads}; both start at 1")
+    if threads is not None:
+        torch.set_num_threads(threads)
+    console = Console()
+    with torch.inference_mode():
+        errors = _errors()
+        console.print(_parity(errors))
+        console.print(_timings(frames))
+    if max(errors.values()) > LIMIT:
+        raise HorstError("a parity check failed on this machine: please report the table above")
+    console.print(
+        "Next: [bold]horst info horst_tiny[/bold], or in Python [bold]horst.create_model('horst_tiny')[/bold]"
+    )
+
+
+def _errors() -> dict[str, float]:
+    errors = {f"official release: {name}": error for name, error in against_release().items()}
+    torch.manual_seed(0)
+    clip = torch.randint(0, 256, (1, 20, 3, 112, 112), dtype=torch.uint8)
+    for variant in ("paper", "released"):
+        model = create_model("horst_tiny", variant=variant).eval()
+        for name, error in clip_and_steps(model, clip).items():
+            errors[f"{variant} variant: whole clip = {name}"] = error
+    return errors
+
+
+def _parity(errors: dict[str, float]) -> Table:
+    table = Table(title="Parity: relative error in fp32", title_justify="left")
+    table.add_column("check")
+    table.add_column("error", justify="right")
+    table.add_column("")
+    for name, error in errors.items():
+        table.add_row(name, f"{error:.1e}", "[green]equal[/green]" if error <= LIMIT else "[red]DIFFERS[/red]")
+    return table
+
+
+def _timings(frames: int) -> Table:
+    threads = torch.get_num_threads()
+    table = Table(title=f"Streaming horst_tiny, frames of 112x112, {threads} CPU threads", title_justify="left")
+    table.add_column("variant")
+    for column in ("ms/frame", "p95", "frames/s", "parameters", "state"):
+        table.add_column(column, justify="right")
+    for variant in ("paper", "released"):
+        model = create_model("horst_tiny", variant=variant).eval()
+        size = sum(p.numel() for p in model.parameters())
+        state = model.init_state(1, 112, 112)
+        taken = []
+        for frame in torch.randint(0, 256, (frames + 10, 1, 3, 112, 112), dtype=torch.uint8):
+            start = time.perf_counter()
+            _, state = model.step(frame, state)
+            taken.append(1e3 * (time.perf_counter() - start))
+        taken = sorted(taken[10:])  # the first ones warm up
+        median, p95 = statistics.median(taken), taken[int(0.95 * (len(taken) - 1))]
+        speed = f"{median:.1f}", f"{p95:.1f}", f"{1e3 / median:.0f}"
+        table.add_row(variant, *speed, f"{size / 1e6:.2f} M", f"{state.nbytes / 1e6:.1f} MB")
+    return table

@@ -1,0 +1,61 @@
+"""`horst info MODEL`: what a model is and costs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from horst.errors import ConfigError
+from horst.models import PredictorConfig, model_config
+from horst.models.checkpoint import read_config
+from horst.models.summary import Summary, summarize
+
+
+def run(model: str, *, variant: str | None, size: tuple[int, int] | None, as_json: bool) -> None:
+    config = _config(model, variant)
+    height, width = size or config.size
+    summary = summarize(config, (height, width))
+    if as_json:
+        totals = {"parameters": summary.parameters, "flop": summary.flop, "state_bytes": summary.state_bytes}
+        print(json.dumps({"model": model, "config": config.to_dict(), **totals, **asdict(summary)}, indent=2))
+        return
+    console = Console()
+    console.print(_parts(f"{model}, {config.core.variant} variant, one frame of {height}x{width}", summary))
+    console.print(_attention(config.core.order, summary))
+
+
+def _parts(title: str, summary: Summary) -> Table:
+    table = Table(title=title, title_justify="left")
+    for column in ("part", "output", "parameters", "GFLOP", "state MB"):
+        table.add_column(column, justify="left" if column in ("part", "output") else "right")
+    for row in summary.rows:
+        table.add_row(row.name, "x".join(map(str, row.output)), *_costs(row.parameters, row.flop, row.state_bytes))
+    table.add_section()
+    table.add_row("total", "", *_costs(summary.parameters, summary.flop, summary.state_bytes))
+    return table
+
+
+def _attention(order: int, summary: Summary) -> Table:
+    table = Table(title=f"million operations of a step of attention, S = {order}", title_justify="left")
+    table.add_column("layer")
+    for column in ("spatial-temporal\n(6S+1)CHW+18(S+1)HW", "joint\n2S(HW)²C", "temporal\n2SHWC"):
+        table.add_column(column, justify="right")
+    for costs in summary.attention:
+        table.add_row(costs.name, *(f"{n / 1e6:,.1f}" for n in (costs.statt, costs.joint, costs.temporal)))
+    return table
+
+
+def _config(model: str, variant: str | None) -> PredictorConfig:
+    if Path(model).is_dir():
+        if variant is not None:
+            raise ConfigError(f"{model} is a saved model and has its variant: leave --variant out")
+        return read_config(Path(model))
+    return model_config(model, **({} if variant is None else {"variant": variant}))
+
+
+def _costs(parameters: int, flop: int, state_bytes: int) -> tuple[str, str, str]:
+    return f"{parameters:,}", f"{flop / 1e9:.3f}", f"{state_bytes / 1e6:.2f}" if state_bytes else ""

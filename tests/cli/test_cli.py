@@ -1,0 +1,77 @@
+"""The command line as a user runs it: help at once, typed errors in one line, and the demo from an installed wheel."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from horst.cli import main
+from horst.models import create_model, save
+
+
+def test_help_needs_no_torch_and_no_patience() -> None:
+    script = "import sys; from horst.cli import main\ntry: main(['--help'])\nfinally: assert 'torch' not in sys.modules"
+    start = time.perf_counter()
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert time.perf_counter() - start < 1.0
+    assert "demo" in done.stdout
+    assert "info" in done.stdout
+
+
+def test_info(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["info", "horst_tiny", "--variant", "released", "--size", "[64,64]"]) == 0
+    out = capsys.readouterr().out
+    assert "released variant, one frame of 64x64" in out
+    assert "(6S+1)CHW+18(S+1)HW" in out
+
+
+def test_info_of_a_saved_model_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = create_model("horst_tiny", num_classes=3)
+    save(model, tmp_path / "model")
+    assert main(["info", str(tmp_path / "model"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["parameters"] == sum(p.numel() for p in model.parameters())
+    assert [row["name"] for row in found["rows"]] == ["stem", "layer 0", "layer 1", "layer 2", "recognition"]
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["info", "horst_tinny"], "did you mean 'horst_tiny'"),
+        (["demo", "--frames", "0"], "frames is 0"),
+    ],
+)
+def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(args) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_unknown_options_are_refused() -> None:
+    with pytest.raises(SystemExit):
+        main(["info", "horst_tiny", "--sise", "[64,64]"])
+
+
+def test_the_wheel_runs_the_demo_outside_the_checkout(root: Path, tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(root)]
+    subprocess.run(build, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    target = tmp_path / "installed"
+    install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(wheel)]
+    subprocess.run(install, check=True, capture_output=True)
+    script = "import horst, sys, horst.cli as cli; print(horst.__file__); sys.exit(cli.main(['demo', '--frames', '5']))"
+    environment = {**os.environ, "PYTHONPATH": str(target), "COLUMNS": "120"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(str(target))
+    assert done.stdout.count("equal") == 8
+    assert "DIFFERS" not in done.stdout
+    assert "frames/s" in done.stdout
