@@ -149,6 +149,8 @@ def test_bad_frames() -> None:
     for x in (torch.zeros(1, 4, 33, 41), torch.zeros(3, 33, 41), torch.zeros(0, 3, 33, 41)):
         with pytest.raises(InputError):
             model.step(x, state)
+    with pytest.raises(InputError, match="clip is on meta and the model on cpu"):
+        model(clip(model).to("meta"))
     with pytest.raises(HorstError, match="frame size"):
         model.step(torch.zeros(1, 3, 65, 65), state)
     with pytest.raises(InputError, match="does not unroll"):

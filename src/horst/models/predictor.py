@@ -121,10 +121,7 @@ class Predictor(nn.Module):
         attention: bool = False,
     ) -> tuple[Output, HORSTState]:
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `UnrollingHead`."""
-        if frames.ndim != 5 or 0 in frames.shape:
-            raise InputError(
-                f"the clip has shape {tuple(frames.shape)}; (B, T, C, H, W) with a frame or more is needed"
-            )
+        self._check(frames, "clip", 5, "(B, T, C, H, W)")
         maps = self.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
         out, state = self.core(maps, state, lengths, attention=attention)
         return Output(self._read(out, unroll), out), state
@@ -133,10 +130,16 @@ class Predictor(nn.Module):
         self, frame: Tensor, state: HORSTState, *, unroll: Unroll | None = None, attention: bool = False
     ) -> tuple[Output, HORSTState]:
         """One frame (B, 3, H, W) of every stream."""
-        if frame.ndim != 4 or 0 in frame.shape:
-            raise InputError(f"the frame has shape {tuple(frame.shape)}; (B, C, H, W) is needed")
+        self._check(frame, "frame", 4, "(B, C, H, W)")
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
         return Output(self._read(out, unroll), out), state
+
+    def _check(self, frames: Tensor, what: str, rank: int, shape: str) -> None:
+        if frames.ndim != rank or 0 in frames.shape:
+            raise InputError(f"the {what} has shape {tuple(frames.shape)}; {shape} without an empty axis is needed")
+        device = next(self.parameters()).device
+        if frames.device != device:
+            raise InputError(f"the {what} is on {frames.device} and the model on {device}: move one of them")
 
     def _read(self, out: CoreOutput, unroll: Unroll | None) -> Logits:
         maps = {"y": out.y, "e": out.e[-1], "statt": out.statt[-1]}

@@ -1,6 +1,6 @@
 """STATT as the paper writes it: the specification that every other implementation is tested against.
 
-Plain, stacked and readable, not fast. Filters, weights and sums are computed in at least fp32.
+Plain, stacked and readable, not fast. It computes in the dtype of its arguments: in fp32 or fp64 it is the reference.
 
 Shapes: B batch, S past states, C channels, H x W map. A query `q` is (B, C, H, W); `keys` and `values` are S maps
 (B, C, H, W) each, `filters` S maps (B, H, W); `valid` (B, S) says which of the S states are there (None: all).
