@@ -26,6 +26,34 @@ class CheckpointError(HorstError, ValueError):
     """A model folder or weights file that is missing, damaged or of another model."""
 
 
+class VideoError(HorstError):
+    """A video that cannot be used. `source` names it; the class says what is wrong."""
+
+    def __init__(self, source: object, message: str) -> None:
+        super().__init__(f"{source}: {message}")
+        self.source = str(source)
+
+
+class MissingVideoError(VideoError):
+    """There is no such file, folder, camera or address."""
+
+
+class EmptyVideoError(VideoError):
+    """The file has no bytes, the folder no pictures."""
+
+
+class NotAVideoError(VideoError):
+    """The file is of another kind, or so damaged that its kind cannot be told."""
+
+
+class NoVideoStreamError(VideoError):
+    """The file is whole but holds no pictures, sound alone for example."""
+
+
+class DamagedVideoError(VideoError):
+    """Nothing of the video decodes, or less than was asked for."""
+
+
 class MissingExtraError(HorstError, ImportError):
     """A feature that needs an optional package which is not installed."""
 

@@ -1,0 +1,65 @@
+"""What decoding gives: pictures that carry their time, and a report of what was lost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Image = NDArray[np.uint8]
+"""(H, W, 3) uint8, RGB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One picture of a video."""
+
+    image: Image
+    time: float
+    """Seconds since the start of the video."""
+    index: int
+    """Its number among the decoded frames, from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class VideoInfo:
+    """What a container says of its video, before anything is decoded. What it does not say is None."""
+
+    width: int
+    height: int
+    """As stored: before a rotation that the file may ask for."""
+    fps: float | None
+    duration: float | None
+    """Seconds."""
+    frames: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What came out of a file, beside what it promised."""
+
+    decoded: int
+    """Frames."""
+    corrupt: int
+    """Packets or frames that did not decode, or whose time makes no sense."""
+    skipped: int
+    """Frames that are missing between others, by the container's count or by gaps in a regular beat."""
+    missing: float
+    """Seconds at the end that were promised and did not come."""
+    promised: float | None
+    """Seconds that the container announces; None where it does not."""
+
+    @property
+    def complete(self) -> bool:
+        return not (self.corrupt or self.skipped or self.missing)
+
+    def __str__(self) -> str:
+        if self.complete:
+            return f"{self.decoded} frames"
+        lost = [f"{self.corrupt} packets or frames are corrupt"] if self.corrupt else []
+        if self.skipped:
+            lost.append(f"{self.skipped} frames are missing in between")
+        if self.missing:
+            lost.append(f"the last {self.missing:.2f} of {self.promised:.2f} s are missing")
+        return f"{self.decoded} frames were recovered; {' and '.join(lost)}"

@@ -1,0 +1,90 @@
+"""Live video: cameras, RTSP and HTTP addresses. Frames carry the time at which they arrived.
+
+A camera has no start and no duration, and its connection may break: the source is opened again, with growing pauses,
+for as long as the caller wants to wait.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import av
+
+from horst.errors import InputError, VideoError
+from horst.video.decode import Size, to_rgb, typed_errors
+from horst.video.frame import Frame
+
+CAMERA = "camera:"
+# How FFmpeg names cameras, by operating system.
+CAMERAS = {"linux": ("v4l2", "/dev/video{}"), "darwin": ("avfoundation", "{}"), "win32": ("dshow", "video={}")}
+
+
+def is_live(source: str) -> bool:
+    """Whether a source is a camera or a network address rather than a file."""
+    return source.startswith(CAMERA) or "://" in source
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LiveSource:
+    """A camera ("camera:0") or an address ("rtsp://...", "http://...")."""
+
+    source: str
+    size: Size | None = None
+    """(height, width) that frames are stretched to; their own by default."""
+    timeout: float = 5.0
+    """Seconds without an answer after which a connection counts as broken."""
+    patience: float = 0.0
+    """Seconds to keep trying to open the source again after it broke; 0: not at all."""
+
+    def frames(self) -> Iterator[Frame]:
+        """Frames as they come, until the stream ends or stays away for longer than `patience`."""
+        start = time.monotonic()
+        index = 0
+        broken_since: float | None = None
+        pause = 0.1
+        while True:
+            try:
+                for image in self._connection():
+                    yield Frame(image, time.monotonic() - start, index)
+                    index, broken_since, pause = index + 1, None, 0.1
+                if not self.patience:
+                    return
+            except VideoError:
+                if not self.patience:
+                    raise
+                now = time.monotonic()
+                broken_since = broken_since if broken_since is not None else now
+                if now + pause - broken_since > self.patience:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+    def _connection(self) -> Iterator[Any]:
+        with self._open() as container, typed_errors(self.source):
+            if not container.streams.video:
+                raise VideoError(self.source, "it sends no video")
+            stream = container.streams.video[0]
+            for packet in container.demux(stream):
+                try:
+                    frames = packet.decode()
+                except av.InvalidDataError:  # lost packets are everyday: the next key frame mends it
+                    continue
+                for frame in frames:
+                    yield to_rgb(frame, self.size)
+
+    def _open(self) -> Any:
+        options, name, form = {}, self.source, None
+        if self.source.startswith(CAMERA):
+            number = self.source.removeprefix(CAMERA)
+            if sys.platform not in CAMERAS or not number:
+                raise InputError(f"{self.source}: cameras are named camera:0, camera:1, ...")
+            form, pattern = CAMERAS[sys.platform]
+            name = pattern.format(number)
+        elif self.source.startswith("rtsp"):
+            options["rtsp_transport"] = "tcp"  # what is lost over UDP shows as smears
+        with typed_errors(self.source):
+            return av.open(name, format=form, options=options, timeout=self.timeout)
