@@ -26,6 +26,10 @@ class CheckpointError(HorstError, ValueError):
     """A model folder or weights file that is missing, damaged or of another model."""
 
 
+class DataError(HorstError, ValueError):
+    """A data set that does not fit together: a label file, an annotation, a folder's layout."""
+
+
 class VideoError(HorstError):
     """A video that cannot be used. `source` names it; the class says what is wrong."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from horst.errors import ConfigError, near
@@ -11,22 +11,23 @@ from horst.errors import ConfigError, near
 Built = TypeVar("Built")
 
 
-def build(kind: str, table: Mapping[str, type[Built]], name: str, /, *args: Any, **options: Any) -> Built:
+def build(kind: str, table: Mapping[str, Callable[..., Built]], name: str, /, *args: Any, **options: Any) -> Built:
     """`table[name](*args, **options)`, with an error that names near matches for an unknown name or option."""
     if name not in table:
         raise ConfigError(f"there is no {kind} {name!r}{near(name, table)} There are: {', '.join(table)}.")
-    cls = table[name]
-    init: Any = cls.__init__
-    signature, hints = inspect.signature(init), get_type_hints(init)
-    known = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    make = table[name]
+    parameters = list(inspect.signature(make).parameters.values())[len(args) :]
+    function: Any = make.__init__ if isinstance(make, type) else make  # type: ignore[misc]
+    hints = get_type_hints(function)
+    known = [p.name for p in parameters]
     for option, value in options.items():
         if option not in known:
             raise ConfigError(f"{kind} {name!r} has no option {option!r}{near(option, known)}")
         check_type(f"option {option!r} of {kind} {name!r}", value, hints.get(option))
-    missing = [p for p in known if signature.parameters[p].default is inspect.Parameter.empty and p not in options]
-    if missing:
-        raise ConfigError(f"{kind} {name!r} needs the option {missing[0]!r}")
-    return cls(*args, **options)
+    for parameter in parameters:
+        if parameter.default is inspect.Parameter.empty and parameter.name not in options:
+            raise ConfigError(f"{kind} {name!r} needs the option {parameter.name!r}")
+    return make(*args, **options)
 
 
 def check_type(what: str, value: Any, hint: Any) -> None:

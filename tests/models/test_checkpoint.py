@@ -244,9 +244,9 @@ import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
 import torch; torch.set_num_threads(1)
 from horst.models import create_model, save
 model = create_model("horst_tiny", num_classes=2)
-print("ready", flush=True)
 while True:
     save(model, {str(tmp_path / "model")!r}, overwrite=True)
+    print("saved", flush=True)
 """
     for delay in (0.05, 0.083, 0.131, 0.2):
         process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
@@ -257,6 +257,8 @@ while True:
         process.wait()
         process.stdout.close()
         load(tmp_path / "model")
+    save(small(), tmp_path / "model", overwrite=True)
+    assert os.listdir(tmp_path) == ["model"]  # what the killed ones left behind is gone
 
 
 def test_models_of_parts_say_how_to_be_saved(tmp_path: Path) -> None:

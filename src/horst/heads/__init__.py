@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from horst.heads.logits import Logits
@@ -13,7 +14,7 @@ from horst.registry import build
 __all__ = ["HEADS", "Head", "Logits", "RecognitionHead", "Unroll", "UnrollingHead", "VerbNounActionHead", "create_head"]
 
 Head = RecognitionHead | VerbNounActionHead | UnrollingHead
-HEADS: dict[str, type[Head]] = {
+HEADS: dict[str, Callable[..., Head]] = {
     "recognition": RecognitionHead,
     "verb_noun_action": VerbNounActionHead,
     "unrolling": UnrollingHead,

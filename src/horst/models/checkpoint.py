@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +41,10 @@ def save(model: Predictor, path: str | Path, *, overwrite: bool = False) -> Path
     if path.exists() and not (path / CONFIG).is_file():
         raise CheckpointError(f"{path} exists and is no saved model: it will not be replaced; choose another name")
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = Path(tempfile.mkdtemp(prefix=f".{path.name}.new-", dir=path.parent))
+    new = path.with_name(f".{path.name}.new")
+    shutil.rmtree(new, ignore_errors=True)  # of a run that was killed
+    new.mkdir()
     try:
-        new.chmod(0o755)
         config = {"format": FORMAT, **model.config.to_dict()}
         config["backbone"]["options"].pop("pretrained", None)  # the weights are in this folder
         _write_json(new / CONFIG, config)
