@@ -1,0 +1,104 @@
+"""Which data set, and what its clips look like: one small YAML file for any of the sources.
+
+    source: ssv2                       # or epic, folder, csv, packed
+    annotations: /data/ssv2/labels     # the options of that source: see the functions in SOURCES
+    videos: /data/ssv2/videos
+    clip: {size: [224, 224], fps: 12, observe: 0.25}
+
+Paths are relative to the file that names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from horst.data.clips import Clip, ClipConfig, read_clip
+from horst.data.epic import read_epic
+from horst.data.example import Annotations, Example
+from horst.data.folder import read_csv, read_folder
+from horst.data.packed import Packed
+from horst.data.ssv2 import read_ssv2
+from horst.errors import ConfigError, near
+from horst.registry import build
+
+SOURCES: dict[str, Callable[..., Annotations | Packed]] = {
+    "ssv2": read_ssv2,
+    "epic": read_epic,
+    "folder": read_folder,
+    "csv": read_csv,
+    "packed": Packed,
+}
+PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DataConfig:
+    """A data set by its source and the options of that source."""
+
+    source: str
+    options: dict[str, Any] = field(default_factory=dict)
+    clip: ClipConfig = field(default_factory=ClipConfig)
+
+    @classmethod
+    def from_dict(cls, data: Any, *, base: Path | None = None) -> DataConfig:
+        """From plain data; relative paths are taken from `base`."""
+        if not isinstance(data, dict) or not isinstance(data.get("source"), str):
+            raise ConfigError(f"a data config is a mapping with a source: {', '.join(SOURCES)}; got {data!r}")
+        options = {key: value for key, value in data.items() if key not in ("source", "clip")}
+        for key in PATHS:
+            if isinstance(options.get(key), str):
+                options[key] = str((base or Path()) / Path(options[key]).expanduser())
+        return cls(source=data["source"], options=options, clip=_clip(data.get("clip", {})))
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> DataConfig:
+        path = Path(path)
+        try:
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ConfigError(f"{path}: there is no such file") from error
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
+        try:
+            return cls.from_dict(data, base=path.parent)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An opened data set: its annotations, and how to read a clip of it."""
+
+    annotations: Annotations
+    read: Callable[[Example, ClipConfig], Clip]
+
+
+def open_source(config: DataConfig) -> Source:
+    """Read the annotations of a data set; clips are decoded when they are asked for."""
+    opened = build("data source", SOURCES, config.source, **config.options)
+    if isinstance(opened, Packed):
+        return Source(opened.annotations, opened.read)
+    return Source(opened, partial(_read, opened.task))
+
+
+def _read(task: Any, example: Example, config: ClipConfig) -> Clip:
+    return read_clip(example, task, config)
+
+
+def _clip(data: Any) -> ClipConfig:
+    known = [f.name for f in fields(ClipConfig)]
+    if not isinstance(data, dict):
+        raise ConfigError(f"clip is {data!r}; it takes a mapping of {', '.join(known)}")
+    for name in data:
+        if name not in known:
+            raise ConfigError(f"clip has no option {name!r}{near(str(name), known)}")
+    try:
+        return ClipConfig(**data)
+    except TypeError as error:
+        raise ConfigError(f"clip is {data!r}: {error}") from error

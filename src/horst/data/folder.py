@@ -1,0 +1,84 @@
+"""One's own videos: a folder {train,val}/<label>/*.mp4, or a CSV with a row for every clip or action.
+
+CSV columns: path, split, label; and where a video holds several actions start and end (seconds or h:m:s), where actions
+have parts verb and noun. With start times the actions can be anticipated as well as recognised.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from horst.data.example import Annotations, Example, Task
+from horst.data.tables import need, read_rows, seconds
+from horst.errors import DataError, near
+
+VIDEOS = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
+SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+
+
+def read_folder(root: str | Path) -> Annotations:
+    """Clips by split and label, from the names of folders."""
+    root = Path(root)
+    if not root.is_dir():
+        raise DataError(f"{root}: there is no such folder")
+    found = []
+    for folder in sorted(p for p in root.iterdir() if p.is_dir()):
+        if folder.name in SPLITS:
+            files = sorted(p for p in folder.glob("*/*") if p.suffix.lower() in VIDEOS)
+            found += [(SPLITS[folder.name], file.parent.name, file) for file in files]
+    if not found:
+        raise DataError(
+            f"{root}: there is no video in it; put clips into {{train,val}}/<label>/, as {', '.join(VIDEOS)}"
+        )
+    names = sorted({label for _, label, _ in found})
+    examples = tuple(
+        Example(id=str(file.relative_to(root)), split=split, media=file, labels={"action": names.index(label)})
+        for split, label, file in found
+    )
+    return Annotations(name=root.name, task="recognition", examples=examples, classes={"action": tuple(names)})
+
+
+def read_csv(path: str | Path, *, root: str | Path | None = None, task: Task = "recognition") -> Annotations:
+    """The clips or actions that a CSV file lists; paths are relative to `root`, by default to the file's own folder."""
+    path = Path(path)
+    base = Path(root) if root is not None else path.parent
+    rows = list(read_rows(path))
+    if not rows:
+        raise DataError(f"{path} lists nothing: columns are path, split, label, and start, end, verb, noun as needed")
+    columns = rows[0][1]
+    if task == "anticipation" and "start" not in columns:
+        raise DataError(f"{path} has no column 'start'{near('start', columns)}: to anticipate, it must be known")
+    names = {part: _names(path, rows, part) for part in ("label", "verb", "noun") if part in columns or part == "label"}
+    examples = []
+    for line, row in rows:
+        split = need(path, line, row, "split").lower()
+        if split not in SPLITS:
+            raise DataError(
+                f"{path}, line {line}: split is {split!r}{near(split, SPLITS)}; train, val or test is needed"
+            )
+        start = seconds(path, line, row, "start") if row.get("start") else 0.0
+        end = seconds(path, line, row, "end") if row.get("end") else None
+        if end is not None and end <= start:
+            raise DataError(
+                f"{path}, line {line}: the action ends at {end:g} s, which is not after its start {start:g} s"
+            )
+        labels = {"action" if part == "label" else part: known.index(row[part]) for part, known in names.items()}
+        media = need(path, line, row, "path")
+        examples.append(
+            Example(
+                id=row.get("id") or (f"{media}@{start:g}" if "start" in row else media),
+                split=SPLITS[split],
+                media=base / media,
+                labels=labels,
+                start=start,
+                end=end,
+                start_frame=round(30 * start) + 1 if task == "anticipation" else None,
+                group=row.get("group", ""),
+            )
+        )
+    classes = {"action" if part == "label" else part: tuple(known) for part, known in names.items()}
+    return Annotations(name=path.stem, task=task, examples=tuple(examples), classes=classes)
+
+
+def _names(path: Path, rows: list[tuple[int, dict[str, str]]], part: str) -> list[str]:
+    return sorted({need(path, line, row, part) for line, row in rows})

@@ -1,0 +1,47 @@
+"""Long work in independent pieces: in parallel, with progress, resumed where it was left."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from typing import TypeVar
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+def run_jobs(
+    title: str, work: Callable[[Piece], Result], pieces: Sequence[Piece], *, processes: int | None = None, done: int = 0
+) -> list[Result]:
+    """`work` of every piece, in any order of execution and the given order of results, with a progress bar.
+
+    The first failure stops what has not begun and is raised. `done` pieces were finished by an earlier run.
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    processes = min(processes or os.cpu_count() or 1, max(1, len(pieces)))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
+        task = progress.add_task(title, total=done + len(pieces), completed=done)
+        if processes == 1:
+            results = []
+            for piece in pieces:
+                results.append(work(piece))
+                progress.advance(task)
+            return results
+        # Spawned, not forked: a fork of a process with threads (torch, FFmpeg) may hang.
+        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+            futures = {pool.submit(work, piece): i for i, piece in enumerate(pieces)}
+            found: dict[int, Result] = {}
+            try:
+                for future in as_completed(futures):
+                    found[futures[future]] = future.result()
+                    progress.advance(task)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        return [found[i] for i in range(len(pieces))]

@@ -1,0 +1,237 @@
+"""The packed form: a data set as a few large files, read with numpy and Pillow alone, where there is no FFmpeg.
+
+    index.json            classes, sizes, and how many shards belong to it
+    shard-00000.jpgs      the frames of some clips as JPEG, one after the other
+    shard-00000.json      which clips these are, where each frame begins, and its time
+
+Shards are independent, each is written whole and then renamed, its .json last: after a kill the shards that are there
+are good, and a second run makes the others.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image as Pictures
+
+from horst.data.clips import Clip, ClipConfig, wanted_times
+from horst.data.example import Annotations, Example
+from horst.data.jobs import run_jobs
+from horst.data.tables import read_json
+from horst.errors import DataError, VideoError
+from horst.video.images import decode_picture
+from horst.video.sampling import frames_at
+
+FORMAT = 1
+CLIPS_A_SHARD = 64
+INDEX = "index.json"
+Render = Callable[[Sequence[Example]], Iterator[Clip | VideoError]]
+"""The clips of some examples, in order, by decoding or by drawing them; an error for one that cannot be had."""
+
+
+@dataclass(frozen=True, slots=True)
+class PackReport:
+    """What packing left out."""
+
+    bad: tuple[tuple[str, str], ...]
+    """(id, why) of clips that could not be read."""
+
+
+def write_packed(
+    folder: str | Path,
+    annotations: Annotations,
+    render: Render,
+    *,
+    fps: float,
+    quality: int = 90,
+    processes: int | None = None,
+) -> PackReport:
+    """Pack all examples of `annotations` into `folder`; goes on where an earlier run was stopped.
+
+    `render` runs in other processes, so it must be a function of a module or a partial of one. `fps` is the rate of the
+    clips that it makes.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    shards = _shards(annotations.examples)
+    index = {
+        "format": FORMAT,
+        "name": annotations.name,
+        "task": annotations.task,
+        "classes": {task: list(names) for task, names in annotations.classes.items()},
+        "action_parts": [list(pair) for pair in annotations.action_parts],
+        "subsets": {name: sorted(ids) for name, ids in annotations.subsets.items()},
+        "example_sets": {name: sorted(ids) for name, ids in annotations.example_sets.items()},
+        "mirror": list(annotations.mirror),
+        "fps": fps,
+        "clips": len(annotations.examples),
+        "shards": len(shards),
+    }
+    _claim(folder, index)
+    work = partial(_write_shard, folder, render, quality)
+    pieces = [piece for piece in enumerate(shards) if not _shard(folder, piece[0], "json").exists()]
+    run_jobs(f"packing {annotations.name}", work, pieces, processes=processes, done=len(shards) - len(pieces))
+    written = [read_json(_shard(folder, number, "json")) for number in range(len(shards))]
+    return PackReport(tuple((ident, why) for shard in written for ident, why in shard["bad"]))
+
+
+def each(read: Callable[[Example], Clip], examples: Sequence[Example]) -> Iterator[Clip | VideoError]:
+    """A `Render` that reads one example after the other."""
+    for example in examples:
+        try:
+            yield read(example)
+        except VideoError as error:
+            yield error
+
+
+class Packed:
+    """A packed data set: `annotations`, and `read` for the clip of an example."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        index = read_json(self.folder / INDEX)
+        if not isinstance(index, dict) or index.get("format") != FORMAT:
+            raise DataError(
+                f"{self.folder / INDEX} is not of format {FORMAT}: it is no packed data set of this version"
+            )
+        self.fps = float(index["fps"])
+        self._clips: dict[str, tuple[int, list[int], list[float | None]]] = {}
+        self.bad: list[tuple[str, str]] = []
+        examples = []
+        for number in range(index["shards"]):
+            path = _shard(self.folder, number, "json")
+            if not path.exists():
+                raise DataError(
+                    f"{self.folder} is not complete: shard {number} of {index['shards']} is missing; pack again"
+                )
+            shard = read_json(path)
+            self.bad += [(ident, why) for ident, why in shard["bad"]]
+            for clip in shard["clips"]:
+                self._clips[clip["id"]] = (number, clip["offsets"], clip["times"])
+                examples.append(_example(clip, self.folder))
+        self.annotations = Annotations(
+            name=index["name"],
+            task=index["task"],
+            examples=tuple(examples),
+            classes={task: tuple(names) for task, names in index["classes"].items()},
+            action_parts=tuple((verb, noun) for verb, noun in index["action_parts"]),
+            subsets={name: frozenset(ids) for name, ids in index["subsets"].items()},
+            example_sets={name: frozenset(ids) for name, ids in index["example_sets"].items()},
+            mirror=tuple(index["mirror"]),
+        )
+
+    def read(self, example: Example, config: ClipConfig) -> Clip:
+        """The clip of an example, as `read_clip` gives it from the original."""
+        number, offsets, stored = self._clips[example.id]
+        times = np.asarray([np.nan if t is None else t for t in stored], np.float64)
+        if self.annotations.task == "recognition":
+            end = example.end if example.end is not None else times[-1] + 1 / self.fps
+            chosen = frames_at(times, wanted_times(example.start, end, config))
+        else:
+            chosen = np.arange(len(times))
+        with _shard(self.folder, number, "jpgs").open("rb") as file:
+            pictures = {}
+            for i in sorted(set(chosen.tolist())):
+                if not np.isnan(times[i]):
+                    file.seek(offsets[i])
+                    name = f"{self.folder}, clip {example.id}, frame {i}"
+                    pictures[i] = decode_picture(file.read(offsets[i + 1] - offsets[i]), name, config.size)
+        black = np.zeros((*config.size, 3), np.uint8)
+        return Clip(np.stack([pictures.get(int(i), black) for i in chosen]), times[chosen])
+
+
+def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, Sequence[Example]]) -> int:
+    number, examples = piece
+    clips: list[dict[str, Any]] = []
+    bad: list[tuple[str, str]] = []
+    path = _shard(folder, number, "jpgs")
+    partial_path = path.with_suffix(f".{os.getpid()}.partial")
+    try:
+        with partial_path.open("wb") as file:
+            for example, clip in zip(examples, render(examples), strict=True):
+                if isinstance(clip, VideoError):
+                    bad.append((example.id, str(clip)))
+                    continue
+                offsets = [file.tell()]
+                for image, time in zip(clip.frames, clip.times, strict=True):
+                    if not np.isnan(time):
+                        file.write(encode_picture(image, quality))
+                    offsets.append(file.tell())
+                clips.append({**_plain(example), "offsets": offsets, "times": [_number(t) for t in clip.times]})
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial_path, path)
+    finally:
+        partial_path.unlink(missing_ok=True)
+    _write(_shard(folder, number, "json"), {"clips": clips, "bad": bad})
+    return len(clips)
+
+
+def encode_picture(image: np.ndarray[Any, Any], quality: int) -> bytes:
+    buffer = io.BytesIO()
+    Pictures.fromarray(image).save(buffer, "JPEG", quality=quality)
+    return buffer.getvalue()
+
+
+def _claim(folder: Path, index: dict[str, Any]) -> None:
+    """Write the index, or refuse a folder that belongs to another data set."""
+    path = folder / INDEX
+    if not path.exists():
+        if any(folder.iterdir()):
+            raise DataError(f"{folder} is not empty and no packed data set: choose another folder")
+        _write(path, index)
+    elif read_json(path) != json.loads(json.dumps(index)):
+        raise DataError(f"{folder} holds another packed data set, or one with other settings: choose another folder")
+
+
+def _shards(examples: Sequence[Example]) -> list[list[Example]]:
+    """Examples in groups of CLIPS_A_SHARD or somewhat more; those of one video stay together, as it is read once."""
+    shards: list[list[Example]] = []
+    for example in examples:
+        if not shards or (len(shards[-1]) >= CLIPS_A_SHARD and shards[-1][-1].media != example.media):
+            shards.append([])
+        shards[-1].append(example)
+    return shards
+
+
+def _shard(folder: Path, number: int, suffix: str) -> Path:
+    return folder / f"shard-{number:05d}.{suffix}"
+
+
+def _plain(example: Example) -> dict[str, Any]:
+    return {
+        "id": example.id,
+        "split": example.split,
+        "labels": dict(example.labels),
+        "start": example.start,
+        "end": example.end,
+        "start_frame": example.start_frame,
+        "video": example.video,
+        "group": example.group,
+    }
+
+
+def _example(clip: dict[str, Any], folder: Path) -> Example:
+    return Example(media=folder, **{key: value for key, value in clip.items() if key not in ("offsets", "times")})
+
+
+def _number(time: float) -> float | None:
+    return None if np.isnan(time) else round(float(time), 6)
+
+
+def _write(path: Path, data: Any) -> None:
+    """JSON, whole or not at all."""
+    partial_path = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial_path.write_text(json.dumps(data), encoding="utf-8")
+        os.replace(partial_path, path)
+    finally:
+        partial_path.unlink(missing_ok=True)

@@ -1,0 +1,115 @@
+"""Something-Something v2: its JSON files and its webm videos, whole or a subset of its templates.
+
+Annotations: a file of labels ({template without brackets: id as a string}) and one file a split (a list of {id, label,
+template, placeholders}; the test split has ids alone). Both public namings of these files are found by themselves:
+something-something-v2-train.json and train.json. Videos are <id>.webm in one folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from horst.data.example import Annotations, Example
+from horst.data.tables import read_json, read_rows
+from horst.errors import DataError, near
+
+SPLITS = {"train": "train", "validation": "val", "test": "test"}
+
+
+def read_ssv2(
+    annotations: str | Path, videos: str | Path, *, subset: str | Path | None = None, suffix: str = ".webm"
+) -> Annotations:
+    """The data set whose JSON files lie in `annotations` and whose clips lie in `videos`.
+
+    Args:
+        annotations: Folder of the JSON files.
+        videos: Folder of the clips.
+        subset: File of templates to keep, one a line, or a CSV with a column `template`; classes are numbered in its
+            order. All templates by default, numbered as in the label file.
+        suffix: Ending of the clips' names.
+    """
+    folder, clips = Path(annotations), Path(videos)
+    labels = _labels(_find(folder, "labels", needed=True))
+    templates = sorted(labels, key=labels.__getitem__) if subset is None else read_templates(Path(subset), labels)
+    number = {template: i for i, template in enumerate(templates)}
+    examples = []
+    for part, split in SPLITS.items():
+        file = _find(folder, part)
+        if file is None:
+            continue
+        for item in _items(file):
+            template = plain(str(item.get("template", "")))
+            if template and template not in labels:
+                raise DataError(f"{file}: clip {item['id']} has the template {template!r}{near(template, labels)}")
+            if template and template not in number:
+                continue
+            if not template and split != "test":
+                raise DataError(f"{file}: clip {item['id']} has no template")
+            known = {"action": number[template]} if template else {}
+            examples.append(
+                Example(id=str(item["id"]), split=split, media=clips / f"{item['id']}{suffix}", labels=known)
+            )
+    if not examples:
+        raise DataError(f"{folder}: there is none of train.json, validation.json, test.json in it, by either naming")
+    return Annotations(
+        name="Something-Something v2",
+        task="recognition",
+        examples=tuple(examples),
+        classes={"action": tuple(templates)},
+    )
+
+
+def plain(template: str) -> str:
+    """A template as the label file writes it: without brackets."""
+    return template.replace("[", "").replace("]", "")
+
+
+def read_templates(path: Path, labels: dict[str, int]) -> list[str]:
+    """The templates of a subset file, each of which must be a label."""
+    if path.suffix == ".csv":
+        found = [(line, row.get("template", "")) for line, row in read_rows(path)]
+    else:
+        try:
+            found = list(enumerate(path.read_text(encoding="utf-8").splitlines(), 1))
+        except OSError as error:
+            raise DataError(f"{path} cannot be read: {error}") from error
+    templates = []
+    for line, text in found:
+        template = plain(text.strip())
+        if not template:
+            continue
+        if template not in labels:
+            raise DataError(f"{path}, line {line}: {template!r} is no template{near(template, labels)}")
+        templates.append(template)
+    if not templates:
+        raise DataError(f"{path} names no template: one a line, or a CSV with a column 'template'")
+    return templates
+
+
+def _find(folder: Path, part: str, *, needed: bool = False) -> Path | None:
+    names = [f"something-something-v2-{part}.json", f"{part}.json"]
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    if needed:
+        raise DataError(f"{folder}: there is neither {' nor '.join(names)} in it")
+    return None
+
+
+def _labels(path: Path | None) -> dict[str, int]:
+    assert path is not None
+    data = read_json(path)
+    if not isinstance(data, dict) or not data:
+        raise DataError(f"{path}: a mapping of templates to ids is needed")
+    try:
+        return {plain(template): int(number) for template, number in data.items()}
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path}: ids must be whole numbers: {error}") from error
+
+
+def _items(path: Path) -> list[dict[str, Any]]:
+    data = read_json(path)
+    if not isinstance(data, list) or not all(isinstance(item, dict) and "id" in item for item in data):
+        raise DataError(f"{path}: a list of mappings with an id is needed")
+    return data
