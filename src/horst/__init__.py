@@ -32,14 +32,17 @@ _HOME = {
     "load": "horst.models",
     "save": "horst.models",
 }
+_PARTS = ("backbones", "compat", "data", "errors", "heads", "layers", "models", "ops", "video")
 __all__ = [*_HOME, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'horst' has no attribute {name!r}")
-    return getattr(import_module(_HOME[name]), name)
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    if name in _PARTS:
+        return import_module(f"horst.{name}")
+    raise AttributeError(f"module 'horst' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted((*__all__, *_PARTS))

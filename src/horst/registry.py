@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from horst.errors import ConfigError, near
 
 Built = TypeVar("Built")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """A part of a model by name, with its options: plain data, from which it can be built again."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 def build(kind: str, table: Mapping[str, Callable[..., Built]], name: str, /, *args: Any, **options: Any) -> Built:
@@ -33,7 +42,7 @@ def build(kind: str, table: Mapping[str, Callable[..., Built]], name: str, /, *a
 def check_type(what: str, value: Any, hint: Any) -> None:
     """Refuse a value that a plain annotation (a class or choices) rules out."""
     if get_origin(hint) is Literal:
-        if value not in get_args(hint):
+        if not isinstance(value, str) or value not in get_args(hint):
             raise ConfigError(f"{what} is {value!r}; choose from {', '.join(map(repr, get_args(hint)))}")
     elif hint in (int, bool, str) and type(value) is not hint:
         raise ConfigError(f"{what} is {value!r}; it takes {hint.__name__}, not {type(value).__name__}")

@@ -13,7 +13,13 @@ _SHOWN = 3
 
 
 def load_checked(module: nn.Module, state: Mapping[str, Tensor], *, source: str) -> None:
-    """Copies `state` into `module` after checking every name and shape, and that every number is one.
+    """Copies `state` into `module`, if it fits."""
+    check_fit(module, state, source=source)
+    module.load_state_dict(dict(state), strict=False)
+
+
+def check_fit(module: nn.Module, state: Mapping[str, Tensor], *, source: str) -> None:
+    """Refuses weights with other names, shapes or kinds of number than the module's, or that are no numbers.
 
     Only BatchNorm's `num_batches_tracked` may be missing: weights older than that counter do not have it,
     and nothing computed in evaluation mode reads it.
@@ -29,10 +35,7 @@ def load_checked(module: nn.Module, state: Mapping[str, Tensor], *, source: str)
     if problems:
         count = len(unknown) + len(missing) + sum(map(bool, misfits))
         more = f"; and {count - _SHOWN} more" if count > _SHOWN else ""
-        raise CheckpointError(
-            f"{source} does not fit {type(module).__name__}: {'; '.join(problems[:_SHOWN])}{more}. Nothing was loaded."
-        )
-    module.load_state_dict(dict(state), strict=False)
+        raise CheckpointError(f"{source} does not fit {type(module).__name__}: {'; '.join(problems[:_SHOWN])}{more}")
 
 
 def _misfit(key: str, given: object, expected: Tensor) -> str:

@@ -54,6 +54,9 @@ def test_output_size_computes_nothing_and_is_kept(timm: ModuleType) -> None:
 def test_unknown_model_and_map(timm: ModuleType) -> None:
     with pytest.raises(ConfigError, match=r"resnet17.*did you mean.*resnet1"):
         TimmBackbone(model="resnet17")
+    for elsewhere in ("hf-hub:somebody/something", "local-dir:/somewhere"):
+        with pytest.raises(ConfigError, match="unknown timm model"):
+            TimmBackbone(model=elsewhere)
     with pytest.raises(ConfigError, match="no map 9 of 'test_resnet'"):
         TimmBackbone(model="test_resnet", out_index=9)
 
@@ -66,8 +69,8 @@ def test_absent_timm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_broken_torchvision_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> ModuleType:
-        raise RuntimeError("operator torchvision::nms does not exist")
+        raise RuntimeError("undefined symbol in torchvision/_C.so")
 
     monkeypatch.setattr("importlib.import_module", fail)
-    with pytest.raises(MissingExtraError, match=r"torchvision::nms does not exist.*torchvision that matches"):
+    with pytest.raises(MissingExtraError, match=r"undefined symbol.*torchvision that matches"):
         TimmBackbone(model="resnet18")

@@ -45,6 +45,8 @@ def test_info_of_a_saved_model_as_json(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["info", "horst_tinny"], "did you mean 'horst_tiny'"),
         (["demo", "--frames", "0"], "frames is 0"),
+        (["info", "horst_tiny", "--size", "[1,1]"], "vanishes"),
+        (["info", "horst_tiny", "--size", "[-3,5]"], "size is (-3, 5)"),
     ],
 )
 def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -52,6 +54,17 @@ def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureF
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+
+
+def test_a_failed_parity_check_stops_the_demo(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("horst.cli.demo.against_release", lambda: {"y": 1.0})
+    assert main(["demo", "--frames", "1"]) == 2
+    printed = capsys.readouterr()
+    assert "DIFFERS" in printed.out
+    assert "frames/s" not in printed.out
+    assert "parity check failed" in printed.err
 
 
 def test_unknown_options_are_refused() -> None:

@@ -99,6 +99,13 @@ def test_what_does_not_fit_is_named() -> None:
         horst_from_official({**weights, "layers.b1l0.encoder.1.bias": torch.zeros(3)}, stride=[1, 2], steps=4)
     with pytest.raises(CheckpointError, match="NaN"):
         horst_from_official({**weights, key: weights[key] * float("nan")}, stride=[1, 2], steps=4)
+    for bad in (torch.zeros(3), torch.zeros(12, 3, 3, 3), 5):
+        with pytest.raises(CheckpointError, match=r"k_pre_f\.0\.weight"):
+            horst_from_official({**weights, "layers.b1l0.mha.k_pre_f.0.weight": bad}, stride=[1, 2], steps=4)
+    with pytest.raises(CheckpointError, match="needs"):
+        horst_from_official({**weights, key: torch.zeros(3)}, stride=[1, 2], steps=4)
+    with pytest.raises(ConfigError, match="stride is 1; it takes one number a block"):
+        horst_from_official(weights, stride=1, steps=4)  # type: ignore[arg-type]
     with pytest.raises(CheckpointError, match="no parameter is named like"):
         horst_from_official({"conv.weight": torch.zeros(1)}, stride=[1], steps=4)
     with pytest.raises(ConfigError, match="1 entries and the checkpoint 2 blocks"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -77,7 +78,8 @@ def test_horizons(form: str) -> None:
             frame = {name: a[:, t] for name, a in m.items()}
             torch.testing.assert_close(head(**frame, unroll=steps)[task], each[task][:, t])
             torch.testing.assert_close(head(**frame, unroll=[steps, 12])[task][:, 0], each[task][:, t])
-    torch.testing.assert_close(head(**m, unroll=torch.tensor([4, 2, 9])).action, each.action)
+    for same in (torch.tensor([4, 2, 9]), np.array([4, 2, 9]), [np.int64(4), 2, 9]):
+        torch.testing.assert_close(head(**m, unroll=same).action, each.action)
 
 
 @pytest.mark.parametrize("unroll", [0, -1, 1.5, True, [1, 2], [1, 0, 2], [[1], [1, 2], [1]], [[], [], []], [1, [2], 3]])
@@ -117,6 +119,13 @@ def test_heads_by_name() -> None:
         create_head("unrolling", 4, **SIZES, form="official")
     with pytest.raises(ConfigError, match="num_classes is 0"):
         create_head("recognition", 4, num_classes=0)
+
+
+@pytest.mark.parametrize("name", ["recognition", "verb_noun_action", "unrolling"])
+def test_maps_of_other_channels(name: str) -> None:
+    head = create_head(name, 5, **({"num_classes": 2} if name == "recognition" else SIZES))
+    with pytest.raises(InputError, match=r"y has shape \(2, 14, 6, 3, 4\); this head takes \(B, T, 5, H, W\)"):
+        head(**maps())
 
 
 def test_logits_by_name() -> None:

@@ -136,7 +136,7 @@ def test_attention_is_aligned_to_the_frames_it_looks_at() -> None:
         keys = state.layers[0].keys.clone()
         keys[:, frame % 4] *= -3  # the entry of frame n lies in slot n % S
         layer = LayerState(keys, state.layers[0].filters, state.layers[0].values, state.layers[0].count)
-        changed, _ = core.step(x[:, 6], HORSTState((layer, *state.layers[1:])), attention=True)
+        changed, _ = core.step(x[:, 6], HORSTState((layer, *state.layers[1:]), core.config), attention=True)
         moved = (changed.temporal[0] / baseline.temporal[0]).log()[0]  # softmax: the others keep their proportions
         others = [j for j in range(4) if j != frame - 2]
         torch.testing.assert_close(moved[others], moved[others[0]].expand(3))

@@ -97,6 +97,18 @@ def test_layers_are_the_equations(case: str, order: int) -> None:
     torch.testing.assert_close(out.y, x)
 
 
+@pytest.mark.parametrize("variant", ["paper", "released"])
+def test_equal_widths_need_no_projection(variant: str) -> None:
+    """Eq. (8) as printed: h + x."""
+    core = small_core(variant, hidden=(3, 3), stride=(1, 1))
+    assert not any("project" in name for name, _ in core.named_parameters())
+    x = random_clip(2, 5)
+    out, _ = core(x)
+    for cell in core.cells:
+        x, _, _ = equations(cell, x)
+    torch.testing.assert_close(out.y, x)
+
+
 def test_variants_differ_and_every_option_matters() -> None:
     """No option is ignored: each case gives other numbers than the paper's from the same weights or has others."""
     x = random_clip(1, 5)

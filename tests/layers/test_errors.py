@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from cases import random_clip, small_core
@@ -31,10 +33,29 @@ def test_bad_clip(x: torch.Tensor, says: str) -> None:
         small_core("paper")(x)
 
 
-@pytest.mark.parametrize("lengths", [[0, 2], [2, 4], [-1, 2], [2], [2, 2, 2], [1.5, 2], torch.tensor(2)])
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        [0, 2],
+        [2, 4],
+        [-1, 2],
+        [2],
+        [2, 2, 2],
+        [1.5, 2],
+        torch.tensor(2),
+        5,
+        [float("nan"), 2],
+        [None, 1],
+        torch.ones(2, 1),
+    ],
+)
 def test_lengths_out_of_range(lengths: Any) -> None:
     with pytest.raises(InputError, match="lengths"):
         small_core("paper")(random_clip(2, 3), lengths=lengths)
+
+
+def with_layer(state: HORSTState, **changes: torch.Tensor) -> HORSTState:
+    return replace(state, layers=(replace(state.layers[0], **changes), *state.layers[1:]))
 
 
 def test_states_of_others() -> None:
@@ -46,7 +67,11 @@ def test_states_of_others() -> None:
         "another frame size": core.init_state(1, 9, 5),
         "another order": small_core("paper", order=4).init_state(1, 7, 5),
         "other channels": small_core("paper", hidden=(4, 8)).init_state(1, 7, 5),
-        "fewer layers": HORSTState(good.layers[:1]),
+        "another variant": small_core("silu").init_state(1, 7, 5),
+        "values of another width": with_layer(good, values=good.layers[0].values[:, :, :2]),
+        "filters of another size": with_layer(good, filters=good.layers[0].filters[:, :2]),
+        "counts of another batch": with_layer(good, count=torch.zeros(2, dtype=torch.int64)),
+        "values elsewhere": with_layer(good, values=good.layers[0].values.to("meta")),
         "another device": good.map(lambda t: t.to("meta")),
         "another dtype": core.init_state(1, 7, 5, dtype=torch.float32),
         "no state": None,
@@ -73,6 +98,7 @@ def test_init_state_checks_its_size() -> None:
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        ({"variant": []}, "variant is"),
         ({"variant": "official"}, "variant is 'official'; choose from 'paper', 'released'"),
         ({"attention": "full"}, "attention is 'full'; choose from 'spatial-temporal'"),
         ({"key_value": "e+h"}, "key_value is 'e\\+h'"),
@@ -89,6 +115,18 @@ def test_init_state_checks_its_size() -> None:
 def test_bad_options(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         HORST(**{**SHAPE, **options})
+
+
+def test_arrays_are_no_tensors() -> None:
+    with pytest.raises(InputError, match="a ndarray; a tensor is needed"):
+        small_core("paper")(np.zeros((1, 2, 3, 7, 5)))
+
+
+def test_a_config_and_options_do_not_mix() -> None:
+    config = HORSTConfig(**SHAPE)
+    assert HORST(config).config is config
+    with pytest.raises(ConfigError, match="a config and the options order"):
+        HORST(config, order=5)
 
 
 def test_missing_options() -> None:

@@ -73,7 +73,8 @@ def test_streams_of_different_age_share_a_batch() -> None:
         tuple(
             LayerState(*(torch.cat([getattr(layer, f.name) for layer in layers]) for f in fields(LayerState)))
             for layers in zip(*(s.layers for s in states), strict=True)
-        )
+        ),
+        core.config,
     )
     x = torch.cat([c[:, age:] for c, age in zip(clips, ages, strict=True)])
     wanted = torch.cat([core(c)[0].y[:, age:] for c, age in zip(clips, ages, strict=True)])
@@ -85,6 +86,22 @@ def test_streams_of_different_age_share_a_batch() -> None:
         ys.append(step.y)
     torch.testing.assert_close(torch.stack(ys, 1), wanted)
     assert state.layers[0].count.tolist() == after_clip.layers[0].count.tolist() == [9, 5, 4]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_state_has_one_dtype_under_autocast(inside: bool) -> None:
+    """However a stream began: a step's shapes and dtypes never change."""
+    core = HORST(in_channels=3, hidden=(4, 6), order=2)
+    x = torch.randn(1, 3, 3, 8, 8)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=inside):
+        started = core.init_state(1, 8, 8)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        _, stepped = core.step(x[:, 0], started)
+        _, clip = core(x)
+        _, continued = core(x, stepped)
+    for state in (started, stepped, clip, continued):
+        assert {t.dtype for layer in state.layers for t in (layer.keys, layer.filters, layer.values)} == {torch.float32}
+    core.step(x[:, 0], clip)  # it goes on without autocast
 
 
 def test_detach_cuts_the_graph() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,9 +18,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import horst
+from horst.backbones import PrecomputedMaps, create_backbone
 from horst.errors import CheckpointError
+from horst.heads import create_head
 from horst.models import Predictor, create_model, load, save
 from horst.models import checkpoint as checkpoint_module
+from horst.parity import recorded_release
 
 SMALL: dict[str, Any] = {
     "hidden": (4, 4, 4),
@@ -234,7 +238,6 @@ def test_a_failure_at_any_rename_keeps_a_whole_model(saved: Path, monkeypatch: p
             save(small(1), saved, overwrite=True)
         monkeypatch.setattr(checkpoint_module.os, "replace", replace)
         assert torch.equal(logits(load(saved)), logits(small()))
-        assert sorted(os.listdir(saved.parent)) == ["model"]
 
 
 def test_a_kill_at_any_moment_leaves_a_whole_model(tmp_path: Path) -> None:
@@ -257,12 +260,71 @@ while True:
         process.wait()
         process.stdout.close()
         load(tmp_path / "model")
-    save(small(), tmp_path / "model", overwrite=True)
-    assert os.listdir(tmp_path) == ["model"]  # what the killed ones left behind is gone
+        save(small(), tmp_path / "model", overwrite=True)
+        assert os.listdir(tmp_path) == ["model"]  # what the killed one left behind is gone
 
 
-def test_models_of_parts_say_how_to_be_saved(tmp_path: Path) -> None:
-    model = small()
-    built = Predictor(model.backbone, model.core, model.head)
-    with pytest.raises(CheckpointError, match="make it with create_model"):
-        save(built, tmp_path / "model")
+def test_models_of_parts_are_saved(tmp_path: Path) -> None:
+    """An official checkpoint, loaded, put together and saved."""
+    core, _, _ = recorded_release()
+    head = create_head("recognition", core.channels, num_classes=3)
+    model = Predictor(create_backbone("maps", channels=6), core, head, size=(8, 10), fps=4.0).eval()
+    again = load(save(model, tmp_path / "model"))
+    x = torch.randn(1, 3, 6, 8, 10)
+    assert torch.equal(again(x)[0].logits.action, model(x)[0].logits.action)
+    assert (again.size, again.fps) == ((8, 10), 4.0)
+    by_hand = Predictor(PrecomputedMaps(channels=6), core, head)
+    with pytest.raises(
+        CheckpointError, match="a PrecomputedMaps made by hand has no config: make it with create_backbone"
+    ):
+        save(by_hand, tmp_path / "other")
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    changed, renamed, diverged = small(), small(), small()
+    changed.head.fc = torch.nn.Linear(4, 5)
+    changed.labels = None
+    renamed.labels = {"action": ["one"]}
+    with torch.no_grad():
+        diverged.head.fc.bias[0] = float("nan")
+    for model, says in ((changed, r"shape \(5, 4\)"), (renamed, "1 labels"), (diverged, "NaN")):
+        with pytest.raises(CheckpointError, match=says):
+            save(model, tmp_path / "model")
+    (tmp_path / "file").touch()
+    with pytest.raises(CheckpointError, match="cannot be written"):
+        save(small(), tmp_path / "file" / "model")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_pretrained_backbones_carry_their_weights(tmp_path: Path) -> None:
+    options = {**SMALL, "hidden": (4,), "stride": (1,), "backbone": {"name": "efficientnet_lite0", "pretrained": True}}
+    path = save(create_model("horst_tiny", **options), tmp_path / "model")
+    config = json.loads((path / "config.json").read_text())
+    assert config["backbone"] == {"name": "efficientnet_lite0", "options": {}}
+    load(path)
+    config["backbone"]["options"]["pretrained"] = True
+    (path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match="'pretrained' is not for it"):
+        load(path)
+
+
+def test_leftovers_of_a_killed_save_do_no_harm(saved: Path) -> None:
+    """Killed after the second rename: the old folder still lies aside."""
+    aside = saved.with_name(".model.old")
+    shutil.copytree(saved, aside)
+    save(small(1), saved, overwrite=True)
+    assert torch.equal(logits(load(saved)), logits(small(1)))
+    assert os.listdir(saved.parent) == ["model"]
+    saved.rename(aside)  # killed between the renames
+    assert torch.equal(logits(load(saved)), logits(small(1)))
+    save(small(2), saved)
+    assert torch.equal(logits(load(saved)), logits(small(2)))
+
+
+@pytest.mark.parametrize("change", [{"hidden": [4_000_000, 4, 4]}, {"hidden": [10**30, 4, 4]}])
+def test_absurd_sizes_ask_for_no_memory(saved: Path, change: dict[str, Any]) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    config["core"] |= change
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError):
+        load(saved)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from horst.errors import ConfigError, HorstError, InputError
+from horst.heads import create_head
 from horst.models import MODELS, Output, Predictor, create_model, model_config
 
 # The networks of the paper at their full width are for GPUs: the same models, narrow.
@@ -83,6 +84,47 @@ def test_gradients_reach_every_parameter(name: str, variant: str) -> None:
     assert [n for n, p in model.named_parameters() if p.requires_grad and (p.grad is None or not p.grad.any())] == []
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_logits_are_what_the_head_reads_off_the_last_layer(name: str) -> None:
+    model = narrow(name, "paper")
+    out, _ = model(clip(model))
+    wanted = model.head(y=out.core.y, e=out.core.e[-1], statt=out.core.statt[-1])
+    for task in wanted:
+        assert torch.equal(out.logits[task], wanted[task])
+
+
+def test_a_clip_that_continues_counts_its_horizons_on() -> None:
+    model = narrow("horst_ek55_unroll", "paper")
+    x = clip(model, frames=9)
+    whole, _ = model(x)
+    first, state = model(x[:, :4])
+    second, state = model(x[:, 4:], state)
+    torch.testing.assert_close(torch.cat([first.logits.noun, second.logits.noun], 1), whole.logits.noun)
+    with pytest.raises(InputError, match="after 9 frames it is not known how far off"):
+        model(x, state)
+    with pytest.raises(InputError, match="pass unroll"):
+        model.step(x[:, 0], state)
+
+
+def test_bad_calls_change_nothing() -> None:
+    """A backbone with statistics does not even see frames of a call that is refused."""
+    model = create_model(
+        "horst_tiny", backbone={"name": "efficientnet_lite0", "frozen": False}, hidden=(4,), stride=(1,)
+    )
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    frames = torch.zeros(2, 3, 3, 32, 32)
+    other = model.init_state(1, 32, 32)
+    for refused in (
+        lambda: model(frames, lengths=[9, 9]),
+        lambda: model(frames, other),
+        lambda: model(frames, unroll=3),
+        lambda: model.step(frames[:, 0], other),
+    ):
+        with pytest.raises(HorstError):
+            refused()
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+
+
 def test_models_are_the_papers() -> None:
     """Sizes that the paper states, without making the weights."""
     ssv2, ek55, ek100 = (model_config(n) for n in ("horst_ssv2", "horst_ek55", "horst_ek100_unroll"))
@@ -92,6 +134,8 @@ def test_models_are_the_papers() -> None:
     assert ek55.head.options == {"num_actions": 2513, "num_verbs": 125, "num_nouns": 352}
     assert (ek100.core.hidden, ek100.head.name) == ((512, 512), "unrolling")
     assert ek100.head.options == {"num_actions": 3806, "num_verbs": 97, "num_nouns": 300}
+    tiny = create_model("horst_tiny", size=(64, 96), fps=24.0)
+    assert (tiny.config.size, tiny.config.fps) == ((64, 96), 24.0)
     assert create_model("horst_tiny", num_classes=5).head.classes == {"action": 5}
 
 
@@ -131,12 +175,23 @@ def test_interleaved_streams_on_one_model() -> None:
         ({"name": "horst_tiny", "backbone": "stm"}, "no backbone 'stm', did you mean 'stem'"),
         ({"name": "horst_tiny", "in_channels": 3}, "the backbone gives 48 channels and the core takes 3"),
         ({"name": "horst_tiny", "labels": {"action": ["a"]}}, "1 labels for 'action' and the head has 16"),
+        ({"name": "horst_tiny", "labels": ["a", "b"]}, "labels is a list"),
+        ({"name": "horst_tiny", "num_classes": 2, "labels": {"action": "ab"}}, "a list of names is needed"),
+        ({"name": "horst_tiny", "fps": 0}, "fps is 0"),
+        ({"name": "horst_tiny", "backbone": {"name": "stem", "widths": 8}}, "widths is 8"),
+        ({"name": "horst_tiny", "backbone": {"name": "stem", "widths": [4, "a"]}}, "widths is 'a'"),
         ({"name": "horst_tiny", "labels": {"verb": ["a"]}}, "labels for 'verb' and the head predicts action"),
     ],
 )
 def test_bad_options(options: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         create_model(**options)
+
+
+def test_parts_must_fit() -> None:
+    model = narrow("horst_tiny", "paper")
+    with pytest.raises(ConfigError, match="the core gives 96 channels and the head takes 5"):
+        Predictor(model.backbone, model.core, create_head("recognition", 5, num_classes=2))
 
 
 @torch.no_grad()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from horst.ops import Attended, eager, joint_ops, reference, statt_ops, temporal_ops
+from horst.ops import Attended, eager, joint_ops, reference, statt_ops, temporal_ops, weighing_ops
 
 MODES = ("spatial-temporal", "temporal", "spatial", "joint")
 
@@ -169,4 +169,10 @@ def test_operation_counts_are_the_papers(s: int, c: int, h: int, w: int) -> None
     with Multiplications() as counter:
         x.call(reference.statt, mode="joint")
     assert counter.count == 2 * s * (h * w) ** 2 * c == joint_ops(s, c, h, w)
+    for mode in MODES:
+        with Multiplications() as counter:
+            x.call(reference.statt, mode=mode)
+        # "temporal" multiplies by maps of ones too, which nobody needs to
+        ones = s * c * h * w if mode == "temporal" else 0
+        assert counter.count - ones == weighing_ops(mode, s, c, h, w), mode
     assert temporal_ops(s, c, h, w) == 2 * s * h * w * c

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from horst.backbones.timm_adapter import import_torchvision
 from horst.errors import ConfigError, InputError
 from horst.video.augment import MirrorFlip, Plan, RandAugment, apply
 from horst.video.augment_ops import OPERATIONS
@@ -27,21 +27,9 @@ EVERY_DRAW = [(n, m * s) for n in NAMES for m in (0, 9, 30) for s in ((1, -1) if
 
 
 @pytest.fixture(scope="session")
-def torchvision() -> Iterator[ModuleType]:
-    """A torchvision that imports beside a CPU build of torch: see tests/backbones/conftest.py."""
-    if importlib.util.find_spec("torchvision") is None:
-        pytest.skip("torchvision is not installed")
-    library = None
-    try:
-        importlib.import_module("torchvision")
-    except RuntimeError:
-        for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-            del sys.modules[name]
-        library = torch.library.Library("torchvision", "DEF")
-        for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    yield importlib.import_module("torchvision.transforms.autoaugment")
-    del library
+def torchvision() -> ModuleType:
+    import_torchvision()
+    return importlib.import_module("torchvision.transforms.autoaugment")
 
 
 def random_clips(*shape: int, seed: int = 0) -> Tensor:

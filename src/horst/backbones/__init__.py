@@ -13,7 +13,7 @@ from horst.backbones.efficientnet_lite import EfficientNetLite0, imagenet_classi
 from horst.backbones.maps import PrecomputedMaps
 from horst.backbones.stem import ConvStem
 from horst.backbones.timm_adapter import TimmBackbone
-from horst.registry import build
+from horst.registry import Part, build
 
 __all__ = [
     "BACKBONES",
@@ -40,4 +40,6 @@ BACKBONES: dict[str, type[Backbone]] = {
 
 def create_backbone(name: str, **options: Any) -> Backbone:
     """The backbone `name` with the keyword options of its class; ConfigError for a name or option it does not know."""
-    return build("backbone", BACKBONES, name, **options)
+    backbone = build("backbone", BACKBONES, name, **options)
+    backbone.made_from = Part(name=name, options=options)
+    return backbone

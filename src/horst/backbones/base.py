@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.errors import InputError
+from horst.registry import Part
 
 
 class Backbone(nn.Module):
@@ -24,6 +25,8 @@ class Backbone(nn.Module):
     """Channels of the map."""
     input_channels: int = 3
     """Channels of what `forward` takes."""
+    made_from: Part | None = None
+    """How `create_backbone` made it."""
     smallest: int = 1
     """The least height and width that leave a map."""
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
 from horst.errors import ConfigError, near
+from horst.registry import check_positive
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
 
@@ -25,8 +26,10 @@ class ConvStem(Backbone):
 
     def __init__(self, *, widths: Sequence[int] = (128, 128), activation: Literal["relu", "silu"] = "relu") -> None:
         super().__init__()
-        if not widths or min(widths) < 1:
-            raise ConfigError(f"widths must be one or more positive channel counts, got {tuple(widths)}")
+        if not isinstance(widths, Sequence) or isinstance(widths, str) or not widths:
+            raise ConfigError(f"widths is {widths!r}; it takes one channel count a stage")
+        for width in widths:
+            check_positive(widths=width)
         if activation not in _ACTIVATIONS:
             raise ConfigError(f"unknown activation {activation!r}{near(activation, _ACTIVATIONS)} (relu or silu)")
         self.channels = widths[-1]

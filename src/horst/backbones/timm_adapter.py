@@ -8,6 +8,7 @@ Shapes: N frames, H x W pixels, C channels, h x w the map's size.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import Any
 
 import torch
@@ -16,6 +17,9 @@ from torch import Tensor, nn
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import Normalise
 from horst.errors import ConfigError, MissingExtraError, near
+
+_DECLARED: list[torch.library.Library] = []
+"""Declarations last as long as this holds them."""
 
 
 class TimmBackbone(Backbone):
@@ -27,8 +31,8 @@ class TimmBackbone(Backbone):
     def __init__(self, *, model: str, out_index: int = -1, pretrained: bool = False, frozen: bool = True) -> None:
         super().__init__(frozen=frozen)
         timm = _import_timm()
-        # A name with a colon (hf-hub:..., local-dir:...) is an address, which only timm can look up.
-        if ":" not in model and not timm.is_model(model):
+        # timm takes hf-hub:... and local-dir:... too, but a config must not make us look anywhere.
+        if not timm.is_model(model):
             raise ConfigError(f"unknown timm model {model!r}{near(model, timm.list_models())}")
         try:
             net: nn.Module = timm.create_model(
@@ -68,14 +72,34 @@ class TimmBackbone(Backbone):
         return self._sizes[height, width]
 
 
+def import_torchvision() -> Any:
+    """torchvision, also where it lacks its compiled operators, as PyPI's does beside a CPU build of torch.
+
+    It then fails to import because it describes two of them. timm calls neither, so declaring them is enough.
+    """
+    try:
+        return importlib.import_module("torchvision")
+    except RuntimeError as error:
+        if "torchvision::nms" not in str(error):
+            raise
+    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
+        del sys.modules[name]
+    if not _DECLARED:
+        _DECLARED.append(torch.library.Library("torchvision", "DEF"))
+        for operator in ("nms", "qnms"):
+            _DECLARED[0].define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    return importlib.import_module("torchvision")
+
+
 def _import_timm() -> Any:
     try:
+        import_torchvision()
         return importlib.import_module("timm")
     except (ImportError, RuntimeError) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name == "timm":
+        if isinstance(error, ModuleNotFoundError) and error.name in ("timm", "torchvision"):
             raise MissingExtraError("timm backbones need timm: pip install 'horst[timm]'") from error
-        # RuntimeError is what a torchvision that was built for another torch raises, deep inside timm's imports.
+        # RuntimeError is what a torchvision that was built for another torch raises, deep inside its imports.
         raise MissingExtraError(
             f"timm is installed but cannot be imported ({error}): it needs the torchvision that matches "
-            f"torch {torch.__version__}; pip install 'horst[timm]' chooses both"
+            f"torch {torch.__version__}"
         ) from error

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from horst.errors import ConfigError
+from horst.errors import ConfigError, InputError
 from horst.models import PredictorConfig, model_config
 from horst.models.checkpoint import read_config
 from horst.models.summary import Summary, summarize
@@ -18,6 +18,8 @@ from horst.models.summary import Summary, summarize
 def run(model: str, *, variant: str | None, size: tuple[int, int] | None, as_json: bool) -> None:
     config = _config(model, variant)
     height, width = size or config.size
+    if min(height, width) < 1:
+        raise InputError(f"size is {(height, width)}; it takes [height,width] in pixels")
     summary = summarize(config, (height, width))
     if as_json:
         totals = {"parameters": summary.parameters, "flop": summary.flop, "state_bytes": summary.state_bytes}

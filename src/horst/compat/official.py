@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from horst.errors import CheckpointError, ConfigError, near
-from horst.heads import UnrollingHead, VerbNounActionHead
+from horst.heads import Head, create_head
 from horst.layers import HORST, HORSTConfig
 from horst.weights import load_checked
 
@@ -74,7 +74,7 @@ def horst_from_official(state_dict: Weights, *, stride: Sequence[int], steps: in
     expected = [f"layers.{layer}.{name}" for layer, _ in layers for group in names for name in group]
     ignored = [key for key in weights if any(f".{part}" in key for part in NEVER_USED)]
     _check_keys(weights, expected, ignored)
-    encoders = [weights[f"layers.{layer}.encoder.0.weight"] for layer, _ in layers]
+    encoders = [_convolution(weights, f"layers.{layer}.encoder.0.weight") for layer, _ in layers]
     core = HORST(
         HORSTConfig(
             in_channels=encoders[0].shape[1],
@@ -87,15 +87,17 @@ def horst_from_official(state_dict: Weights, *, stride: Sequence[int], steps: in
     converted = {}
     for i, (layer, _) in enumerate(layers):
         theirs = {key: weights[f"layers.{layer}.{key}"] for group in names for key in group}
+        for side in "kv":
+            _convolution(
+                weights, f"layers.{layer}.mha.{side}_pre_f.0.weight", (encoders[i].shape[0], 2 * encoders[i].shape[0])
+            )
         ours = {mine: theirs[name] for mine, name in LAYER_NAMES.items()} | _key_value(theirs)
         converted.update({f"layers.{i}.{name}": tensor for name, tensor in ours.items()})
     load_checked(core, converted, source="the official checkpoint")
     return core.eval()
 
 
-def heads_from_official(
-    state_dict: Weights, *, kind: Literal["concat", "unroll"]
-) -> VerbNounActionHead | UnrollingHead:
+def heads_from_official(state_dict: Weights, *, kind: Literal["concat", "unroll"]) -> Head:
     """The released classifiers: `concat` of cls-epic.py, `unroll` of cls-url-epic.py."""
     if kind not in HEAD_NAMES:
         raise ConfigError(f"kind is {kind!r}; choose from {', '.join(map(repr, HEAD_NAMES))}")
@@ -108,11 +110,13 @@ def heads_from_official(
         optional = {"fuse.1.num_batches_tracked": "c_a.fuse_ev.1.num_batches_tracked"}
     _check_keys(weights, list(names.values()), list(optional.values()))
     names |= {ours: theirs for ours, theirs in optional.items() if theirs in weights}
+    for fc in ("fc_a", "fc_v", "fc_n"):
+        if weights[names[f"{fc}.weight"]].ndim != 2:
+            raise CheckpointError(f"{names[f'{fc}.weight']!r} is no weight of a linear layer: it needs two axes")
     actions, verbs, nouns = (weights[names[f"{fc}.weight"]].shape[0] for fc in ("fc_a", "fc_v", "fc_n"))
     channels = weights[names["fc_v.weight"]].shape[1]
-    head = (UnrollingHead if kind == "unroll" else VerbNounActionHead)(
-        channels, num_actions=actions, num_verbs=verbs, num_nouns=nouns, form="released"
-    )
+    name = "unrolling" if kind == "unroll" else "verb_noun_action"
+    head = create_head(name, channels, num_actions=actions, num_verbs=verbs, num_nouns=nouns, form="released")
     converted = {ours: weights[theirs] for ours, theirs in names.items()}
     load_checked(head, converted, source="the official checkpoint")
     return head.eval()
@@ -140,6 +144,8 @@ def _layers(weights: Weights, stride: Sequence[int]) -> list[tuple[str, int]]:
         some = ", ".join(list(weights)[:3]) or "nothing"
         raise CheckpointError(f"no parameter is named like 'layers.b0l0.encoder.0.weight'; there is {some}")
     blocks = layers[-1][0] + 1
+    if not isinstance(stride, Sequence):
+        raise ConfigError(f"stride is {stride!r}; it takes one number a block: {blocks} here")
     if len(stride) != blocks:
         raise ConfigError(f"stride has {len(stride)} entries and the checkpoint {blocks} blocks: give one a block")
     for value in stride:
@@ -153,10 +159,21 @@ def _without_wrapper(state_dict: Weights) -> dict[str, Tensor]:
     return {key.removeprefix("module."): tensor for key, tensor in state_dict.items()}
 
 
+def _convolution(weights: Weights, key: str, channels: tuple[int, int] | None = None) -> Tensor:
+    """The weight of a convolution, which must have four axes, the first two being `channels`."""
+    weight = weights[key]
+    if weight.ndim != 4 or channels not in (None, (weight.shape[0], weight.shape[1])):
+        wanted = f"{channels or '(out, in)'} channels, then the kernel"
+        raise CheckpointError(f"{key!r} has shape {tuple(weight.shape)}; it needs {wanted}")
+    return weight
+
+
 def _check_keys(weights: Weights, expected: list[str], ignored: list[str]) -> None:
     for key in expected:
         if key not in weights:
             raise CheckpointError(f"the checkpoint has no {key!r}{near(key, weights)}")
+        if not isinstance(weights[key], Tensor):
+            raise CheckpointError(f"the checkpoint's {key!r} is a {type(weights[key]).__name__}, not a tensor")
     for key in weights:
         if key not in expected and key not in ignored:
             raise CheckpointError(f"the checkpoint has {key!r}, which the release does not{near(key, expected)}")

@@ -9,7 +9,7 @@ from horst.heads.logits import Logits
 from horst.heads.recognition import RecognitionHead
 from horst.heads.unrolling import Unroll, UnrollingHead
 from horst.heads.verb_noun_action import VerbNounActionHead
-from horst.registry import build
+from horst.registry import Part, build
 
 __all__ = ["HEADS", "Head", "Logits", "RecognitionHead", "Unroll", "UnrollingHead", "VerbNounActionHead", "create_head"]
 
@@ -23,4 +23,6 @@ HEADS: dict[str, Callable[..., Head]] = {
 
 def create_head(name: str, channels: int, **options: Any) -> Head:
     """A head by name for a core of `channels`, e.g. `create_head("recognition", 512, num_classes=41)`."""
-    return build("head", HEADS, name, channels, **options)
+    head = build("head", HEADS, name, channels, **options)
+    head.made_from = Part(name=name, options=options)
+    return head

@@ -1,4 +1,4 @@
-"""What every head returns."""
+"""What every head returns, and what it takes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from torch import Tensor
+
+from horst.errors import InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +33,11 @@ class Logits:
     def keys(self) -> list[str]:
         """The tasks that this head predicts."""
         return [f.name for f in fields(self) if getattr(self, f.name) is not None]
+
+
+def check_maps(channels: int, **maps: Tensor) -> None:
+    """Refuse maps that are not (B, T, channels, H, W) or (B, channels, H, W)."""
+    for name, m in maps.items():
+        if m.ndim not in (4, 5) or m.shape[-3] != channels:
+            shape = f"(B, T, {channels}, H, W) or (B, {channels}, H, W)"
+            raise InputError(f"{name} has shape {tuple(m.shape)}; this head takes {shape}")

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from horst.heads.logits import Logits
-from horst.registry import check_positive
+from horst.heads.logits import Logits, check_maps
+from horst.registry import Part, check_positive
 
 
 class RecognitionHead(nn.Module):
     """Global average pool of y_t, then FC: logits at every frame, of which the last observed one is trained."""
 
     unrolls = False
+    made_from: Part | None = None
 
     def __init__(self, channels: int, *, num_classes: int) -> None:
         super().__init__()
@@ -22,8 +23,13 @@ class RecognitionHead(nn.Module):
         self.fc = nn.Linear(channels, num_classes)
 
     @property
+    def channels(self) -> int:
+        return self.fc.in_features
+
+    @property
     def classes(self) -> dict[str, int]:
         return {"action": self.fc.out_features}
 
     def forward(self, *, y: Tensor, e: Tensor, statt: Tensor) -> Logits:
+        check_maps(self.fc.in_features, y=y)
         return Logits(self.fc(y.mean((-2, -1))))

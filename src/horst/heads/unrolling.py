@@ -9,14 +9,16 @@ Shapes: B batch, T frames, C channels, U horizons.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from horst.errors import InputError
-from horst.heads.logits import Logits
+from horst.heads.logits import Logits, check_maps
 from horst.heads.verb_noun_action import Form, check_head
+from horst.registry import Part
 
 Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
 
@@ -29,6 +31,7 @@ class UnrollingHead(nn.Module):
     """
 
     unrolls = True
+    made_from: Part | None = None
 
     def __init__(
         self,
@@ -59,6 +62,10 @@ class UnrollingHead(nn.Module):
         self.fc_a2n = nn.Linear(num_actions, channels)
 
     @property
+    def channels(self) -> int:
+        return self.fc_v.in_features
+
+    @property
     def classes(self) -> dict[str, int]:
         return {task: fc.out_features for task, fc in (("action", self.fc_a), ("verb", self.fc_v), ("noun", self.fc_n))}
 
@@ -68,11 +75,12 @@ class UnrollingHead(nn.Module):
         `unroll`: LSTM steps, from 1 on; one number for all frames, or one a frame, or U of them a frame, which puts an
         axis of U horizons before the classes. For one frame: a number, or U of them.
         """
+        check_maps(self.lstm.input_size, y=y, e=e, statt=statt)
         clip = y.ndim == 5
         y, e, statt = (m.mean((-2, -1)) for m in (y, e, statt))
         if not clip:
             y, e, statt = (m.unsqueeze(1) for m in (y, e, statt))
-        horizons, several = self._horizons(unroll, y.shape[1], clip)
+        horizons, several = self.horizons(unroll, y.shape[1], clip)
         seen = statt if self.form == "released" else e + statt
         xi_v, xi_n = torch.relu(self.fc_xi_v(seen)), torch.relu(self.fc_xi_n(seen))
         h_url = self._unroll(y, *self._first_state(xi_v, xi_n), horizons)  # (B, T, U, C)
@@ -107,7 +115,7 @@ class UnrollingHead(nn.Module):
                     reached[t][k] = h[:, i]
         return torch.stack([torch.stack([reached[t][k] for k in row], 1) for t, row in enumerate(horizons)], 1)
 
-    def _horizons(self, unroll: Unroll | None, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
+    def horizons(self, unroll: Unroll | None, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
         """The horizons of every frame, and whether an axis for several of them was asked for."""
         if unroll is None:
             if not clip:
@@ -115,7 +123,7 @@ class UnrollingHead(nn.Module):
             if frames > self.steps:
                 raise InputError(f"the clip has {frames} frames and the head unrolls over {self.steps}: pass unroll")
             unroll = [self.steps - t for t in range(frames)]
-        given: Any = unroll.tolist() if isinstance(unroll, Tensor) else unroll
+        given: Any = unroll.tolist() if hasattr(unroll, "tolist") else unroll  # a tensor or an array
         if not isinstance(given, Sequence):  # one horizon for all
             rows, several = [[given]] * frames, False
         elif not clip:
@@ -128,6 +136,6 @@ class UnrollingHead(nn.Module):
                 f"unroll is {unroll}; {frames} frames take a number, {frames} of them or {frames} equal rows"
             )
         for value in (v for row in rows for v in row):
-            if type(value) is not int or value < 1:
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise InputError(f"unroll holds {value!r}; it counts LSTM steps, whole numbers from 1 on")
         return rows, several

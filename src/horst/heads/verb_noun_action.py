@@ -10,8 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from horst.heads.logits import Logits
-from horst.registry import check_positive, check_type
+from horst.heads.logits import Logits, check_maps
+from horst.registry import Part, check_positive, check_type
 
 Form = Literal["paper", "released"]
 
@@ -29,6 +29,7 @@ class VerbNounActionHead(nn.Module):
     """
 
     unrolls = False
+    made_from: Part | None = None
 
     def __init__(
         self, channels: int, *, num_actions: int, num_verbs: int, num_nouns: int, form: Form = "paper"
@@ -43,10 +44,15 @@ class VerbNounActionHead(nn.Module):
         self.fc_a2n = nn.Linear(num_actions, channels if form == "paper" else num_nouns)
 
     @property
+    def channels(self) -> int:
+        return self.fc_v.in_features
+
+    @property
     def classes(self) -> dict[str, int]:
         return {task: fc.out_features for task, fc in (("action", self.fc_a), ("verb", self.fc_v), ("noun", self.fc_n))}
 
     def forward(self, *, y: Tensor, e: Tensor, statt: Tensor) -> Logits:
+        check_maps(self.fc_v.in_features, y=y, e=e, statt=statt)
         y, e, statt = (m.mean((-2, -1)) for m in (y, e, statt))
         if self.form == "released":
             action = self.fc_a(torch.cat([y, e, statt], -1))

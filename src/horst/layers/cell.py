@@ -191,7 +191,8 @@ class HORSTCell(nn.Module):
 
     def _entry(self, key: Tensor, value: Tensor) -> Entry:
         f_k = key.new_ones(key.shape[0], *key.shape[-2:]) if self.filter_k is None else self.filter_k(key)
-        return Entry(key, f_k, value)
+        dtype = self.key_value.norm.weight.dtype  # autocast picks others here and there; a state has one
+        return Entry(key.to(dtype), f_k.to(dtype), value.to(dtype))
 
     def _zero(self, height: int, width: int) -> Entry:
         return self._entry(*self.key_value.of_zero(height, width))

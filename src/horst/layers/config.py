@@ -78,8 +78,7 @@ class HORSTConfig:
     """Encoding of the frame's number, added to what Q, K and V are made from."""
 
     def __post_init__(self) -> None:
-        if self.variant not in VARIANTS:
-            raise ConfigError(f"variant is {self.variant!r}; choose from {', '.join(map(repr, VARIANTS))}")
+        check_type("variant", self.variant, Variant)
         for name, choice in VARIANTS[self.variant].items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, choice)  # the class is frozen for everybody else

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from horst.errors import InputError, StateError
+from horst.errors import ConfigError, InputError, StateError
 from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
 from horst.layers.state import HORSTState
@@ -44,6 +44,8 @@ class HORST(nn.Module):
 
     def __init__(self, config: HORSTConfig | None = None, **options: Any) -> None:
         super().__init__()
+        if config is not None and options:
+            raise ConfigError(f"there are a config and the options {', '.join(options)}: pass one or the other")
         self.config = config or HORSTConfig.from_dict(options)
         widths = (self.config.in_channels, *self.config.hidden[:-1])
         self.layers = nn.ModuleList(
@@ -82,7 +84,7 @@ class HORST(nn.Module):
         for cell in self.cells:
             states.append(cell.init_state(batch_size, height, width))
             height, width = cell.output_size(height, width)
-        state = HORSTState(tuple(states))
+        state = HORSTState(tuple(states), self.config)
         if device is None and dtype is None:
             return state
         return state.map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
@@ -101,9 +103,9 @@ class HORST(nn.Module):
         zero and its state is that of its own last frame. `attention` adds the weights to the output.
         """
         self._check_input(x, 5, "(B, T, C, H, W)")
-        frames = self._check_lengths(lengths, *x.shape[:2])
+        frames = check_lengths(lengths, x.shape[0], x.shape[1])
         if state is not None:
-            self._check_state(state, x)
+            self.check_state(state, x.shape[0], x.shape[-2], x.shape[-1])
         t = x.shape[1]
         ended = None
         if min(frames) < t:
@@ -117,21 +119,23 @@ class HORST(nn.Module):
             x = out.y
             outputs.append(out)
             states.append(layer)
-        return _collect(outputs, attention), HORSTState(tuple(states))
+        return _collect(outputs, attention), HORSTState(tuple(states), self.config)
 
     def step(self, x: Tensor, state: HORSTState, *, attention: bool = False) -> tuple[CoreOutput, HORSTState]:
         """One frame x (B, C, H, W) of every stream. The state passed in is left as it was."""
         self._check_input(x, 4, "(B, C, H, W)")
-        self._check_state(state, x)
+        self.check_state(state, x.shape[0], x.shape[-2], x.shape[-1])
         outputs, states = [], []
         for cell, layer in zip(self.cells, state.layers, strict=True):
             out, layer = cell.step(x, layer, attention)
             x = out.y
             outputs.append(out)
             states.append(layer)
-        return _collect(outputs, attention), HORSTState(tuple(states))
+        return _collect(outputs, attention), HORSTState(tuple(states), self.config)
 
     def _check_input(self, x: Tensor, rank: int, shape: str) -> None:
+        if not isinstance(x, Tensor):
+            raise InputError(f"the input is a {type(x).__name__}; a tensor is needed: torch.from_numpy makes one")
         if x.ndim != rank:
             raise InputError(f"the input has shape {tuple(x.shape)}; {shape} is needed")
         if 0 in x.shape:
@@ -151,41 +155,48 @@ class HORST(nn.Module):
                 f"a map of {height}x{width} vanishes under the strides {self.config.stride}: use a larger one"
             )
 
-    @staticmethod
-    def _check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, frames: int) -> list[int]:
-        if lengths is None:
-            return [frames] * batch
-        values = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
-        if not isinstance(values, list) or len(values) != batch:
-            raise InputError(f"lengths is {values}; one length for each of the {batch} samples is needed")
-        for value in values:
-            if int(value) != value or not 1 <= value <= frames:
-                raise InputError(
-                    f"lengths holds {value}; a clip of {frames} frames takes whole numbers from 1 to {frames}"
-                )
-        return [int(v) for v in values]
-
-    def _check_state(self, state: HORSTState, x: Tensor) -> None:
+    def check_state(self, state: HORSTState, batch_size: int, height: int, width: int) -> None:
+        """Refuse a state that is not of this core, or not for a batch of maps of height x width."""
         if not isinstance(state, HORSTState):
             raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
-        if len(state.layers) != len(self.layers):
-            raise StateError(
-                f"the state has {len(state.layers)} layers and this core {len(self.layers)}: it is of another model"
-            )
-        size = (x.shape[-2], x.shape[-1])
-        dtype = None if torch.is_autocast_enabled(x.device.type) else x.dtype
+        if state.config != self.config:
+            raise StateError("the state is of another model: its layers have other sizes or options")
+        weight = next(self.parameters())
         for i, (cell, layer) in enumerate(zip(self.cells, state.layers, strict=True)):
-            size = cell.output_size(*size)
-            found, needed = tuple(layer.keys.shape), (x.shape[0], self.config.order, cell.channels, *size)
-            if found != needed:
-                raise StateError(
-                    f"the state of layer {i} has shape {found} and {needed} (B, S, C, H, W) is needed: "
-                    f"it is of another model, batch or frame size; start a new one with init_state"
-                )
-            if layer.keys.device != x.device:
-                raise StateError(f"the state is on {layer.keys.device} and the input on {x.device}: move one of them")
-            if dtype is not None and layer.keys.dtype != dtype:
-                raise StateError(f"the state is {layer.keys.dtype} and the input {dtype}: cast one of them")
+            height, width = cell.output_size(height, width)
+            ring, map_size = (batch_size, self.config.order), (height, width)
+            needed = {
+                "keys": (*ring, cell.channels, *map_size),
+                "filters": (*ring, *map_size),
+                "values": (*ring, cell.channels, *map_size),
+                "count": (batch_size,),
+            }
+            for name, shape in needed.items():
+                found: Tensor = getattr(layer, name)
+                if tuple(found.shape) != shape:
+                    raise StateError(
+                        f"the state of layer {i} has {name} of shape {tuple(found.shape)} and {shape} is needed: "
+                        f"it is of another batch or frame size; start a new one with init_state"
+                    )
+                if found.device != weight.device:
+                    raise StateError(
+                        f"the state is on {found.device} and the model on {weight.device}: move one of them"
+                    )
+                if found.is_floating_point() and found.dtype != weight.dtype:
+                    raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
+
+
+def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, frames: int) -> list[int]:
+    """The lengths of a batch of clips as numbers: all frames by default, each from 1 to `frames`."""
+    if lengths is None:
+        return [frames] * batch
+    values: Any = lengths.tolist() if hasattr(lengths, "tolist") else lengths
+    if not isinstance(values, Sequence) or len(values) != batch:
+        raise InputError(f"lengths is {values}; one length for each of the {batch} samples is needed")
+    for value in values:
+        if not isinstance(value, int | float) or not 1 <= value <= frames or value != int(value):
+            raise InputError(f"lengths holds {value}; a clip of {frames} frames takes whole numbers from 1 to {frames}")
+    return [int(value) for value in values]
 
 
 def _zero_where(x: Tensor, ended: Tensor) -> Tensor:

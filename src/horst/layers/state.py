@@ -16,6 +16,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from horst.layers.config import HORSTConfig
+
 
 class Entry(NamedTuple):
     """What is kept of one past frame."""
@@ -73,6 +75,10 @@ class LayerState:
         slot = torch.arange(self.order, device=self.count.device)
         return (self.count.unsqueeze(1) + slot) % self.order
 
+    @property
+    def nbytes(self) -> int:
+        return sum(getattr(self, f.name).nbytes for f in fields(self))
+
     def entries(self) -> list[Entry]:
         """The S slots as they lie, without a copy."""
         return [Entry(*e) for e in zip(self.keys.unbind(1), self.filters.unbind(1), self.values.unbind(1), strict=True)]
@@ -102,12 +108,13 @@ class HORSTState:
     """The memory of a stack of layers."""
 
     layers: tuple[LayerState, ...]
+    config: HORSTConfig
+    """Of the core that made it: another one refuses it."""
 
     def map(self, function: Callable[[Tensor], Tensor]) -> HORSTState:
         """The state with `function` applied to each of its tensors."""
-        return HORSTState(
-            tuple(LayerState(*(function(getattr(s, f.name)) for f in fields(LayerState))) for s in self.layers)
-        )
+        mapped = (LayerState(*(function(getattr(s, f.name)) for f in fields(LayerState))) for s in self.layers)
+        return replace(self, layers=tuple(mapped))
 
     def detach(self) -> HORSTState:
         """Cut off from the graph that made it, as truncated backpropagation needs."""
@@ -116,7 +123,7 @@ class HORSTState:
     @property
     def nbytes(self) -> int:
         """Bytes of memory that the state takes; the same at every step."""
-        return sum(getattr(s, f.name).nbytes for s in self.layers for f in fields(LayerState))
+        return sum(layer.nbytes for layer in self.layers)
 
 
 def in_order(x: Tensor, order: Tensor) -> Tensor:

@@ -1,13 +1,12 @@
 """Whole models: the predictor, the registry of names, and saved folders."""
 
 from horst.models.checkpoint import load, save
-from horst.models.predictor import Output, PartConfig, Predictor, PredictorConfig
+from horst.models.predictor import Output, Predictor, PredictorConfig
 from horst.models.registry import MODELS, create_model, model_config
 
 __all__ = [
     "MODELS",
     "Output",
-    "PartConfig",
     "Predictor",
     "PredictorConfig",
     "create_model",

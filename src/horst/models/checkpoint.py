@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from horst.errors import CheckpointError, ConfigError
-from horst.models.predictor import Labels, Predictor, PredictorConfig
-from horst.weights import load_checked
+from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
+from horst.weights import check_fit, load_checked
 
 FORMAT = 1
 CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
@@ -32,47 +33,65 @@ CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
 def save(model: Predictor, path: str | Path, *, overwrite: bool = False) -> Path:
     """Write `model` to the folder `path`. An existing folder is kept unless `overwrite` says otherwise."""
     path = Path(path)
-    if model.config is None:
-        raise CheckpointError(
-            "the model was built from parts; make it with create_model or Predictor.from_config to save it"
-        )
+    config, weights = _savable(model)
     if path.exists() and not overwrite:
         raise CheckpointError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
     if path.exists() and not (path / CONFIG).is_file():
         raise CheckpointError(f"{path} exists and is no saved model: it will not be replaced; choose another name")
-    path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
-    shutil.rmtree(new, ignore_errors=True)  # of a run that was killed
-    new.mkdir()
     try:
-        config = {"format": FORMAT, **model.config.to_dict()}
-        config["backbone"]["options"].pop("pretrained", None)  # the weights are in this folder
-        _write_json(new / CONFIG, config)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(new, ignore_errors=True)  # of a run that was killed
+        new.mkdir()
+        _write_json(new / CONFIG, {"format": FORMAT, **config.to_dict()})
         if model.labels is not None:
             _write_json(new / LABELS, model.labels)
-        weights = {name: tensor.detach().contiguous().cpu() for name, tensor in model.state_dict().items()}
         save_file(weights, new / WEIGHTS, metadata={"format": "pt"})
         for file in new.iterdir():
             _sync(file)
         _put(new, path)
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be written: {error}") from error
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return path
 
 
 def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
-    """The model saved in the folder `path`, in evaluation mode. Nothing in the folder is executed."""
-    path = Path(path)
-    _finish_put(path)
+    """The model saved in the folder `path`, in fp32 and evaluation mode. Nothing in the folder is executed."""
+    path = _current(Path(path))
     if not path.is_dir():
         raise CheckpointError(f"{path} is no folder: pass the folder that `save` wrote")
     config, labels = read_config(path), _read_labels(path / LABELS)
     try:
-        model = Predictor.from_config(config, labels=labels)
+        with torch.device("meta"):  # sizes are compared before memory is asked for
+            skeleton = Predictor.from_config(config, labels=labels)
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from error
-    load_checked(model, read_weights(path / WEIGHTS), source=str(path / WEIGHTS))
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise CheckpointError(f"{path / CONFIG}: no model can be built from it: {error}") from error
+    weights = read_weights(path / WEIGHTS)
+    check_fit(skeleton, weights, source=str(path / WEIGHTS))
+    model = Predictor.from_config(config, labels=labels)
+    load_checked(model, weights, source=str(path / WEIGHTS))
     return model.to(device).eval()
+
+
+def _savable(model: Predictor) -> tuple[PredictorConfig, dict[str, Tensor]]:
+    """Config and weights of a model, if they are such that `load` will take them."""
+    try:
+        config = model.config
+        options = {key: value for key, value in config.backbone.options.items() if key != "pretrained"}
+        config = replace(config, backbone=replace(config.backbone, options=options))  # the weights are saved beside it
+        if model.labels is not None:
+            check_labels(model.labels, model.head.classes)
+        with torch.device("meta"):
+            skeleton = Predictor.from_config(config)
+    except ConfigError as error:
+        raise CheckpointError(f"the model cannot be saved: {error}") from error
+    weights = {name: tensor.detach().contiguous().cpu() for name, tensor in model.state_dict().items()}
+    check_fit(skeleton, weights, source="the model, as it was changed since it was made,")
+    return config, weights
 
 
 def read_config(path: Path) -> PredictorConfig:
@@ -83,7 +102,10 @@ def read_config(path: Path) -> PredictorConfig:
             f"{path / CONFIG} is not of format {FORMAT}: it was written by another version or program"
         )
     try:
-        return PredictorConfig.from_dict(data)
+        config = PredictorConfig.from_dict(data)
+        if "pretrained" in config.backbone.options:
+            raise ConfigError("a saved backbone has its weights here: 'pretrained' is not for it")
+        return config
     except ConfigError as error:
         raise CheckpointError(f"{path / CONFIG}: {error}") from error
 
@@ -100,19 +122,20 @@ def read_weights(file: Path) -> dict[str, Tensor]:
 
 
 def _put(new: Path, path: Path) -> None:
-    """Rename `new` to `path`. An old folder steps aside first; a kill in between is mended by `_finish_put`."""
+    """Rename `new` to `path`. An old folder steps aside first, where `_current` finds it after a kill in between."""
     old = _aside(path)
     if path.exists():
+        shutil.rmtree(old, ignore_errors=True)  # of a run that was killed after its second rename
         os.replace(path, old)
     os.replace(new, path)
     _sync(path.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _finish_put(path: Path) -> None:
+def _current(path: Path) -> Path:
+    """Where the model of `path` is: there, or aside, where a save that was killed between two renames left it."""
     old = _aside(path)
-    if old.is_dir() and not path.exists():
-        os.replace(old, path)
+    return old if old.is_dir() and not path.exists() else path
 
 
 def _aside(path: Path) -> Path:

@@ -11,7 +11,7 @@ State is passed in and returned, so one model serves any number of streams.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -19,28 +19,22 @@ from torch import Tensor, nn
 
 from horst.backbones import Backbone, create_backbone
 from horst.errors import ConfigError, InputError, near
-from horst.heads import Head, Logits, Unroll, create_head
+from horst.heads import Head, Logits, Unroll, UnrollingHead, create_head
 from horst.layers import HORST, CoreOutput, HORSTConfig, HORSTState
+from horst.layers.horst import check_lengths
+from horst.registry import Part
 
 Labels = dict[str, list[str]]
 """Names of the classes, by task: {"action": [...]}, and for anticipation "verb" and "noun" too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PartConfig:
-    """A backbone or a head by name, with its options."""
-
-    name: str
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class PredictorConfig:
     """All that it takes to build a predictor; plain data, saved beside the weights."""
 
-    backbone: PartConfig
+    backbone: Part
     core: HORSTConfig
-    head: PartConfig
+    head: Part
     size: tuple[int, int]
     """Height and width of the frames that the model was made for; others work, at another cost."""
     fps: float
@@ -79,25 +73,50 @@ class Output:
 class Predictor(nn.Module):
     """A backbone, a temporal core and a head in a row. Any core with the contract of `HORST` fits."""
 
-    def __init__(self, backbone: Backbone, core: HORST, head: Head, *, labels: Labels | None = None) -> None:
+    def __init__(
+        self,
+        backbone: Backbone,
+        core: HORST,
+        head: Head,
+        *,
+        size: tuple[int, int] = (224, 224),
+        fps: float = 12.0,
+        labels: Labels | None = None,
+    ) -> None:
+        """`size` (height, width) and `fps` of the frames that it is made for; `labels`, the names of its classes."""
         super().__init__()
         if backbone.channels != core.config.in_channels:
             raise ConfigError(
                 f"the backbone gives {backbone.channels} channels and the core takes {core.config.in_channels}"
             )
+        if core.channels != head.channels:
+            raise ConfigError(f"the core gives {core.channels} channels and the head takes {head.channels}")
         self.backbone, self.core, self.head = backbone, core, head
+        self.size, self.fps = _size(size), _number("fps", fps)
         self.labels = check_labels(labels, head.classes) if labels else None
-        self.config: PredictorConfig | None = None
-        """Set where the model was made from one; what `save` writes."""
 
     @classmethod
     def from_config(cls, config: PredictorConfig, *, labels: Labels | None = None) -> Predictor:
         backbone = create_backbone(config.backbone.name, **config.backbone.options)
         core = HORST(config.core)
         head = create_head(config.head.name, core.channels, **config.head.options)
-        model = cls(backbone, core, head, labels=labels)
-        model.config = config
-        return model
+        return cls(backbone, core, head, size=config.size, fps=config.fps, labels=labels)
+
+    @property
+    def config(self) -> PredictorConfig:
+        """From which the model can be built again. Its parts must come from `create_backbone` and `create_head`."""
+        for part, make in ((self.backbone, "create_backbone"), (self.head, "create_head")):
+            if part.made_from is None:
+                raise ConfigError(f"a {type(part).__name__} made by hand has no config: make it with {make}")
+        assert self.backbone.made_from is not None
+        assert self.head.made_from is not None
+        return PredictorConfig(
+            backbone=self.backbone.made_from,
+            core=self.core.config,
+            head=self.head.made_from,
+            size=self.size,
+            fps=self.fps,
+        )
 
     def init_state(
         self,
@@ -121,7 +140,9 @@ class Predictor(nn.Module):
         attention: bool = False,
     ) -> tuple[Output, HORSTState]:
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `UnrollingHead`."""
-        self._check(frames, "clip", 5, "(B, T, C, H, W)")
+        self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
+        check_lengths(lengths, *frames.shape[:2])
+        unroll = self._unroll(unroll, state, frames.shape[1], clip=True)
         maps = self.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
         out, state = self.core(maps, state, lengths, attention=attention)
         return Output(self._read(out, unroll), out), state
@@ -130,31 +151,52 @@ class Predictor(nn.Module):
         self, frame: Tensor, state: HORSTState, *, unroll: Unroll | None = None, attention: bool = False
     ) -> tuple[Output, HORSTState]:
         """One frame (B, 3, H, W) of every stream."""
-        self._check(frame, "frame", 4, "(B, C, H, W)")
+        self._check(frame, "frame", 4, "(B, C, H, W)", state)
+        unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
         return Output(self._read(out, unroll), out), state
 
-    def _check(self, frames: Tensor, what: str, rank: int, shape: str) -> None:
+    def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: HORSTState | None) -> None:
+        """Everything that can be wrong is found before the backbone runs: it may keep statistics."""
+        if not isinstance(frames, Tensor):
+            raise InputError(f"the {what} is a {type(frames).__name__}; a tensor is needed: torch.from_numpy makes one")
         if frames.ndim != rank or 0 in frames.shape:
             raise InputError(f"the {what} has shape {tuple(frames.shape)}; {shape} without an empty axis is needed")
         device = next(self.parameters()).device
         if frames.device != device:
             raise InputError(f"the {what} is on {frames.device} and the model on {device}: move one of them")
+        if state is not None or what == "frame":
+            size = self.backbone.output_size(frames.shape[-2], frames.shape[-1])
+            self.core.check_state(state, frames.shape[0], *size)  # type: ignore[arg-type]
+
+    def _unroll(self, unroll: Unroll | None, state: HORSTState | None, frames: int, *, clip: bool) -> Unroll | None:
+        """The horizons that the head is asked for. A clip that continues one counts on from where that ended."""
+        if not isinstance(self.head, UnrollingHead):
+            if unroll is not None:
+                raise InputError(f"unroll is {unroll}, but this model's head does not unroll: leave it out")
+            return None
+        if unroll is None and clip and state is not None:
+            seen = set(state.layers[0].count.tolist())
+            if len(seen) > 1 or max(seen) + frames > self.head.steps:
+                raise InputError(f"after {max(seen)} frames it is not known how far off the action is: pass unroll")
+            unroll = [self.head.steps - max(seen) - t for t in range(frames)]
+        self.head.horizons(unroll, frames, clip)
+        return unroll
 
     def _read(self, out: CoreOutput, unroll: Unroll | None) -> Logits:
         maps = {"y": out.y, "e": out.e[-1], "statt": out.statt[-1]}
-        if self.head.unrolls:
-            return self.head(**maps, unroll=unroll)
-        if unroll is not None:
-            raise InputError(f"unroll is {unroll}, but this model's head does not unroll: leave it out")
-        return self.head(**maps)
+        return self.head(**maps) if unroll is None else self.head(**maps, unroll=unroll)
 
 
 def check_labels(labels: Labels, classes: dict[str, int]) -> Labels:
     """Labels that fit a head: one name a class, for each of its tasks or for none."""
+    if not isinstance(labels, dict):
+        raise ConfigError(f"labels is a {type(labels).__name__}; it takes names by task, such as {{'action': [...]}}")
     for task, names in labels.items():
         if task not in classes:
             raise ConfigError(f"there are labels for {task!r} and the head predicts {', '.join(classes)}")
+        if not isinstance(names, list | tuple):
+            raise ConfigError(f"the labels for {task!r} are a {type(names).__name__}; a list of names is needed")
         if len(names) != classes[task]:
             raise ConfigError(f"there are {len(names)} labels for {task!r} and the head has {classes[task]} classes")
         if not all(isinstance(name, str) for name in names):
@@ -168,11 +210,11 @@ def _mapping(what: str, value: Any) -> dict[str, Any]:
     return value
 
 
-def _part(what: str, value: Any) -> PartConfig:
+def _part(what: str, value: Any) -> Part:
     data = _mapping(what, value)
     if set(data) - {"name", "options"} or not isinstance(data.get("name"), str):
         raise ConfigError(f"{what} is {value!r}; it takes a name and options")
-    return PartConfig(name=data["name"], options=_mapping(f"options of the {what}", data.get("options", {})))
+    return Part(name=data["name"], options=_mapping(f"options of the {what}", data.get("options", {})))
 
 
 def _number(what: str, value: Any) -> float:

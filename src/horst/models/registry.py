@@ -11,26 +11,30 @@ import torch
 from horst.backbones import create_backbone
 from horst.errors import ConfigError, near
 from horst.layers import HORSTConfig
-from horst.models.predictor import Labels, PartConfig, Predictor, PredictorConfig
+from horst.models.predictor import Labels, Predictor, PredictorConfig
+from horst.registry import Part
 
 
 def horst_ssv2() -> PredictorConfig:
     """Early recognition on Something-Something v2: two strided convolutions and four HORST layers."""
     return PredictorConfig(
-        backbone=PartConfig(name="stem"),
+        backbone=Part(name="stem"),
         core=HORSTConfig(in_channels=128, hidden=(128, 256, 512, 512), stride=(1, 1, 2, 2)),
-        head=PartConfig(name="recognition", options={"num_classes": 41}),
+        head=Part(name="recognition", options={"num_classes": 41}),
         size=(224, 224),
         fps=24.0,
     )
 
 
 def horst_ek55() -> PredictorConfig:
-    """Anticipation on EPIC-Kitchens 55: frozen BN-Inception and two HORST layers of 1024 channels."""
+    """Anticipation on EPIC-Kitchens 55: frozen BN-Inception and two HORST layers of 1024 channels.
+
+    The backbone's weights are random until `horst.backbones.load_tsn` has put RULSTM's TSN checkpoint into it.
+    """
     return PredictorConfig(
-        backbone=PartConfig(name="bn_inception"),
+        backbone=Part(name="bn_inception"),
         core=HORSTConfig(in_channels=1024, hidden=(1024, 1024)),
-        head=PartConfig(name="verb_noun_action", options={"num_actions": 2513, "num_verbs": 125, "num_nouns": 352}),
+        head=Part(name="verb_noun_action", options={"num_actions": 2513, "num_verbs": 125, "num_nouns": 352}),
         size=(256, 454),
         fps=4.0,
     )
@@ -39,9 +43,9 @@ def horst_ek55() -> PredictorConfig:
 def horst_ek100() -> PredictorConfig:
     """Anticipation on EPIC-Kitchens 100: frozen BN-Inception and two HORST layers of 512 channels."""
     return PredictorConfig(
-        backbone=PartConfig(name="bn_inception"),
+        backbone=Part(name="bn_inception"),
         core=HORSTConfig(in_channels=1024, hidden=(512, 512)),
-        head=PartConfig(name="verb_noun_action", options={"num_actions": 3806, "num_verbs": 97, "num_nouns": 300}),
+        head=Part(name="verb_noun_action", options={"num_actions": 3806, "num_verbs": 97, "num_nouns": 300}),
         size=(256, 454),
         fps=4.0,
     )
@@ -60,16 +64,16 @@ def horst_ek100_unroll() -> PredictorConfig:
 def horst_tiny() -> PredictorConfig:
     """Early recognition on a CPU: a narrow stem and three narrow HORST layers on frames of 112 x 112."""
     return PredictorConfig(
-        backbone=PartConfig(name="stem", options={"widths": [32, 48]}),
+        backbone=Part(name="stem", options={"widths": [32, 48]}),
         core=HORSTConfig(in_channels=48, hidden=(48, 64, 96), stride=(1, 2, 2)),
-        head=PartConfig(name="recognition", options={"num_classes": 16}),
+        head=Part(name="recognition", options={"num_classes": 16}),
         size=(112, 112),
         fps=12.0,
     )
 
 
 def _unrolling(config: PredictorConfig) -> PredictorConfig:
-    return replace(config, head=PartConfig(name="unrolling", options=config.head.options))
+    return replace(config, head=Part(name="unrolling", options=config.head.options))
 
 
 MODELS: dict[str, Callable[[], PredictorConfig]] = {
@@ -77,6 +81,7 @@ MODELS: dict[str, Callable[[], PredictorConfig]] = {
     for make in (horst_ssv2, horst_ek55, horst_ek55_unroll, horst_ek100, horst_ek100_unroll, horst_tiny)
 }
 HEAD_OPTIONS = ("num_classes", "num_actions", "num_verbs", "num_nouns", "steps", "form")
+OTHER_OPTIONS = ("backbone", "size", "fps")
 
 
 def model_config(name: str, **options: Any) -> PredictorConfig:
@@ -84,17 +89,16 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
 
     Options of the core are the fields of `HORSTConfig`, those of the head are its keywords. `backbone` is a name or
     {"name": ..., **options}; the core's input then follows its channels. `variant="released"` selects the released
-    form of core and head.
+    form of core and head; `size` and `fps` say for which frames the model is meant.
     """
     if name not in MODELS:
         raise ConfigError(f"there is no model {name!r}{near(name, MODELS)} There are: {', '.join(MODELS)}.")
     config = MODELS[name]()
     core_options = [f.name for f in fields(HORSTConfig)]
+    known = (*core_options, *HEAD_OPTIONS, *OTHER_OPTIONS)
     for option in options:
-        if option not in (*core_options, *HEAD_OPTIONS, "backbone"):
-            raise ConfigError(
-                f"models have no option {option!r}{near(option, (*core_options, *HEAD_OPTIONS, 'backbone'))}"
-            )
+        if option not in known:
+            raise ConfigError(f"models have no option {option!r}{near(option, known)}")
     core = {f: getattr(config.core, f) for f in ("in_channels", "hidden", "stride", "order", "heads")}
     if "backbone" in options:
         config = _with_backbone(config, options["backbone"])
@@ -106,7 +110,8 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     return replace(
         config,
         core=HORSTConfig.from_dict(core),
-        head=PartConfig(name=config.head.name, options={**config.head.options, **head}),
+        head=Part(name=config.head.name, options={**config.head.options, **head}),
+        **{key: options[key] for key in ("size", "fps") if key in options},
     )
 
 
@@ -127,4 +132,4 @@ def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> Pre
         # Its shape alone is wanted here, so no weights are looked for.
         after = create_backbone(name, **{key: value for key, value in options.items() if key != "pretrained"})
     core = replace(config.core, in_channels=after.channels)
-    return replace(config, backbone=PartConfig(name=name, options=options), core=core, size=size)
+    return replace(config, backbone=Part(name=name, options=options), core=core, size=size)

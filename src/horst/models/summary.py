@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from horst.heads import Head
-from horst.layers import HORSTCell, HORSTState
+from horst.layers import HORSTCell
 from horst.layers.cell import CellOutput
 from horst.models.predictor import Predictor, PredictorConfig
 from horst.ops import joint_ops, statt_ops, temporal_ops, weighing_ops
@@ -70,6 +70,7 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
     with torch.device("meta"):  # shapes alone
         model = Predictor.from_config(config).eval()
         frame = torch.zeros(1, model.backbone.input_channels, height, width)
+        model.init_state(1, height, width)  # refuses frames that are too small
         flop, x = _flop(lambda: model.backbone(frame))
         rows = [Row(config.backbone.name, tuple(x.shape[1:]), _parameters(model.backbone), flop)]
         attention = []
@@ -87,7 +88,7 @@ def _layer(name: str, cell: HORSTCell, x: Tensor) -> tuple[Row, Attention, CellO
     shape = (cell.config.order, *state.keys.shape[2:])
     flop, (out, _) = _flop(lambda: cell.step(x, state, False), convolutions=True)
     flop += 2 * weighing_ops(cell.config.attention, *shape)
-    row = Row(name, tuple(out.y.shape[1:]), _parameters(cell), flop, HORSTState((state,)).nbytes)
+    row = Row(name, tuple(out.y.shape[1:]), _parameters(cell), flop, state.nbytes)
     return row, Attention(name, statt_ops(*shape), joint_ops(*shape), temporal_ops(*shape)), out
 
 
