@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from inspect import signature
+from typing import Any
 
 from horst.cli.commands import COMMANDS
 from horst.errors import HorstError
@@ -34,8 +35,11 @@ def main(args: Sequence[str] | None = None) -> int:
 
 def _expand_switches(args: Sequence[str]) -> list[str]:
     """`--json` as short for `--json true`, for options that are off by default."""
-    command = COMMANDS.get(next((a for a in args if not a.startswith("-")), ""))
-    if command is None:
+    command: Any = COMMANDS
+    for word in args:
+        if isinstance(command, dict) and word in command:
+            command = command[word]
+    if not callable(command):
         return list(args)
     switches = {f"--{p.name}" for p in signature(command).parameters.values() if p.default is False}
     after = [*args[1:], ""]

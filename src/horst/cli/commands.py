@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from typing import Any, Literal
 
 
 def demo(*, frames: int = 100, threads: int | None = None) -> None:
@@ -38,4 +37,99 @@ def info(
     run(model, variant=variant, size=size, as_json=json)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"demo": demo, "info": info}
+def make_somethings(
+    folder: str,
+    *,
+    clips: int = 1000,
+    seed: int = 0,
+    size: int = 112,
+    packed: bool = False,
+    processes: int | None = None,
+) -> None:
+    """Make clips of hands and things in the format of Something-Something v2, for early recognition.
+
+    Args:
+        folder: Where to; a run that was stopped goes on.
+        clips: How many.
+        seed: Another seed makes other clips.
+        size: Height and width in pixels.
+        packed: Write the packed form instead of files, which needs no FFmpeg.
+        processes: How many at once; all cores by default.
+    """
+    from horst.data.make import make_somethings
+
+    print(make_somethings(folder, clips, seed=seed, size=size, packed=packed, processes=processes))
+
+
+def make_kitchen(
+    folder: str,
+    *,
+    videos: int = 40,
+    seed: int = 0,
+    size: tuple[int, int] = (128, 228),
+    packed: bool = False,
+    processes: int | None = None,
+) -> None:
+    """Make long videos of a cook at work in the format of EPIC-Kitchens 100, for anticipation.
+
+    Args:
+        folder: Where to; a run that was stopped goes on.
+        videos: How many, of one to two minutes each.
+        seed: Another seed makes other videos.
+        size: Height and width in pixels, such as [128,228].
+        packed: Write the packed form instead of files, which needs no FFmpeg.
+        processes: How many at once; all cores by default.
+    """
+    from horst.data.make import make_kitchen
+
+    print(make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes))
+
+
+def check_data(
+    data: str,
+    *,
+    depth: Literal["files", "headers", "frames"] = "headers",
+    json: bool = False,
+    processes: int | None = None,
+) -> None:
+    """Look through a data set: counts, classes, missing and damaged files, overlap between splits.
+
+    Args:
+        data: The data set's YAML file.
+        depth: Whether files must be there, open, or decode to their ends.
+        json: Print plain data instead of tables.
+        processes: How many at once; all cores by default.
+    """
+    from horst.cli.data import check
+
+    check(data, depth=depth, as_json=json, processes=processes)
+
+
+def pack_data(data: str, folder: str, *, quality: int = 90, processes: int | None = None) -> None:
+    """Pack a data set into a few large files that are read without FFmpeg.
+
+    Args:
+        data: The data set's YAML file; its clip's size and fps are what is packed.
+        folder: Where to; a run that was stopped goes on.
+        quality: Of the JPEG pictures, 1 to 95.
+        processes: How many at once; all cores by default.
+    """
+    from horst.cli.data import pack
+
+    pack(data, folder, quality=quality, processes=processes)
+
+
+COMMANDS: dict[str, Any] = {
+    "demo": demo,
+    "info": info,
+    "data": {
+        "_help": "Make, check and pack data sets.",
+        "make": {
+            "_help": "Make a data set by drawing it.",
+            "somethings": make_somethings,
+            "kitchen": make_kitchen,
+        },
+        "check": check_data,
+        "pack": pack_data,
+    },
+}

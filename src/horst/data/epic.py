@@ -33,6 +33,7 @@ def read_epic(
     version: Version = "ek55",
     files: Literal["rulstm", "official"] = "rulstm",
     many_shot: Literal["rulstm", "official"] = "rulstm",
+    name: str | None = None,
 ) -> Annotations:
     """The segments whose CSV files lie in `annotations`.
 
@@ -42,6 +43,7 @@ def read_epic(
         version: ek55 or ek100.
         files: Whose CSV files to read.
         many_shot: Which EK55 actions count as many-shot: RULSTM's, whose verb or noun is, or the official list of 819.
+        name: What to call the data set, for others in the same format.
     """
     folder = Path(annotations)
     if version not in UNLABELLED:
@@ -73,7 +75,7 @@ def read_epic(
             )
         )
     return Annotations(
-        name={"ek55": "EPIC-Kitchens 55", "ek100": "EPIC-Kitchens 100"}[version],
+        name=name or {"ek55": "EPIC-Kitchens 55", "ek100": "EPIC-Kitchens 100"}[version],
         task="anticipation",
         examples=tuple(examples),
         classes={"action": actions, "verb": verbs, "noun": nouns},

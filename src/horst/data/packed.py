@@ -26,14 +26,15 @@ from horst.data.clips import Clip, ClipConfig, wanted_times
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
 from horst.data.tables import read_json
-from horst.errors import DataError, VideoError
+from horst.errors import DataError, HorstError, InputError, VideoError
+from horst.files import write_text
 from horst.video.images import decode_picture
 from horst.video.sampling import frames_at
 
 FORMAT = 1
 CLIPS_A_SHARD = 64
 INDEX = "index.json"
-Render = Callable[[Sequence[Example]], Iterator[Clip | VideoError]]
+Render = Callable[[Sequence[Example]], Iterator[Clip | HorstError]]
 """The clips of some examples, in order, by decoding or by drawing them; an error for one that cannot be had."""
 
 
@@ -83,12 +84,14 @@ def write_packed(
     return PackReport(tuple((ident, why) for shard in written for ident, why in shard["bad"]))
 
 
-def each(read: Callable[[Example], Clip], examples: Sequence[Example]) -> Iterator[Clip | VideoError]:
+def each(
+    read: Callable[[Example, ClipConfig], Clip], config: ClipConfig, examples: Sequence[Example]
+) -> Iterator[Clip | HorstError]:
     """A `Render` that reads one example after the other."""
     for example in examples:
         try:
-            yield read(example)
-        except VideoError as error:
+            yield read(example, config)
+        except (VideoError, InputError) as error:  # damaged, or an action so early that nothing comes before it
             yield error
 
 
@@ -157,7 +160,7 @@ def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, S
     try:
         with partial_path.open("wb") as file:
             for example, clip in zip(examples, render(examples), strict=True):
-                if isinstance(clip, VideoError):
+                if isinstance(clip, HorstError):
                     bad.append((example.id, str(clip)))
                     continue
                 offsets = [file.tell()]
@@ -171,7 +174,7 @@ def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, S
         os.replace(partial_path, path)
     finally:
         partial_path.unlink(missing_ok=True)
-    _write(_shard(folder, number, "json"), {"clips": clips, "bad": bad})
+    write_text(_shard(folder, number, "json"), json.dumps({"clips": clips, "bad": bad}))
     return len(clips)
 
 
@@ -187,7 +190,7 @@ def _claim(folder: Path, index: dict[str, Any]) -> None:
     if not path.exists():
         if any(folder.iterdir()):
             raise DataError(f"{folder} is not empty and no packed data set: choose another folder")
-        _write(path, index)
+        write_text(path, json.dumps(index))
     elif read_json(path) != json.loads(json.dumps(index)):
         raise DataError(f"{folder} holds another packed data set, or one with other settings: choose another folder")
 
@@ -225,13 +228,3 @@ def _example(clip: dict[str, Any], folder: Path) -> Example:
 
 def _number(time: float) -> float | None:
     return None if np.isnan(time) else round(float(time), 6)
-
-
-def _write(path: Path, data: Any) -> None:
-    """JSON, whole or not at all."""
-    partial_path = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        partial_path.write_text(json.dumps(data), encoding="utf-8")
-        os.replace(partial_path, path)
-    finally:
-        partial_path.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 Annotations: a file of labels ({template without brackets: id as a string}) and one file a split (a list of {id, label,
 template, placeholders}; the test split has ids alone). Both public namings of these files are found by themselves:
 something-something-v2-train.json and train.json. Videos are <id>.webm in one folder.
+A file mirror.json of our own ({template: template of the mirrored clip}) may say which clips can be flipped.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
 
 def read_ssv2(
-    annotations: str | Path, videos: str | Path, *, subset: str | Path | None = None, suffix: str = ".webm"
+    annotations: str | Path,
+    videos: str | Path,
+    *,
+    subset: str | Path | None = None,
+    suffix: str = ".webm",
+    name: str = "Something-Something v2",
 ) -> Annotations:
     """The data set whose JSON files lie in `annotations` and whose clips lie in `videos`.
 
@@ -28,6 +34,7 @@ def read_ssv2(
         subset: File of templates to keep, one a line, or a CSV with a column `template`; classes are numbered in its
             order. All templates by default, numbered as in the label file.
         suffix: Ending of the clips' names.
+        name: What to call the data set, for others in the same format.
     """
     folder, clips = Path(annotations), Path(videos)
     labels = _labels(_find(folder, "labels", needed=True))
@@ -53,10 +60,11 @@ def read_ssv2(
     if not examples:
         raise DataError(f"{folder}: there is none of train.json, validation.json, test.json in it, by either naming")
     return Annotations(
-        name="Something-Something v2",
+        name=name,
         task="recognition",
         examples=tuple(examples),
         classes={"action": tuple(templates)},
+        mirror=_mirror(folder / "mirror.json", number),
     )
 
 
@@ -85,6 +93,14 @@ def read_templates(path: Path, labels: dict[str, int]) -> list[str]:
     if not templates:
         raise DataError(f"{path} names no template: one a line, or a CSV with a column 'template'")
     return templates
+
+
+def _mirror(path: Path, number: dict[str, int]) -> tuple[int, ...]:
+    """The class of each template after a horizontal flip, where a file {template: flipped template} says so."""
+    if not path.exists():
+        return ()
+    flipped = {plain(a): plain(b) for a, b in read_json(path).items()}
+    return tuple(number.get(flipped.get(template, ""), -1) for template in number)
 
 
 def _find(folder: Path, part: str, *, needed: bool = False) -> Path | None:

@@ -45,7 +45,7 @@ def ticks(start: float, end: float, fps: float) -> NDArray[np.float64]:
         raise InputError(f"fps is {fps}; it takes a number above 0")
     if not math.isfinite(end - start) or end < start:
         raise InputError(f"a clip from {start} s to {end} s has no length")
-    count = max(1, math.ceil(round((end - start) * fps, 6)))
+    count = max(1, math.ceil(round((end - start - SLACK) * fps, 6)))  # an end that was rounded up adds no frame
     return start + np.arange(count) / fps
 
 
@@ -81,7 +81,7 @@ def resample(times: Sequence[float] | NDArray[np.float64], fps: float, *, end: f
     begins = np.asarray(times, np.float64)
     if begins.size == 0:
         raise InputError("there are no frames to choose from")
-    return frames_at(begins, ticks(begins[0], end if end is not None else begins[-1] + SLACK, fps))
+    return frames_at(begins, ticks(begins[0], end if end is not None else begins[-1] + 2 * SLACK, fps))
 
 
 def anticipation_frames(

@@ -1,0 +1,236 @@
+"""Data sets that the package makes by itself, written as real files in the real formats, or straight into packed form.
+
+    somethings    videos/<id>.webm and the JSON files of Something-Something v2
+    kitchen       videos/<id>.mp4 and the CSV files of EPIC-Kitchens 100, RULSTM's and the official ones
+
+Beside them lies data.yaml, the config that reads them. Videos are written whole and renamed: after a kill, a second run
+makes those that are missing. The packed form needs no FFmpeg.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from horst.data.clips import EPIC_FPS, Clip
+from horst.data.example import Annotations, Example
+from horst.data.jobs import run_jobs
+from horst.data.packed import write_packed
+from horst.data.ssv2 import plain
+from horst.data.synthetic import kitchen, somethings
+from horst.data.tables import read_json
+from horst.errors import DataError, HorstError, InputError
+from horst.files import write_text
+from horst.video.sampling import UNOBSERVED, anticipation_frames
+
+MADE = "made.json"
+TAIL_SHARE = 0.01
+"""A class with less than this share of the training segments is tail."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """What was asked for: a folder belongs to one recipe."""
+
+    generator: str
+    count: int
+    seed: int
+    size: tuple[int, int]
+    packed: bool
+
+
+def make_somethings(
+    folder: str | Path,
+    clips: int,
+    *,
+    seed: int = 0,
+    size: int = 112,
+    packed: bool = False,
+    processes: int | None = None,
+) -> Path:
+    """`clips` clips of early recognition; see `synthetic.somethings`."""
+    folder, specs = Path(folder), somethings.plan(clips, seed)
+    _claim(folder, Recipe(generator="somethings", count=clips, seed=seed, size=(size, size), packed=packed))
+    if packed:
+        by_id = {spec.id: spec for spec in specs}
+        render = partial(_somethings_clips, by_id, size)
+        write_packed(folder / "packed", _somethings_annotations(specs), render, fps=somethings.FPS, processes=processes)
+        return _config(folder, {"source": "packed", "folder": "packed"}, size=[size, size], fps=somethings.FPS)
+    write_text(folder / "annotations" / "labels.json", _json({plain(t): str(i) for t, i in somethings.LABELS.items()}))
+    mirror = {plain(a): plain(b) for a, b in somethings.MIRROR.items()}
+    write_text(folder / "annotations" / "mirror.json", _json(mirror))
+    for split, name in (("train", "train"), ("val", "validation")):
+        items = [
+            {"id": s.id, "label": s.label, "template": s.template, "placeholders": list(s.placeholders)}
+            for s in specs
+            if s.split == split
+        ]
+        write_text(folder / "annotations" / f"{name}.json", _json(items))
+    videos = folder / "videos"
+    videos.mkdir(exist_ok=True)
+    missing = [spec for spec in specs if not (videos / f"{spec.id}.webm").exists()]
+    run_jobs(
+        "making somethings",
+        partial(_write_somethings, videos, size),
+        missing,
+        processes=processes,
+        done=len(specs) - len(missing),
+    )
+    source = {"source": "ssv2", "name": "somethings", "annotations": "annotations", "videos": "videos"}
+    return _config(folder, source, size=[size, size], fps=somethings.FPS)
+
+
+def make_kitchen(
+    folder: str | Path,
+    videos: int,
+    *,
+    seed: int = 0,
+    size: tuple[int, int] = (128, 228),
+    packed: bool = False,
+    processes: int | None = None,
+) -> Path:
+    """`videos` videos of anticipation; see `synthetic.kitchen`."""
+    folder, specs = Path(folder), kitchen.plan(videos, seed)
+    _claim(folder, Recipe(generator="kitchen", count=videos, seed=seed, size=size, packed=packed))
+    _write_epic(folder / "annotations", specs)
+    if packed:
+        from horst.data.epic import read_epic  # what is packed is what the files say
+
+        annotations = read_epic(folder / "annotations", folder, version="ek100", name="kitchen")
+        render = partial(_kitchen_clips, {spec.id: spec for spec in specs}, size)
+        write_packed(folder / "packed", annotations, render, fps=4.0, processes=processes)
+        return _config(folder, {"source": "packed", "folder": "packed"}, size=list(size))
+    clips = folder / "videos"
+    clips.mkdir(exist_ok=True)
+    missing = [spec for spec in specs if not (clips / f"{spec.id}.mp4").exists()]
+    run_jobs(
+        "making kitchen",
+        partial(_write_kitchen, clips, size),
+        missing,
+        processes=processes,
+        done=len(specs) - len(missing),
+    )
+    source = {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
+    return _config(folder, source, size=list(size))
+
+
+def _write_somethings(folder: Path, size: int, spec: somethings.ClipSpec) -> None:
+    from horst.video.encode import write_video
+
+    write_video(folder / f"{spec.id}.webm", somethings.render(spec, size=size), somethings.FPS)
+
+
+def _write_kitchen(folder: Path, size: tuple[int, int], spec: kitchen.VideoSpec) -> None:
+    from horst.video.encode import write_video
+
+    write_video(folder / f"{spec.id}.mp4", kitchen.render(spec, size=size), kitchen.FPS)
+
+
+def _somethings_clips(
+    specs: dict[str, somethings.ClipSpec], size: int, examples: Sequence[Example]
+) -> Iterator[Clip | HorstError]:
+    for example in examples:
+        frames = somethings.render(specs[example.id], size=size)
+        yield Clip(frames, np.arange(len(frames)) / somethings.FPS)
+
+
+def _kitchen_clips(
+    specs: dict[str, kitchen.VideoSpec], size: tuple[int, int], examples: Sequence[Example]
+) -> Iterator[Clip | HorstError]:
+    """Every video is drawn once, and the frames before each of its segments taken from it."""
+    drawn: tuple[str, list[Any]] = ("", [])
+    for example in examples:
+        if drawn[0] != example.video:
+            drawn = (example.video, list(kitchen.render(specs[example.video], size=size)))
+        assert example.start_frame is not None
+        try:
+            numbers = anticipation_frames(example.start_frame, mode="strict")
+        except InputError as error:
+            yield error
+            continue
+        times = np.where(numbers == UNOBSERVED, np.nan, (numbers - 1) / EPIC_FPS)
+        black = np.zeros((*size, 3), np.uint8)
+        frames = [black if np.isnan(t) else drawn[1][int(t * kitchen.FPS + 1e-6)] for t in times]
+        yield Clip(np.stack(frames), times)
+
+
+def _somethings_annotations(specs: Iterable[somethings.ClipSpec]) -> Annotations:
+    names = [plain(template) for template in somethings.TEMPLATES]
+    mirrored = [somethings.LABELS[somethings.MIRROR[template]] for template in somethings.TEMPLATES]
+    return Annotations(
+        name="somethings",
+        task="recognition",
+        examples=tuple(
+            Example(
+                id=s.id, split=s.split, media=Path(f"{s.id}.webm"), labels={"action": somethings.LABELS[s.template]}
+            )
+            for s in specs
+        ),
+        classes={"action": tuple(names)},
+        mirror=tuple(mirrored),
+    )
+
+
+def _write_epic(folder: Path, specs: Sequence[kitchen.VideoSpec]) -> None:
+    """EPIC-100's files: RULSTM's rows, the official rows, classes, actions, tail classes and unseen participants."""
+    rows, actions = kitchen.epic_rows(specs)
+    for split, rulstm, official in (
+        ("train", "training", "EPIC_100_train"),
+        ("val", "validation", "EPIC_100_validation"),
+    ):
+        pairs = zip(rows[split].rulstm, rows[split].official, strict=True)
+        write_text(folder / f"{rulstm}.csv", _csv([[o["narration_id"], *r[1:]] for r, o in pairs]))
+        table = rows[split].official
+        header = list(table[0]) if table else ["narration_id"]
+        write_text(folder / f"{official}.csv", _csv([list(row.values()) for row in table], header))
+    write_text(folder / "actions.csv", _csv(list(actions), ["id", "verb", "noun", "action"]))
+    for part, names in (("verb", kitchen.VERBS), ("noun", kitchen.NOUNS)):
+        write_text(folder / f"EPIC_100_{part}_classes.csv", _csv(list(enumerate(names)), ["id", "key"]))
+        seen = Counter(row[f"{part}_class"] for row in rows["train"].official)
+        tail = [[i] for i in range(len(names)) if seen[i] < TAIL_SHARE * max(1, seen.total())]
+        write_text(folder / f"EPIC_100_tail_{part}s.csv", _csv(tail, [part]))
+    unseen = [[participant] for participant in kitchen.UNSEEN]
+    write_text(folder / "EPIC_100_unseen_participant_ids_validation.csv", _csv(unseen, ["participant_id"]))
+
+
+def _claim(folder: Path, recipe: Recipe) -> None:
+    """Take a folder for a recipe, or go on with it; another recipe's folder is left alone."""
+    asked = json.loads(json.dumps(asdict(recipe)))
+    path = folder / MADE
+    if path.exists():
+        made = read_json(path)
+        if made != asked:
+            raise DataError(f"{folder} holds {made}, not {asked}: choose another folder")
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise DataError(f"{folder} is not empty: choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(path, _json(asked))
+
+
+def _config(folder: Path, source: dict[str, str], **clip: Any) -> Path:
+    """data.yaml: JSON is YAML, and the order is kept."""
+    lines = [f"{key}: {value}" for key, value in source.items()]
+    write_text(folder / "data.yaml", "\n".join([*lines, f"clip: {json.dumps(clip)}", ""]))
+    return folder / "data.yaml"
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+
+
+def _csv(rows: Iterable[Iterable[Any]], header: Sequence[str] = ()) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([header] if header else [])
+    writer.writerows(rows)
+    return text.getvalue()

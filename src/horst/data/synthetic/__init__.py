@@ -1,0 +1,1 @@
+"""Data sets that the package renders by itself, in numpy alone."""

@@ -1,0 +1,292 @@
+"""A small software renderer: sprites are warped onto a canvas, in numpy alone.
+
+Scene units: the square [0, 1] x [0, 1] fills the shorter side of the picture, y grows downwards; a wider (taller)
+picture shows more at its sides. Everything is drawn through the canvas' camera. Pictures are float32 in [0, 1];
+sprites are premultiplied RGBA, so that bilinear samples at their edges carry no halo.
+
+Nothing here calls BLAS: the same pixels come out whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+# H, W: height, width of a picture; h, w: of a sprite, in texels
+Plane = NDArray[np.float32]  # (H, W)
+RGB = NDArray[np.float32]  # (H, W, 3)
+RGBA = NDArray[np.float32]  # (h, w, 4), premultiplied
+Frame = NDArray[np.uint8]  # (H, W, 3)
+Planes = NDArray[np.float32]  # (C, H, W): numpy works about six times as fast on planes as on interleaved channels
+
+
+@dataclass(frozen=True, slots=True)
+class Camera:
+    """Where the camera looks: the scene point in the middle of the picture, zoom, and roll in radians."""
+
+    x: float = 0.5
+    y: float = 0.5
+    zoom: float = 1.0
+    roll: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sprite:
+    """A picture with alpha, and its halved copies for drawing it smaller. Make it with `make_sprite`."""
+
+    levels: tuple[Planes, ...]
+    """(4, h, w), premultiplied; level i has 1 / 2^i of the size, and a transparent border of one texel."""
+    texels: float
+    """Texels of level 0 for one scene unit at scale 1."""
+    pivot: tuple[float, float]
+    """The (x, y) in texels of level 0 that `Canvas.draw` puts at the wanted place."""
+    width: float
+    """Width of the body in scene units at scale 1: for geometry (contact, stacking), not for drawing."""
+    height: float
+
+
+def make_sprite(
+    rgba: RGBA, texels: float, *, pivot: tuple[float, float] | None = None, body: tuple[float, float] | None = None
+) -> Sprite:
+    """A sprite of a premultiplied picture; the pivot is its middle and the body all of it, unless told."""
+    h, w = rgba.shape[:2]
+    body = body or (w / texels, h / texels)
+    levels = [_bordered(rgba.transpose(2, 0, 1))]
+    while min(levels[-1].shape[1:]) >= 8 and len(levels) < 4:
+        levels.append(_bordered(_halved(levels[-1][:, 1:-1, 1:-1])))
+    return Sprite(tuple(levels), texels, pivot or (w / 2, h / 2), body[0], body[1])
+
+
+def opaque_sprite(image: RGB, texels: float) -> Sprite:
+    """An opaque picture as a sprite: a wall, a table, a panel."""
+    return make_sprite(np.dstack([image, np.ones(image.shape[:2], np.float32)]).astype(np.float32), texels)
+
+
+def _bordered(planes: Planes) -> Planes:
+    framed = np.zeros((planes.shape[0], planes.shape[1] + 2, planes.shape[2] + 2), np.float32)
+    framed[:, 1:-1, 1:-1] = planes
+    return framed
+
+
+def _halved(planes: Planes) -> Planes:
+    channels, h, w = planes.shape
+    half = np.zeros((channels, (h + 1) // 2, (w + 1) // 2), np.float32)
+    for dy in (0, 1):
+        for dx in (0, 1):
+            quarter = planes[:, dy::2, dx::2]
+            half[:, : quarter.shape[1], : quarter.shape[2]] += quarter
+    return half * np.float32(0.25)
+
+
+class Canvas:
+    """The picture under way: `pixels` (H, W, 3) float32. Make one a clip and draw every frame on it anew.
+
+    With `alpha` it starts transparent and has (H, W, 4): a layer to be drawn itself, see `Canvas.sprite`.
+    """
+
+    def __init__(self, height: int, width: int, *, alpha: bool = False) -> None:
+        self.height, self.width = height, width
+        self.unit = float(min(height, width))
+        self._planes: Planes = np.zeros((4 if alpha else 3, height, width), np.float32)
+        self.camera = Camera()
+
+    @property
+    def pixels(self) -> RGB:
+        """The picture (H, W, 3 or 4) so far: a view, to read from and to write into."""
+        return self._planes.transpose(1, 2, 0)
+
+    def to_pixels(self, x: float, y: float) -> tuple[float, float]:
+        """A scene point as (column, row), through the camera."""
+        cos, sin = math.cos(self.camera.roll), math.sin(self.camera.roll)
+        dx, dy = x - self.camera.x, y - self.camera.y
+        scale = self.unit * self.camera.zoom
+        return self.width / 2 + scale * (cos * dx - sin * dy), self.height / 2 + scale * (sin * dx + cos * dy)
+
+    def draw(
+        self,
+        sprite: Sprite,
+        x: float,
+        y: float,
+        *,
+        scale: float = 1.0,
+        angle: float = 0.0,
+        stretch: tuple[float, float] = (1.0, 1.0),
+        opacity: float = 1.0,
+        light: float = 1.0,
+    ) -> None:
+        """Composite a sprite with its pivot at (x, y), turned clockwise by `angle` radians after being stretched."""
+        sx, sy = (scale * s * self.unit * self.camera.zoom / sprite.texels for s in stretch)
+        if min(sx, sy) < 1e-3 or opacity <= 0.0:
+            return
+        coarse = round(-math.log2(max(sx, sy)))
+        level = sprite.levels[min(max(coarse, 0), len(sprite.levels) - 1)]
+        shrink = 2.0 ** min(max(coarse, 0), len(sprite.levels) - 1)
+        column, row = self.to_pixels(x, y)
+        turn = angle + self.camera.roll
+        box = self._cover(sprite, column, row, sx, sy, turn)
+        if box is None:
+            return
+        top, bottom, left, right = box
+        columns = np.arange(left, right, dtype=np.float32) + np.float32(0.5 - column)
+        rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - row)
+        # one more: every level has its border
+        u0, v0 = sprite.pivot[0] / shrink + 1.0, sprite.pivot[1] / shrink + 1.0
+        sx, sy = sx * shrink, sy * shrink
+        if turn == 0.0:
+            sample = _upright(level, columns / np.float32(sx) + np.float32(u0), rows / np.float32(sy) + np.float32(v0))
+        else:
+            cos, sin = math.cos(turn), math.sin(turn)
+            u = columns[None, :] * np.float32(cos / sx) + (rows * (sin / sx) + u0).astype(np.float32)[:, None]
+            v = columns[None, :] * np.float32(-sin / sy) + (rows * (cos / sy) + v0).astype(np.float32)[:, None]
+            sample = _slanted(level, u, v)
+        if opacity != 1.0:
+            sample *= np.float32(opacity)
+        target = self._planes[:, top:bottom, left:right]
+        target *= 1.0 - sample[3]
+        if light != 1.0:
+            sample[:3] *= np.float32(light)
+        target += sample[: len(target)]
+
+    def _cover(
+        self, sprite: Sprite, column: float, row: float, sx: float, sy: float, turn: float
+    ) -> tuple[int, int, int, int] | None:
+        """The box of pixels (top, bottom, left, right) that the sprite may touch, or None."""
+        _, h, w = sprite.levels[0].shape
+        cos, sin = math.cos(turn), math.sin(turn)
+        # two texels more on each side, for the border of coarse levels
+        ex = [(-2 - sprite.pivot[0]) * sx, (w - sprite.pivot[0]) * sx]
+        ey = [(-2 - sprite.pivot[1]) * sy, (h - sprite.pivot[1]) * sy]
+        xs = [column + cos * a - sin * b for a in ex for b in ey]
+        ys = [row + sin * a + cos * b for a in ex for b in ey]
+        left, right = max(math.floor(min(xs)), 0), min(math.ceil(max(xs)), self.width)
+        top, bottom = max(math.floor(min(ys)), 0), min(math.ceil(max(ys)), self.height)
+        return (top, bottom, left, right) if left < right and top < bottom else None
+
+    def shadow(
+        self, x: float, y: float, width: float, height: float, strength: float = 0.4, softness: float = 0.6
+    ) -> None:
+        """Darken an ellipse with soft edges, for instance where an object meets the table."""
+        column, row = self.to_pixels(x, y)
+        rx, ry = (max(side * 0.5 * self.unit * self.camera.zoom, 0.5) for side in (width, height))
+        reach = 1.0 + softness
+        left, right = max(math.floor(column - rx * reach), 0), min(math.ceil(column + rx * reach), self.width)
+        top, bottom = max(math.floor(row - ry * reach), 0), min(math.ceil(row + ry * reach), self.height)
+        if left >= right or top >= bottom or strength <= 0.0:
+            return
+        dx = (np.arange(left, right, dtype=np.float32) + np.float32(0.5 - column)) / np.float32(rx)
+        dy = (np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - row)) / np.float32(ry)
+        radius = np.sqrt(dx[None, :] ** 2 + dy[:, None] ** 2)
+        fall = smoothstep(((reach - radius) / (2.0 * softness)).astype(np.float32)) * np.float32(strength)
+        self._planes[:3, top:bottom, left:right] *= 1.0 - fall
+
+    def sprite(self) -> Sprite:
+        """The picture as a sprite that lies in the scene as it does here: draw it at the camera's (x, y)."""
+        texels = self.unit * self.camera.zoom
+        return make_sprite(self.pixels, texels) if len(self._planes) == 4 else opaque_sprite(self.pixels, texels)
+
+
+def bilinear(image: RGB, u: Plane, v: Plane) -> RGB:
+    """Sample (h, w, C) at columns u and rows v, texel centres at half integers; places outside take the border."""
+    return np.moveaxis(_slanted(np.ascontiguousarray(image.transpose(2, 0, 1)), u, v), 0, -1)
+
+
+def _slanted(planes: Planes, u: Plane, v: Plane) -> Planes:
+    """`bilinear` on (C, h, w)."""
+    channels, h, w = planes.shape
+    iu, fu = _split(u, w)
+    iv, fv = _split(v, h)
+    flat = planes.reshape(channels, h * w)
+    index = iv * w + iu
+    upper = flat.take(index, axis=1)
+    upper += (flat.take(index + 1, axis=1) - upper) * fu
+    index += w
+    lower = flat.take(index, axis=1)
+    lower += (flat.take(index + 1, axis=1) - lower) * fu
+    lower -= upper
+    lower *= fv
+    upper += lower
+    return upper
+
+
+def _upright(planes: Planes, u: Plane, v: Plane) -> Planes:
+    """`_slanted` where u is the same in every row and v in every column, so that two 1-D passes do."""
+    iu, fu = _split(u, planes.shape[2])
+    iv, fv = _split(v, planes.shape[1])
+    planes = planes[:, :, iu[0] : iu[-1] + 2]
+    iu -= iu[0]
+    rows = planes.take(iv, axis=1)
+    rows += (planes.take(iv + 1, axis=1) - rows) * fv[:, None]
+    sample: Planes = rows[..., iu]
+    sample += (rows[..., iu + 1] - sample) * fu
+    return sample
+
+
+def _split(t: Plane, size: int) -> tuple[NDArray[np.intp], Plane]:
+    """The texel before each place, and how far it is to the next."""
+    t = np.clip(t - np.float32(0.5), 0.0, np.float32(size - 1.001))
+    index = t.astype(np.intp)
+    return index, (t - index).astype(np.float32)
+
+
+def smoothstep(t: Plane) -> Plane:
+    """0 below 0, 1 above 1, and smooth between."""
+    t = np.clip(t, 0.0, 1.0)
+    return (t * t * (3.0 - 2.0 * t)).astype(np.float32)
+
+
+def blur(image: NDArray[np.float32], radius: int, *, wrap: bool = False) -> NDArray[np.float32]:
+    """A box blur of an (H, W) or (H, W, C) picture, done twice: close to a Gaussian, any radius at the same cost."""
+    if radius < 1:
+        return image
+    for _ in range(2):
+        for axis in (0, 1):
+            image = _box(image, radius, axis, wrap)
+    return image
+
+
+def _box(image: NDArray[np.float32], radius: int, axis: int, wrap: bool) -> NDArray[np.float32]:
+    pad = [(0, 0)] * image.ndim
+    pad[axis] = (radius + 1, radius)
+    padded = np.pad(image, pad, mode="wrap" if wrap else "edge")
+    sums = np.moveaxis(np.cumsum(padded, axis=axis, dtype=np.float64), axis, 0)
+    window = 2 * radius + 1
+    return np.moveaxis((sums[window:] - sums[:-window]) / window, 0, axis).astype(np.float32)
+
+
+class Sensor:
+    """What the camera's chip does to a picture: vignette, gain, noise, a touch of blur, rounding to bytes."""
+
+    def __init__(
+        self,
+        rng: np.random.Generator,
+        height: int,
+        width: int,
+        *,
+        noise: float,
+        vignette: float,
+        tint: tuple[float, float, float] = (1.0, 1.0, 1.0),
+    ) -> None:
+        y = np.linspace(-1.0, 1.0, height, dtype=np.float32)[:, None]
+        x = np.linspace(-1.0, 1.0, width, dtype=np.float32)[None, :]
+        fade = (1.0 - vignette * (x * x + y * y) / 2) * 255.0
+        self._gain: Planes = (fade * np.asarray(tint)[:, None, None]).astype(np.float32)
+        # one tile of noise, read from a new corner every frame: drawing it anew would cost more than the sprites
+        self._tile = (rng.standard_normal((3, height + 32, width + 32)) * (noise * 255.0)).astype(np.float32)
+        self._tile += 0.5
+
+    def expose(self, rng: np.random.Generator, image: RGB, *, gain: float = 1.0, soften: float = 0.0) -> Frame:
+        """Bytes of a picture; `gain` is the light of this moment, `soften` in [0, 1] mixes in its neighbours."""
+        planes = image.transpose(2, 0, 1)
+        _, height, width = planes.shape
+        if soften > 0.0:
+            planes = planes.copy()
+            side = np.float32(soften / 4)
+            planes[..., 1:-1] += (planes[..., 2:] + planes[..., :-2] - 2 * planes[..., 1:-1]) * side
+            planes[:, 1:-1] += (planes[:, 2:] + planes[:, :-2] - 2 * planes[:, 1:-1]) * side
+        top, left = (int(k) for k in rng.integers(0, 33, size=2))
+        exposed = planes * (self._gain * np.float32(gain))
+        exposed += self._tile[:, top : top + height, left : left + width]
+        return np.clip(exposed, 0.0, 255.0).astype(np.uint8).transpose(1, 2, 0)
