@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from horst.backbones.timm_adapter import import_torchvision
+from horst.extras import import_torchvision
 
 
 @pytest.fixture(scope="session")

@@ -109,6 +109,15 @@ def test_a_folder_of_pictures_as_a_clip(tmp_path: Path) -> None:
     assert numbers(read_clip(example, "recognition", ClipConfig(size=(48, 64), fps=10))) == list(range(1, 31, 3))
 
 
+def test_anticipation_from_a_video_that_is_cut_off(tmp_path: Path) -> None:
+    path = videos.clip(tmp_path / "P01_01.webm", frames=120, fps=30)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 4])
+    assert read_clip(segment(path, 30), "anticipation", SMALL).observed.all()
+    with pytest.raises(DamagedVideoError, match="it is cut off"):
+        read_clip(segment(path, 120), "anticipation", SMALL)
+
+
 def test_a_clip_that_is_cut_off(tmp_path: Path) -> None:
     """What is observed must be there; what comes after it is nobody's business."""
     path = videos.clip(tmp_path / "clip.webm", frames=60)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from horst.cli import main
 from horst.data.check import check
@@ -20,7 +21,8 @@ from horst.data.config import DataConfig, Source, open_source
 from horst.data.epic import read_epic
 from horst.data.make import make_kitchen, make_somethings
 from horst.data.packed import Packed
-from horst.errors import DataError
+from horst.errors import DamagedVideoError, DataError
+from horst.models import create_model, save
 from horst.video.decode import VideoFile
 
 
@@ -92,7 +94,10 @@ def test_packing_files(somethings: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert f"left out: {victim.id}" in " ".join(capsys.readouterr().out.split())
     packed = Packed(tmp_path / "packed")
     assert [ident for ident, _ in packed.bad] == [victim.id]
-    assert len(packed.annotations.examples) == 5
+    assert len(packed.annotations.examples) == 6
+    lost = next(e for e in packed.annotations.examples if e.id == victim.id)
+    with pytest.raises(DamagedVideoError, match="when it was packed"):
+        packed.read(lost, clip)
     example = packed.annotations.examples[0]
     wanted = source.read(next(e for e in source.annotations.examples if e.id == example.id), clip)
     assert difference(packed.read(example, clip).frames, wanted.frames) < 5  # JPEG of small pictures
@@ -121,6 +126,24 @@ def test_check(somethings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert f"clip {train[0]['id']}" in [what for what, _ in report.overlap]
     assert main(["data", "check", str(copy / "data.yaml"), "--depth", "frames", "--processes", "1"]) == 2
     assert "1 files are missing and 1 are damaged" in capsys.readouterr().err
+
+
+def test_extract(kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The maps of a saved model's backbone, and a model that reads them in its place."""
+    model = create_model("horst_tiny", backbone={"name": "stem", "widths": [4, 6]}, hidden=(4,), stride=(1,)).eval()
+    save(model, tmp_path / "model")
+    folder = tmp_path / "maps"
+    assert main(["extract", str(kitchen), str(folder), "--weights", str(tmp_path / "model")]) == 0
+    assert "2 videos of part 0 of 1" in capsys.readouterr().out
+    source, clip = opened(kitchen)
+    maps = open_source(DataConfig.from_dict({"source": "features", "folder": str(folder)}))
+    example = source.annotations.examples[5]
+    found = maps.read(next(e for e in maps.annotations.examples if e.id == example.id), clip)
+    frames = torch.from_numpy(source.read(example, clip).frames).permute(0, 3, 1, 2)
+    wanted = model.backbone(frames).detach().numpy()
+    np.testing.assert_allclose(found.maps, wanted, atol=2e-3, rtol=2e-3)
+    assert main(["extract", str(kitchen), str(tmp_path / "other"), "--backbone", "bn_inception"]) == 2
+    assert "random weights" in capsys.readouterr().err
 
 
 def test_folders_belong_to_one_recipe(somethings: Path, tmp_path: Path) -> None:

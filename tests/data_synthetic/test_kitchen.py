@@ -226,8 +226,8 @@ def test_frames_count_from_one_at_thirty_a_second() -> None:
     rows, actions = kitchen.epic_rows([_spec(0.0, 1.25), _spec(61.27, 63.02, "val")])
     take = kitchen.ACTIONS[kitchen.action_id("take", "pan")]
     ids = (kitchen.VERBS.index("take"), kitchen.NOUNS.index("pan"), take.id)
-    assert rows["train"].rulstm == ((0, "P03_07", 1, 38, *ids),)
-    assert rows["val"].rulstm == ((0, "P03_07", 1838, 1891, *ids),)
+    assert rows["train"].rulstm == ((0, "P03_07", 1, 37, *ids),)
+    assert rows["val"].rulstm == ((0, "P03_07", 1838, 1890, *ids),)
     assert rows["val"].official == (
         {
             "narration_id": "P03_07_0",
@@ -236,7 +236,7 @@ def test_frames_count_from_one_at_thirty_a_second() -> None:
             "start_timestamp": "00:01:01.27",
             "stop_timestamp": "00:01:03.02",
             "start_frame": 1838,
-            "stop_frame": 1891,
+            "stop_frame": 1890,
             "narration": "take pan",
             "verb": "take",
             "verb_class": ids[0],

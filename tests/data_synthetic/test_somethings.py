@@ -11,7 +11,7 @@ import pytest
 from horst.data.synthetic.somethings import FPS, LABELS, MIRROR, TEMPLATES, ClipSpec, plan, render
 from horst.data.synthetic.somethings_scene import FRAMES, sample_scene
 
-FRACTIONS = [i / 9 for i in range(10)]
+FRACTIONS = [i / 8 for i in range(9)]
 # told apart by coarse motion, so that a linear classifier can learn them from a few dozen clips each
 CLEAR = (
     "Moving [something] closer",
@@ -87,15 +87,15 @@ def test_a_subset_of_the_templates() -> None:
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_every_template_renders_and_something_moves(template: str) -> None:
     spec = by_template()[template]
-    clip = render(spec, size=48)
+    clip = render(spec, size=32)
     assert clip.dtype == np.uint8
-    assert clip.shape[1:] == (48, 48, 3)
+    assert clip.shape[1:] == (32, 32, 3)
     assert FRAMES[0] <= len(clip) <= FRAMES[1]
     assert 1.5 < len(clip) / FPS < 4.0
     assert clip.max() > 120
     assert clip.min() < 80
     moved = np.abs(np.diff(clip.astype(np.float32), axis=0)).mean(axis=-1)
-    assert (moved > 40).any(axis=(1, 2)).mean() > 0.3
+    assert (moved > 25).any(axis=(1, 2)).mean() > 0.15
 
 
 def test_rendering_is_repeated_and_no_two_clips_are_equal() -> None:
@@ -176,7 +176,7 @@ def motion(frames: np.ndarray) -> np.ndarray:
 
 
 def test_the_first_frame_tells_nearly_nothing() -> None:
-    specs = plan(17 * len(TEMPLATES), 3)
+    specs = plan(16 * len(TEMPLATES), 3)
     frames = filmed(specs, [0.0])[:, 0]
     accuracies = [ridge_accuracy(pictures(frames), classes_of(specs), penalty) for penalty in (100.0, 1000.0, 10000.0)]
     assert max(accuracies) < 2 / len(TEMPLATES)
@@ -190,10 +190,9 @@ def test_the_length_of_a_clip_tells_nothing() -> None:
 
 
 def test_motion_tells_far_more_than_any_single_frame() -> None:
-    specs = plan(45 * len(CLEAR), 3, templates=CLEAR)
+    specs = plan(32 * len(CLEAR), 3, templates=CLEAR)
     frames, classes = filmed(specs, FRACTIONS), classes_of(specs)
     moving = ridge_accuracy(motion(frames), classes, 1000.0)
-    still = max(ridge_accuracy(pictures(frames[:, t]), classes, 1000.0) for t in (0, 3, 5, 6, 7, 9))
-    print("MOVING", moving, "STILL", still)
+    still = max(ridge_accuracy(pictures(frames[:, t]), classes, 1000.0) for t in (0, 3, 4, 5, 6, 8))
     assert moving > 2.2 / len(CLEAR)
     assert moving > 1.5 * still

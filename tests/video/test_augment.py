@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from horst.backbones.timm_adapter import import_torchvision
 from horst.errors import ConfigError, InputError
+from horst.extras import import_torchvision
 from horst.video.augment import MirrorFlip, Plan, RandAugment, apply
 from horst.video.augment_ops import OPERATIONS
 

@@ -8,7 +8,6 @@ Shapes: N frames, H x W pixels, C channels, h x w the map's size.
 from __future__ import annotations
 
 import importlib
-import sys
 from typing import Any
 
 import torch
@@ -17,9 +16,7 @@ from torch import Tensor, nn
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import Normalise
 from horst.errors import ConfigError, MissingExtraError, near
-
-_DECLARED: list[torch.library.Library] = []
-"""Declarations last as long as this holds them."""
+from horst.extras import import_torchvision
 
 
 class TimmBackbone(Backbone):
@@ -70,25 +67,6 @@ class TimmBackbone(Backbone):
             out: Tensor = torch.func.functional_call(self, shadow, (frames,))
             self._sizes[height, width] = (out.shape[2], out.shape[3])
         return self._sizes[height, width]
-
-
-def import_torchvision() -> Any:
-    """torchvision, also where it lacks its compiled operators, as PyPI's does beside a CPU build of torch.
-
-    It then fails to import because it describes two of them. timm calls neither, so declaring them is enough.
-    """
-    try:
-        return importlib.import_module("torchvision")
-    except RuntimeError as error:
-        if "torchvision::nms" not in str(error):
-            raise
-    for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
-        del sys.modules[name]
-    if not _DECLARED:
-        _DECLARED.append(torch.library.Library("torchvision", "DEF"))
-        for operator in ("nms", "qnms"):
-            _DECLARED[0].define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    return importlib.import_module("torchvision")
 
 
 def _import_timm() -> Any:

@@ -119,9 +119,40 @@ def pack_data(data: str, folder: str, *, quality: int = 90, processes: int | Non
     pack(data, folder, quality=quality, processes=processes)
 
 
+def extract(
+    data: str,
+    folder: str,
+    *,
+    backbone: str = "bn_inception",
+    options: dict[str, Any] | None = None,
+    weights: str | None = None,
+    part: int = 0,
+    parts: int = 1,
+    batch: int = 16,
+    device: str = "cpu",
+) -> None:
+    """Run a backbone over all frames that a data set's clips show, and store its maps (fp16) for training.
+
+    Args:
+        data: The data set's YAML file.
+        folder: Where to; a run that was stopped goes on.
+        backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem or timm.
+        options: Its options, such as {pretrained: true}.
+        weights: RULSTM's TSN checkpoint for bn_inception, or a saved model, whose backbone is taken.
+        part: Which part of the work this process does, from 0.
+        parts: In how many parts processes or machines share the work.
+        batch: Frames that go through the backbone at once.
+        device: Where it runs: cpu, cuda, cuda:1, ...
+    """
+    from horst.cli.extract import run
+
+    run(data, folder, backbone, options or {}, weights, part=part, parts=parts, batch=batch, device=device)
+
+
 COMMANDS: dict[str, Any] = {
     "demo": demo,
     "info": info,
+    "extract": extract,
     "data": {
         "_help": "Make, check and pack data sets.",
         "make": {

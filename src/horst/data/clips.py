@@ -95,7 +95,7 @@ def _recognition(example: Example, config: ClipConfig) -> Clip:
         end = example.end if example.end is not None else video.info.duration
         if end is None:  # a file that does not tell its length is decoded to its end
             frames = list(video.frames(example.start))
-            end = frames[-1].time + 1 / (video.info.fps or config.fps)
+            end = (frames[-1].time if frames else example.start) + 1 / (video.info.fps or config.fps)
         else:
             last = wanted_times(example.start, max(end, example.start), config)[-1]
             frames = list(video.frames(example.start, last + 2 / config.fps))
@@ -130,6 +130,13 @@ def _anticipation(example: Example, config: ClipConfig) -> Clip:
         shown = sorted(set(numbers[observed].tolist()))
         with VideoFile(example.media, size=config.size, threads=1) as video:
             found = video.at([(n - 1) / EPIC_FPS for n in shown])
+            beat = 1 / (video.info.fps or EPIC_FPS)
+        late = (shown[-1] - 1) / EPIC_FPS - found[-1].time
+        if late > max(1.0, 2 * beat):
+            raise DamagedVideoError(
+                example.media,
+                f"it ends at {found[-1].time:.2f} s; frame {shown[-1]} is {late:.2f} s later: it is cut off",
+            )
         pictures = {n: frame.image for n, frame in zip(shown, found, strict=True)}
     for i in np.flatnonzero(observed):
         frames[i] = pictures[int(numbers[i])]

@@ -1,6 +1,6 @@
 """Which data set, and what its clips look like: one small YAML file for any of the sources.
 
-    source: ssv2                       # or epic, folder, csv, packed
+    source: ssv2                       # or epic, folder, csv, packed, features, rulstm_lmdb
     annotations: /data/ssv2/labels     # the options of that source: see the functions in SOURCES
     videos: /data/ssv2/videos
     clip: {size: [224, 224], fps: 12, observe: 0.25}
@@ -21,18 +21,24 @@ import yaml
 from horst.data.clips import Clip, ClipConfig, read_clip
 from horst.data.epic import read_epic
 from horst.data.example import Annotations, Example
+from horst.data.features import FeatureClip, Features
 from horst.data.folder import read_csv, read_folder
+from horst.data.lmdb_features import RulstmFeatures, read_rulstm
 from horst.data.packed import Packed
 from horst.data.ssv2 import read_ssv2
 from horst.errors import ConfigError, near
 from horst.registry import build
 
-SOURCES: dict[str, Callable[..., Annotations | Packed]] = {
+Opened = Packed | Features | RulstmFeatures
+"""Data sets that bring their own way to read a clip."""
+SOURCES: dict[str, Callable[..., Annotations | Opened]] = {
     "ssv2": read_ssv2,
     "epic": read_epic,
     "folder": read_folder,
     "csv": read_csv,
     "packed": Packed,
+    "features": Features,
+    "rulstm_lmdb": read_rulstm,
 }
 PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")
 
@@ -76,13 +82,13 @@ class Source:
     """An opened data set: its annotations, and how to read a clip of it."""
 
     annotations: Annotations
-    read: Callable[[Example, ClipConfig], Clip]
+    read: Callable[[Example, ClipConfig], Clip | FeatureClip]
 
 
 def open_source(config: DataConfig) -> Source:
     """Read the annotations of a data set; clips are decoded when they are asked for."""
     opened = build("data source", SOURCES, config.source, **config.options)
-    if isinstance(opened, Packed):
+    if isinstance(opened, Opened):
         return Source(opened.annotations, opened.read)
     return Source(opened, partial(_read, opened.task))
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 VIDEO_SUFFIXES = (".MP4", ".mp4", ".webm", ".mkv", ".avi")
 
 
+@cache
 def find_media(root: Path, video: str) -> Path:
     """The video file, frame folder or tar file of a video such as P01_01; `root` itself if frames lie flat in it.
 

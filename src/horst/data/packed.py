@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image as Pictures
 
 from horst.data.clips import Clip, ClipConfig, wanted_times
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
 from horst.data.tables import read_json
-from horst.errors import DataError, HorstError, InputError, VideoError
+from horst.errors import DamagedVideoError, DataError, HorstError, InputError, VideoError
 from horst.files import write_text
 from horst.video.images import decode_picture
 from horst.video.sampling import frames_at
@@ -81,11 +82,11 @@ def write_packed(
     pieces = [piece for piece in enumerate(shards) if not _shard(folder, piece[0], "json").exists()]
     run_jobs(f"packing {annotations.name}", work, pieces, processes=processes, done=len(shards) - len(pieces))
     written = [read_json(_shard(folder, number, "json")) for number in range(len(shards))]
-    return PackReport(tuple((ident, why) for shard in written for ident, why in shard["bad"]))
+    return PackReport(tuple((c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c))
 
 
 def each(
-    read: Callable[[Example, ClipConfig], Clip], config: ClipConfig, examples: Sequence[Example]
+    read: Callable[[Example, ClipConfig], Clip | Any], config: ClipConfig, examples: Sequence[Example]
 ) -> Iterator[Clip | HorstError]:
     """A `Render` that reads one example after the other."""
     for example in examples:
@@ -96,7 +97,11 @@ def each(
 
 
 class Packed:
-    """A packed data set: `annotations`, and `read` for the clip of an example."""
+    """A packed data set: `annotations`, and `read` for the clip of an example.
+
+    Examples that could not be read when it was packed stay in the annotations, so that evaluation counts them; `bad`
+    lists them, and to read one is an error.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -106,8 +111,8 @@ class Packed:
                 f"{self.folder / INDEX} is not of format {FORMAT}: it is no packed data set of this version"
             )
         self.fps = float(index["fps"])
-        self._clips: dict[str, tuple[int, list[int], list[float | None]]] = {}
-        self.bad: list[tuple[str, str]] = []
+        self._clips: dict[tuple[str, str], tuple[int, list[int], list[float | None]]] = {}
+        self._bad: dict[tuple[str, str], str] = {}
         examples = []
         for number in range(index["shards"]):
             path = _shard(self.folder, number, "json")
@@ -116,9 +121,12 @@ class Packed:
                     f"{self.folder} is not complete: shard {number} of {index['shards']} is missing; pack again"
                 )
             shard = read_json(path)
-            self.bad += [(ident, why) for ident, why in shard["bad"]]
             for clip in shard["clips"]:
-                self._clips[clip["id"]] = (number, clip["offsets"], clip["times"])
+                key = clip["split"], clip["id"]
+                if "why" in clip:
+                    self._bad[key] = clip["why"]
+                else:
+                    self._clips[key] = (number, clip["offsets"], clip["times"])
                 examples.append(_example(clip, self.folder))
         self.annotations = Annotations(
             name=index["name"],
@@ -131,10 +139,22 @@ class Packed:
             mirror=tuple(index["mirror"]),
         )
 
+    @property
+    def bad(self) -> list[tuple[str, str]]:
+        """(id, why) of the examples that could not be packed."""
+        return [(ident, why) for (_, ident), why in self._bad.items()]
+
+    def times(self, example: Example) -> NDArray[np.float64]:
+        """Of the stored frames of an example, NaN where unobserved."""
+        if (example.split, example.id) in self._bad:
+            why = self._bad[example.split, example.id]
+            raise DamagedVideoError(f"{self.folder}, clip {example.id}", f"when it was packed: {why}")
+        return np.asarray([np.nan if t is None else t for t in self._clips[example.split, example.id][2]], np.float64)
+
     def read(self, example: Example, config: ClipConfig) -> Clip:
         """The clip of an example, as `read_clip` gives it from the original."""
-        number, offsets, stored = self._clips[example.id]
-        times = np.asarray([np.nan if t is None else t for t in stored], np.float64)
+        times = self.times(example)
+        number, offsets, _ = self._clips[example.split, example.id]
         if self.annotations.task == "recognition":
             end = example.end if example.end is not None else times[-1] + 1 / self.fps
             chosen = frames_at(times, wanted_times(example.start, end, config))
@@ -154,14 +174,13 @@ class Packed:
 def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, Sequence[Example]]) -> int:
     number, examples = piece
     clips: list[dict[str, Any]] = []
-    bad: list[tuple[str, str]] = []
     path = _shard(folder, number, "jpgs")
     partial_path = path.with_suffix(f".{os.getpid()}.partial")
     try:
         with partial_path.open("wb") as file:
             for example, clip in zip(examples, render(examples), strict=True):
                 if isinstance(clip, HorstError):
-                    bad.append((example.id, str(clip)))
+                    clips.append({**_plain(example), "why": str(clip)})
                     continue
                 offsets = [file.tell()]
                 for image, time in zip(clip.frames, clip.times, strict=True):
@@ -174,7 +193,7 @@ def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, S
         os.replace(partial_path, path)
     finally:
         partial_path.unlink(missing_ok=True)
-    write_text(_shard(folder, number, "json"), json.dumps({"clips": clips, "bad": bad}))
+    write_text(_shard(folder, number, "json"), json.dumps({"clips": clips}))
     return len(clips)
 
 
@@ -223,7 +242,9 @@ def _plain(example: Example) -> dict[str, Any]:
 
 
 def _example(clip: dict[str, Any], folder: Path) -> Example:
-    return Example(media=folder, **{key: value for key, value in clip.items() if key not in ("offsets", "times")})
+    return Example(
+        media=folder, **{key: value for key, value in clip.items() if key not in ("offsets", "times", "why")}
+    )
 
 
 def _number(time: float) -> float | None:

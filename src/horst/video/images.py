@@ -108,7 +108,8 @@ def decode_picture(data: bytes, name: str, size: tuple[int, int] | None = None) 
             picture.load()
             rgb = _over_black(picture) if picture.has_transparency_data else picture.convert("RGB")
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        raise DamagedVideoError(name, f"the picture does not decode: {error}") from error
+        kind = str(error).split("<", 1)[0].strip() or type(error).__name__  # Pillow names our buffer by its address
+        raise DamagedVideoError(name, f"the picture does not decode: {kind}") from error
     if size is not None and rgb.size != (size[1], size[0]):
         rgb = rgb.resize((size[1], size[0]), Pictures.Resampling.BILINEAR)
     return np.asarray(rgb)

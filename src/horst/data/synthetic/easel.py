@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from horst.data.synthetic.canvas import RGB, RGBA, Plane, Sprite, make_sprite, smoothstep
+from horst.data.synthetic.canvas import RGB, RGBA, Plane, Sprite, clamp, make_sprite, smoothstep
 from horst.data.synthetic.textures import COVERS, Colour
 
 # the light comes from the upper left, a little from the front
@@ -30,7 +30,7 @@ class Easel:
 
     def fill(self, distance: Plane, paint: Paint, light: Plane | float = 1.0, opacity: float = 1.0) -> None:
         """Composite a shape: a colour or a picture of the easel's size, times light."""
-        alpha = np.clip(0.5 - distance * self.texels, 0.0, 1.0).astype(np.float32)
+        alpha = clamp(np.float32(0.5) - distance * np.float32(self.texels), 0.0, 1.0)
         box = _box_of(alpha)
         if box is None:
             return
@@ -39,7 +39,7 @@ class Easel:
         colour = (colour[box] if colour.ndim == 3 else colour) * (lit[box][..., None] if lit.ndim else lit)
         target = self.rgba[box]
         target *= 1.0 - alpha
-        target[..., :3] += np.clip(colour, 0.0, 1.0) * alpha
+        target[..., :3] += clamp(colour, 0.0, 1.0) * alpha
         target[..., 3:] += alpha
 
     def solid(self, distance: Plane, paint: Paint, depth: float, gloss: float = 0.25, flatness: float = 0.0) -> None:
@@ -53,7 +53,7 @@ class Easel:
         """Diffuse and specular light on a surface inflated from its outline."""
         down, across = np.gradient(distance)
         length = np.maximum(np.hypot(down, across), 1e-6)
-        rim = (1.0 - np.clip(-distance / max(depth, 1e-4), 0.0, 1.0)) * (1.0 - flatness)
+        rim = (1.0 - clamp(-distance / max(depth, 1e-4), 0.0, 1.0)) * (1.0 - flatness)
         nx, ny, nz = across / length * rim, down / length * rim, np.sqrt(np.maximum(1.0 - rim * rim, 0.0))
         toward = nx * _LIGHT[0] + ny * _LIGHT[1] + nz * _LIGHT[2]
         # half way between the light and the eye

@@ -1,91 +1,44 @@
-"""What is done in each template. An act writes the script of a clip and returns the objects its label names.
-
-Acts that start alike share their beginnings here, so that nothing but the part that differs can tell them apart.
-"""
+"""What is done in each template. An act writes the script of a clip and returns the objects its label names."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from horst.data.synthetic.hands import Pose
+from horst.data.synthetic.somethings_beats import (
+    SMALL,
+    TABLE,
+    beside,
+    carry_away,
+    carry_over,
+    chance,
+    either_side,
+    let_go,
+    lift_up,
+    pick,
+    push,
+    roomy,
+    take,
+    tilt,
+)
 from horst.data.synthetic.somethings_scene import COVER, ROLLER, SECRET, SHELF, THING, magnification, table_edge
 from horst.data.synthetic.somethings_script import Script, brake, fall
 
-TABLE = (ROLLER, THING, COVER)
-SMALL = (ROLLER, THING, SHELF)
 Act = Callable[[Script], tuple[int, ...]]
 
 
-def _pick(script: Script, items: Sequence[int]) -> int:
-    return items[int(script.rng.integers(len(items)))]
-
-
-def _chance(script: Script, probability: float) -> bool:
-    return script.uniform(0.0, 1.0) < probability
-
-
-def _side(script: Script) -> int:
-    return 1 if _chance(script, 0.5) else -1
-
-
-def _take(script: Script, items: Sequence[int]) -> int:
-    """Grasp one of the items."""
-    item = _pick(script, items)
-    script.grip(item)
-    return item
-
-
-def _let_go(script: Script) -> None:
-    script.release()
-    if _chance(script, 0.7):
-        script.leave(0.7)
-    else:
-        x, y = script.hand_point(script.now)
-        script.hand_to(x + script.uniform(-0.2, 0.2), y + script.uniform(-0.1, 0.15), 0.5)
-
-
-def _raise(script: Script, item: int, low: float = 0.14, high: float = 0.30) -> None:
-    """Lift; on the way it tilts and comes a little closer or goes away, as things in a hand do."""
-    place = script.place(item)
-    height = script.uniform(low, high) * (0.6 if item == SHELF and place.lift > 0.1 else 1.0)
-    depth = place.depth + script.uniform(-0.15, 0.35)
-    script.carry(item, 0.9, lift=place.lift + height, depth=depth, angle=place.angle + _tilt(script))
-
-
-def _push(script: Script, item: int, side: int, x: float, weight: float = 1.4) -> None:
-    """Push from behind, or drag where the arm comes from where the object goes (and sometimes elsewhere too)."""
-    ahead = (script.scene.shoulder[0] - 0.5) * side > 0.8
-    if ahead or _chance(script, 0.4):
-        script.grip(item)
-    else:
-        pose: Pose = "open" if _chance(script, 0.5) else "point"
-        script.reach(item, -side * 0.62, script.uniform(-0.1, 0.25), pose)
-    script.carry(item, weight, x=x)
-
-
-def _tilt(script: Script) -> float:
-    return script.uniform(-0.4, 0.4)
-
-
-def _roomy(script: Script, side: int, room: float) -> int:
-    """An object on the table with that much room on the side."""
-    items = [item for item in TABLE if (0.5 + side * 0.34 - script.place(item).x) * side >= room]
-    return _pick(script, items or [ROLLER])
-
-
 def move_up(script: Script) -> tuple[int, ...]:
-    item = _take(script, (*TABLE, SHELF))
-    _raise(script, item)
+    item = take(script, (*TABLE, SHELF))
+    lift_up(script, item)
     script.wait(script.uniform(0.1, 0.5))
     return (item,)
 
 
 def move_down(script: Script) -> tuple[int, ...]:
     """From the shelf down, in the air or on to the table."""
-    item = _take(script, (SHELF,))
+    item = take(script, (SHELF,))
     lift = script.place(item).lift
-    angle = script.place(item).angle + _tilt(script)
+    angle = script.place(item).angle + tilt(script)
     script.carry(item, 1.0, lift=script.uniform(0.0, 0.45) * lift, depth=script.uniform(0.02, 0.4), angle=angle)
     script.wait(script.uniform(0.1, 0.5))
     return (item,)
@@ -93,12 +46,12 @@ def move_down(script: Script) -> tuple[int, ...]:
 
 def _push_to(side: int) -> Act:
     def act(script: Script) -> tuple[int, ...]:
-        item = _roomy(script, side, 0.24)
+        item = roomy(script, side, 0.24)
         # up to the very edge: where it stops does not tell this from what falls or almost does
         room = abs(table_edge(script.place(item).depth, side) - side * 0.03 - script.place(item).x)
-        _push(script, item, side, script.place(item).x + side * script.uniform(0.2, max(0.22, room)))
-        if _chance(script, 0.6):
-            _let_go(script)
+        push(script, item, side, script.place(item).x + side * script.uniform(0.2, max(0.22, room)))
+        if chance(script, 0.6):
+            let_go(script)
         return (item,)
 
     return act
@@ -107,16 +60,16 @@ def _push_to(side: int) -> Act:
 def _approach(closer: bool) -> Act:
     def act(script: Script) -> tuple[int, ...]:
         fit = [i for i in TABLE if (script.place(i).depth < 0.65 if closer else script.place(i).depth > 0.35)]
-        item = _take(script, fit)
+        item = take(script, fit)
         place = script.place(item)
-        depth = script.uniform(1.2, 1.6) if closer else script.uniform(-0.15, place.depth - 0.35)
-        lift = script.uniform(0.08, 0.2) if depth > 1.0 else 0.0
+        depth = script.uniform(1.05, 1.5) if closer else script.uniform(-0.15, place.depth - 0.35)
+        lift = script.uniform(0.04, 0.16) if closer else 0.0
         # along a line to the vanishing point, but never out of the picture
         x = 0.5 + (place.x - 0.5) * magnification(depth) / magnification(place.depth)
         script.carry(item, 1.5, depth=depth, lift=lift, x=min(max(x, 0.22), 0.78))
         script.wait(script.uniform(0.1, 0.4))
-        if not closer and _chance(script, 0.5):
-            _let_go(script)
+        if not closer and chance(script, 0.5):
+            let_go(script)
         return (item,)
 
     return act
@@ -126,9 +79,9 @@ def _turn(side: int) -> Act:
     """Strokes of the wrist with new grips between: the hand's tilt alone does not tell the way."""
 
     def act(script: Script) -> tuple[int, ...]:
-        item = _take(script, (*TABLE, SHELF))
+        item = take(script, (*TABLE, SHELF))
         script.carry(item, 0.4, lift=script.place(item).lift + script.uniform(0.03, 0.10), turn=-side * 0.35)
-        strokes = 2 if _chance(script, 0.5) else 3
+        strokes = 2 if chance(script, 0.5) else 3
         stroke = script.uniform(math.radians(120), math.radians(240)) / strokes
         for number in range(strokes):
             script.carry(item, 0.8, angle=script.place(item).angle + side * stroke, turn=side * 0.35)
@@ -140,30 +93,30 @@ def _turn(side: int) -> Act:
 
 
 def drop(script: Script) -> tuple[int, ...]:
-    item = _take(script, (*TABLE, SHELF))
-    _raise(script, item)
+    item = take(script, (*TABLE, SHELF))
+    lift_up(script, item)
     script.release()
     height = script.place(item).lift
     depth = max(script.place(item).depth, 0.08)
     rest = script.item(item).angle
     script.carry(item, 0.0, lift=0.0, depth=depth, angle=rest, ease=fall, seconds=0.25 + 0.4 * height)
     script.carry(item, 0.0, lift=0.0, arc=0.16 * height, seconds=0.25)
-    _let_go(script)
+    let_go(script)
     return (item,)
 
 
 def lift_and_return(script: Script) -> tuple[int, ...]:
-    item = _take(script, (*TABLE, SHELF))
+    item = take(script, (*TABLE, SHELF))
     place = script.place(item)
-    _raise(script, item)
+    lift_up(script, item)
     script.carry(item, 0.9, lift=place.lift, depth=place.depth, angle=place.angle)
-    _let_go(script)
+    let_go(script)
     return (item,)
 
 
 def throw(script: Script) -> tuple[int, ...]:
-    item = _take(script, (ROLLER, THING, COVER, SHELF))
-    _raise(script, item, 0.05, 0.14)
+    item = take(script, (ROLLER, THING, COVER, SHELF))
+    lift_up(script, item, 0.05, 0.14)
     lift = script.place(item).lift
     script.release()
     spin = script.place(item).angle + script.uniform(-1.0, 1.0)
@@ -180,14 +133,15 @@ def _roll(side: int) -> Act:
 
     def act(script: Script) -> tuple[int, ...]:
         place, item = script.place(ROLLER), script.item(ROLLER)
-        script.reach(ROLLER, -side * 0.75, 0.1, "open" if _chance(script, 0.5) else "point")
+        script.reach(ROLLER, -side * 0.75, 0.1, "open" if chance(script, 0.5) else "point")
         radius = item.width / 2 * magnification(place.depth)
         near = place.x + side * script.uniform(0.03, 0.06)
         script.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, ease=fall)
         script.release(script.now.hand.pose)
-        end = 0.5 + side * script.uniform(0.30, 0.38)
+        room = abs(table_edge(place.depth, side) - place.x) - 0.03
+        end = place.x + side * script.uniform(0.13, max(0.15, room))
         script.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, ease=brake)
-        if _chance(script, 0.5):
+        if chance(script, 0.5):
             script.leave(0.6)
         return (ROLLER,)
 
@@ -196,11 +150,11 @@ def _roll(side: int) -> Act:
 
 def cover(script: Script) -> tuple[int, ...]:
     script.grip(COVER)
-    hidden = _pick(script, (ROLLER, THING))
+    hidden = pick(script, (ROLLER, THING))
     place = script.place(hidden)
-    _carry_over(script, COVER, place.x, place.depth + 0.02, 0.0)
+    carry_over(script, COVER, place.x, place.depth + 0.02, 0.0)
     script.put(hidden, shown=False)
-    _let_go(script)
+    let_go(script)
     return hidden, COVER
 
 
@@ -208,37 +162,23 @@ def uncover(script: Script) -> tuple[int, ...]:
     script.put(SECRET, shown=True)
     script.grip(COVER)
     place = script.place(COVER)
-    target = _beside(script, place.x, 0.26)
-    _carry_over(script, COVER, target, min(max(place.depth + script.uniform(-0.25, 0.1), 0.05), 0.95), 0.0)
-    _let_go(script)
+    target = beside(script, place.x, 0.26)
+    carry_over(script, COVER, target, min(max(place.depth + script.uniform(-0.25, 0.1), 0.05), 0.95), 0.0)
+    let_go(script)
     return SECRET, COVER
-
-
-def _carry_over(script: Script, item: int, x: float, depth: float, lift: float, *, hover: float = 0.0) -> None:
-    """Lift, carry over, and lower to a height: the beginning of everything that is put somewhere."""
-    start = script.place(item)
-    top = max(start.lift, lift) + script.uniform(0.08, 0.14)
-    script.carry(item, 0.5, lift=top, angle=start.angle + _tilt(script))
-    script.carry(item, 1.0, x=x, depth=depth)
-    script.carry(item, 0.5, lift=lift + hover, angle=start.angle)
-
-
-def _beside(script: Script, x: float, gap: float) -> float:
-    side = _side(script)
-    return x + side * gap if 0.14 < x + side * gap < 0.86 else x - side * gap
 
 
 def _two(script: Script) -> tuple[int, int]:
     """What is put, and what it is put on or next to."""
-    base = _pick(script, (THING, COVER))
-    return _pick(script, [item for item in SMALL if item != base]), base
+    base = pick(script, (THING, COVER))
+    return pick(script, [item for item in SMALL if item != base]), base
 
 
 def put_on(script: Script) -> tuple[int, ...]:
     item, base = _two(script)
     script.grip(item)
-    _carry_over(script, item, *_top_of(script, base))
-    _let_go(script)
+    carry_over(script, item, *_top_of(script, base))
+    let_go(script)
     return item, base
 
 
@@ -246,16 +186,16 @@ def pretend_to_put_on(script: Script) -> tuple[int, ...]:
     item, base = _two(script)
     start = script.place(item)
     script.grip(item)
-    _carry_over(script, item, *_top_of(script, base), hover=script.uniform(0.005, 0.03))
+    carry_over(script, item, *_top_of(script, base), hover=script.uniform(0.005, 0.03))
     script.wait(0.15)
     script.carry(item, 0.4, lift=script.place(item).lift + 0.1)
-    if _chance(script, 0.6):
+    if chance(script, 0.6):
         script.carry(item, 0.8, x=start.x, depth=start.depth, lift=start.lift + 0.03)
-        if _chance(script, 0.5):
+        if chance(script, 0.5):
             script.carry(item, 0.2, lift=start.lift)
-            _let_go(script)
+            let_go(script)
     else:
-        _carry_away(script, item)
+        carry_away(script, item)
     return item, base
 
 
@@ -264,8 +204,8 @@ def put_next_to(script: Script) -> tuple[int, ...]:
     script.grip(item)
     place = script.place(base)
     gap = (script.item(item).width + script.item(base).width) / 2 * magnification(place.depth)
-    _carry_over(script, item, _beside(script, place.x, gap + script.uniform(0.0, 0.02)), place.depth + 0.03, 0.0)
-    _let_go(script)
+    carry_over(script, item, beside(script, place.x, gap + script.uniform(0.0, 0.02)), place.depth + 0.03, 0.0)
+    let_go(script)
     return item, base
 
 
@@ -275,16 +215,16 @@ def _top_of(script: Script, base: int) -> tuple[float, float, float]:
 
 
 def hide_behind(script: Script) -> tuple[int, ...]:
-    item = _pick(script, SMALL)
+    item = pick(script, SMALL)
     base = script.place(COVER)
     # the hand goes behind too; it shows over the cover as long as it holds on
     script.grip(item)
     start = script.place(item)
-    script.carry(item, 0.5, lift=max(start.lift, 0.1) + script.uniform(0.1, 0.16), angle=start.angle + _tilt(script))
+    script.carry(item, 0.5, lift=max(start.lift, 0.1) + script.uniform(0.1, 0.16), angle=start.angle + tilt(script))
     script.carry(item, 1.0, x=base.x, depth=base.depth - 0.05, lift=script.item(COVER).height)
     script.sink()
     script.carry(item, 0.5, lift=0.0, angle=start.angle)
-    _let_go(script)
+    let_go(script)
     return item, COVER
 
 
@@ -294,7 +234,7 @@ def fall_off(script: Script) -> tuple[int, ...]:
     script.release()
     script.carry(item, 0.0, x=edge + side * 0.05, angle=place.angle + side * 0.8, lift=-0.06, ease=fall, seconds=0.2)
     script.carry(item, 0.0, x=edge + side * 0.09, angle=place.angle + side * 2.4, lift=-0.9, ease=fall, seconds=0.35)
-    _let_go(script)
+    let_go(script)
     return (item,)
 
 
@@ -305,46 +245,36 @@ def almost_fall_off(script: Script) -> tuple[int, ...]:
     script.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, ease=brake)
     script.carry(item, 0.35, x=edge - side * 0.02, angle=angle - side * 0.12)
     script.carry(item, 0.2, angle=angle)
-    if _chance(script, 0.6):
+    if chance(script, 0.6):
         script.leave(0.5)
     return (item,)
 
 
 def _push_to_edge(script: Script) -> tuple[int, int, float]:
     """Push until half of it hangs over the edge of the table."""
-    side = _side(script)
-    item = _pick(script, TABLE)
+    side = either_side(script)
+    item = pick(script, TABLE)
     place = script.place(item)
     edge = table_edge(place.depth, side)
-    _push(script, item, side, edge - side * 0.02, 0.6 + 2.0 * abs(edge - place.x))
+    push(script, item, side, edge - side * 0.02, 0.6 + 2.0 * abs(edge - place.x))
     return item, side, edge
 
 
 def pick_up(script: Script) -> tuple[int, ...]:
-    item = _take(script, (*TABLE, SHELF))
-    _raise(script, item, 0.08, 0.2)
-    _carry_away(script, item)
+    item = take(script, (*TABLE, SHELF))
+    lift_up(script, item, 0.08, 0.2)
+    carry_away(script, item)
     return (item,)
 
 
-def _carry_away(script: Script, item: int) -> None:
-    """Out of the picture, to where the arm comes from."""
-    sx, sy = script.scene.shoulder
-    place = script.place(item)
-    if sy > 1.45:
-        script.carry(item, 1.0, x=place.x + 0.4 * (sx - place.x), lift=place.lift - 0.95)
-    else:
-        script.carry(item, 1.0, x=1.45 if sx > 0.5 else -0.45, lift=place.lift - 0.05)
-
-
 def pretend_to_pick_up(script: Script) -> tuple[int, ...]:
-    item = _take(script, (*TABLE, SHELF))
-    if _chance(script, 0.5):
+    item = take(script, (*TABLE, SHELF))
+    if chance(script, 0.5):
         script.wait(0.2)
     script.release()
     x, y = script.hand_point(script.now)
     script.hand_to(x, y - script.uniform(0.1, 0.25), 0.9)
-    if _chance(script, 0.5):
+    if chance(script, 0.5):
         script.leave(0.9)
     else:
         script.wait(0.4)
@@ -352,7 +282,7 @@ def pretend_to_pick_up(script: Script) -> tuple[int, ...]:
 
 
 def swap(script: Script) -> tuple[int, ...]:
-    first, second = (ROLLER, THING) if _chance(script, 0.5) else (_pick(script, (ROLLER, THING)), COVER)
+    first, second = (ROLLER, THING) if chance(script, 0.5) else (pick(script, (ROLLER, THING)), COVER)
     a, b = script.place(first), script.place(second)
     script.grip(first, 0.7)
     script.carry(first, 0.7, x=b.x + (0.15 if b.x < 0.5 else -0.15), depth=min(b.depth + 0.3, 1.1), arc=0.08)
@@ -362,7 +292,7 @@ def swap(script: Script) -> tuple[int, ...]:
     script.release()
     script.grip(first, 0.4)
     script.carry(first, 0.5, x=b.x, depth=b.depth, arc=0.05)
-    _let_go(script)
+    let_go(script)
     return first, second
 
 

@@ -110,9 +110,10 @@ class Scene:
 def sample_scene(seed: int) -> Scene:
     """The scene of a clip's seed."""
     rng = np.random.default_rng([seed, 0])
-    onset = float(rng.uniform(0.05, 0.30))
-    # fast or slow: at no fraction of a clip can one know how far the action has come
-    finish = onset + (0.97 - onset) * float(rng.uniform(0.45, 1.0))
+    # Soon after the start, so that a quarter of a clip tells something; fast or slow, so that at no fraction of it one
+    # can know how far the action has come.
+    onset = float(rng.uniform(0.02, 0.10))
+    finish = onset + (0.97 - onset) * float(rng.uniform(0.40, 0.75))
     occluder = _occluder(rng, finish) if rng.random() < 0.5 else None
     shoulder = _shoulder(rng)
     place = (float(rng.uniform(0.12, 0.88)), float(rng.uniform(0.30, 0.85)))
@@ -200,7 +201,7 @@ def _spread(rng: np.random.Generator) -> list[float]:
     while True:
         xs = rng.uniform(0.18, 0.82, size=3)
         clear = min(abs(xs[0] - xs[1]) - 0.17, abs(xs[COVER] - xs[0]) - 0.23, abs(xs[COVER] - xs[1]) - 0.23)
-        if clear > 0.0 and 0.33 < xs[0] < 0.67:
+        if clear > 0.0 and 0.27 < xs[0] < 0.73:
             return [float(x) for x in xs]
 
 

@@ -1,0 +1,69 @@
+"""`horst extract`: a backbone's maps of a data set, stored for training."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from horst.backbones import Backbone, BNInception, create_backbone, load_tsn
+from horst.data.config import DataConfig
+from horst.data.extract import extract
+from horst.errors import CheckpointError, ConfigError
+from horst.models import load
+
+SHOWN = 10
+
+
+def run(
+    data: str,
+    folder: str,
+    backbone: str,
+    options: dict[str, Any],
+    weights: str | None,
+    *,
+    part: int,
+    parts: int,
+    batch: int,
+    device: str,
+) -> None:
+    config = DataConfig.from_file(data)
+    network = _backbone(backbone, options, weights)
+    report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=device)
+    console = Console()
+    console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
+    for ident, why in report.bad[:SHOWN]:
+        console.print(f"could not be read: {ident}: {why}", markup=False)
+    if len(report.bad) > SHOWN:
+        console.print(f"and {len(report.bad) - SHOWN} more")
+
+
+def _backbone(name: str, options: dict[str, Any], weights: str | None) -> Backbone:
+    if weights is not None and Path(weights).is_dir():
+        return load(weights).backbone
+    network = create_backbone(name, **options)
+    if weights is None:
+        if name in ("bn_inception", "stem"):
+            raise ConfigError(
+                f"{name} has random weights: pass --weights, a checkpoint of RULSTM's TSN or a saved model"
+            )
+        return network
+    if not isinstance(network, BNInception):
+        raise ConfigError(f"--weights is for bn_inception, or a folder of a saved model; {name} takes none")
+    load_tsn(network, _checkpoint(Path(weights)))
+    return network
+
+
+def _checkpoint(path: Path) -> dict[str, Any]:
+    """A .pth.tar file of tensors, through torch's loader that executes nothing."""
+    try:
+        data = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint of tensors: {error}") from error
+    state = data.get("state_dict", data) if isinstance(data, dict) else None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path} holds {type(data).__name__}; a state dict is needed")
+    return state

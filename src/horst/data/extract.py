@@ -1,0 +1,308 @@
+"""The work of `horst extract`: every frame that the clips of a data set show, through a backbone, into a store.
+
+Videos are dealt to `parts`, which run in any number of processes and on any number of machines that see the folder.
+A part that was killed goes on where it was: finished videos stay, the one in progress is done again. A video of which
+nothing could be read is tried again, too: its disk may be back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from horst.data import features
+from horst.data.clips import EPIC_FPS, ClipConfig
+from horst.data.config import DataConfig, open_source
+from horst.data.example import Annotations, Example
+from horst.data.features import FeatureStore, Maps, Told, seen_frames, stem
+from horst.data.jobs import run_jobs
+from horst.data.tables import read_json
+from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, VideoError
+from horst.registry import Part, check_positive
+from horst.video.frame import Image
+from horst.video.images import ImageSequence
+from horst.video.sampling import SLACK
+
+GAP = 10.0  # seconds without a needed frame that are jumped over, not decoded
+STALE = 86_400.0  # seconds after which an unfinished file of another machine is taken for left behind
+
+Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
+Read = Callable[[Example, ClipConfig], Any]  # a Clip: sources of features, which give none, are refused
+Wanted = list[tuple[Example, list[int]]]
+
+
+class Network(Protocol):
+    """What is needed of a `horst.backbones.Backbone`, which stands to the right of this folder."""
+
+    channels: int
+    made_from: Part | None
+
+    def __call__(self, frames: torch.Tensor) -> Any: ...
+    def output_size(self, height: int, width: int) -> tuple[int, int]: ...
+    def state_dict(self) -> dict[str, Any]: ...
+    def to(self, device: Any) -> Any: ...
+    def eval(self) -> Any: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractReport:
+    """What a part did."""
+
+    videos: int
+    """Of this part, in the store now."""
+    bad: tuple[tuple[str, str], ...]
+    """(id, why) of its examples that could not be read."""
+
+
+def extract(
+    config: DataConfig,
+    backbone: Network,
+    folder: str | Path,
+    *,
+    part: int = 0,
+    parts: int = 1,
+    batch: int = 16,
+    device: str | torch.device = "cpu",
+) -> ExtractReport:
+    """Write the maps of part `part` of `parts` (from 0) of a data set into `folder`; goes on where it was stopped.
+
+    The backbone is moved to `device` and put into evaluation mode. Recognition: whole clips at the config's rate,
+    whatever it observes. Anticipation: all frames that "rulstm" shows, among which are those of "strict".
+    """
+    if not 0 <= part < parts:
+        raise ConfigError(f"part is {part} of {parts}; parts are numbered from 0 to {parts - 1}")
+    check_positive(batch=batch)
+    if config.source in ("features", "rulstm_lmdb"):
+        raise ConfigError(f"the source {config.source!r} has features already: extract from videos or frames")
+    source = open_source(config)
+    packed, examples = config.source == "packed", source.annotations.examples
+    annotations = _named(source.annotations, packed=packed)
+    clip = replace(config.clip, observe=1.0, mode="rulstm")
+    videos: dict[str, list[Example]] = {}
+    for example, named in zip(examples, annotations.examples, strict=True):
+        videos.setdefault(named.video, []).append(example)
+    names, folder = list(videos), Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    index = _index(annotations, names, clip, backbone)
+    _claim(folder, index)
+    mine = range(part, len(names), parts)
+    _sweep(folder, mine)
+    frames: Callable[[list[Example], Told], Numbered] = partial(_clips, source.read, clip)
+    if annotations.task == "anticipation":
+        frames = partial(_moments, source.read if packed else None, clip)
+    backbone.to(device)
+    backbone.eval()
+
+    def work(number: int) -> None:
+        told = Told()
+        stream = frames(videos[names[number]], told)
+        chunks = iter(lambda: list(islice(stream, batch)), [])
+        maps = (([n for n, _ in c], _maps(backbone, device, index["map"], [i for _, i in c])) for c in chunks)
+        features.write_maps(folder / f"{stem(number)}.maps", maps, told)
+
+    store = FeatureStore(folder)
+    todo = [number for number in mine if not store.finished(names[number])]
+    run_jobs(f"extracting {annotations.name}", work, todo, processes=1, done=len(mine) - len(todo))
+    own = {(e.split, e.id) for number in mine for e in videos[names[number]]}
+    bad = [(ident, why) for split, ident, why in FeatureStore(folder).bad() if (split, ident) in own]
+    return ExtractReport(len(mine), tuple(bad))
+
+
+def _maps(backbone: Network, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
+    frames = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
+    with torch.inference_mode():
+        maps = backbone(frames).half()
+    if list(maps.shape[1:]) != shape:
+        raise DataError(f"the backbone gives maps of {list(maps.shape[1:])}; it announced {shape}")
+    if not torch.isfinite(maps).all():
+        raise DataError("the backbone's maps hold values that are not finite in half precision, which ends at 65504")
+    return maps.cpu().numpy()
+
+
+def _clips(read: Read, config: ClipConfig, examples: Iterable[Example], told: Told) -> Numbered:
+    """Recognition: the frames of every clip, each once, however many clips show it."""
+    seen: set[int] = set()
+    failed: dict[tuple[float, float | None], str] = {}
+    for example in examples:
+        place = (example.start, example.end)
+        if place not in failed:
+            failed[place] = ""
+            try:
+                clip = read(example, config)
+            except (VideoError, InputError) as error:
+                failed[place] = str(error)
+            else:
+                numbers = [round(t * features.MICRO) for t in clip.times.tolist()]
+                told.clips.append((*place, numbers, clip.note))
+                new = {n: image for n, image in zip(numbers, clip.frames, strict=True) if n not in seen}
+                seen.update(new)
+                yield from new.items()
+        if failed[place]:
+            told.lose(example, failed[place])
+
+
+def _moments(read: Read | None, config: ClipConfig, examples: Sequence[Example], told: Told) -> Numbered:
+    """Anticipation: the frames before every action, in order, each once; `read` them where they are packed."""
+    wanted: Wanted = []
+    for example in examples:
+        with suppress(InputError):  # an action too early to be seen before: readers say so without the store
+            wanted.append((example, seen_frames(example, config).tolist()))
+    numbers = sorted({n for _, of in wanted for n in of})
+    found: set[int] = set()
+    why: dict[int, str] = {}
+    if read is not None:
+        stream = _from_packed(read, config, wanted, why)
+    elif examples[0].media.is_dir() or examples[0].media.suffix == ".tar":
+        stream = _from_pictures(examples[0], numbers, config.size, why)
+    else:
+        stream = _from_video(examples[0].media, numbers, config.size, why)
+    for number, image in stream:
+        if number not in found:
+            found.add(number)
+            yield number, image
+    for example, of in wanted:
+        lost = [n for n in of if n not in found]
+        if lost:
+            told.lose(example, why.get(lost[0], f"frame {lost[0]} is not in the packed data set"))
+
+
+def _from_packed(read: Read, config: ClipConfig, wanted: Wanted, why: dict[int, str]) -> Numbered:
+    for example, numbers in wanted:
+        try:
+            clip = read(example, config)
+        except VideoError as error:
+            why.update(dict.fromkeys(numbers, str(error)))
+        else:
+            for i in np.flatnonzero(clip.observed):
+                yield round(clip.times[i] * EPIC_FPS) + 1, clip.frames[i]
+
+
+def _from_pictures(example: Example, numbers: Sequence[int], size: tuple[int, int], why: dict[int, str]) -> Numbered:
+    flat = example.media.is_dir() and example.video and example.media.name != example.video
+    prefix = f"{example.video}_frame_" if flat else ""
+    try:
+        sequence = ImageSequence(example.media, fps=EPIC_FPS, size=size, prefix=prefix)
+    except VideoError as error:
+        why.update(dict.fromkeys(numbers, str(error)))
+        return
+    with sequence:
+        for number in numbers:
+            try:
+                image = sequence.read(number)
+            except VideoError as error:
+                why[number] = str(error)
+            else:
+                yield number, image
+
+
+def _from_video(media: Path, numbers: Sequence[int], size: tuple[int, int], why: dict[int, str]) -> Numbered:
+    """As `VideoFile.at`, but frame by frame: those of a long video do not fit into memory."""
+    from horst.video.decode import VideoFile  # packed data and pictures are read where FFmpeg is not
+
+    left = list(numbers)
+    try:
+        with VideoFile(media, size=size) as video:
+            while left:
+                begin, shown = (left[0] - 1) / EPIC_FPS, None
+                for frame in video.frames(begin):
+                    while shown is not None and left and frame.time > (left[0] - 1) / EPIC_FPS + SLACK:
+                        yield left.pop(0), shown.image
+                    if not left or (shown is not None and (left[0] - 1) / EPIC_FPS > frame.time + GAP):
+                        break
+                    shown = frame
+                else:
+                    if shown is None:
+                        raise DamagedVideoError(media, f"no frame decodes at {begin:g} s")
+                    while left:  # the last frame is shown for ever
+                        yield left.pop(0), shown.image
+    except VideoError as error:
+        why.update(dict.fromkeys(left, str(error)))
+
+
+def _named(annotations: Annotations, *, packed: bool) -> Annotations:
+    """The same examples, each with a name of its video that is the same on every machine."""
+    examples = annotations.examples
+    base = os.path.commonpath({e.media.absolute().parent for e in examples})
+    names = [e.video or (e.id if packed else e.media.absolute().relative_to(base).as_posix()) for e in examples]
+    return replace(annotations, examples=tuple(replace(e, video=name) for e, name in zip(examples, names, strict=True)))
+
+
+def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: Network) -> dict[str, Any]:
+    made = backbone.made_from or Part(name=type(backbone).__qualname__)
+    used = ("size", "fps") if annotations.task == "recognition" else ("size", "steps", "stride")
+    index = {
+        "format": features.FORMAT,
+        "backbone": {"name": made.name, "options": made.options, "weights": _fingerprint(backbone)},
+        "map": [backbone.channels, *backbone.output_size(*clip.size)],
+        "dtype": "float16",
+        "clip": {name: getattr(clip, name) for name in used},
+        "videos": videos,
+        "annotations": annotations,
+    }
+    return json.loads(json.dumps(index, default=features.plain))
+
+
+def _fingerprint(backbone: Network) -> str:
+    """Of the weights: maps of two trainings of one architecture must not meet in one store."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(backbone.state_dict().items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy())
+    return digest.hexdigest()[:16]
+
+
+def _claim(folder: Path, index: dict[str, Any]) -> None:
+    """Write the index, or refuse a folder that belongs to other maps."""
+    path = folder / features.INDEX
+    there = {p.name for p in folder.iterdir() if not p.name.endswith(".partial")}
+    if path.name not in there:
+        if there:
+            raise DataError(f"{folder} is not empty and no feature store: choose another folder")
+        unfinished = features.unfinished_path(path)
+        try:
+            unfinished.write_text(json.dumps(index), encoding="utf-8")
+            os.link(unfinished, path)  # unlike a rename, it leaves the index of a part that was quicker
+        except OSError:
+            if not path.exists():  # a file system without links
+                os.replace(unfinished, path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    stored = read_json(path)
+    for key, value in index.items():
+        old = stored.get(key) if isinstance(stored, dict) else None
+        if old != value:
+            what = f": {old} there, {value} now" if key not in ("videos", "annotations") else ""
+            raise DataError(f"{folder} holds other features, {key} differs{what}; choose another folder")
+
+
+def _sweep(folder: Path, numbers: Iterable[int]) -> None:
+    """Remove what killed runs have left of this part's videos."""
+    mine = {stem(number) for number in numbers}
+    for path in folder.glob(".*.maps.*.partial"):  # see unfinished_path
+        video, _, writer = path.name.removesuffix(".partial").partition(".maps.")
+        host, _, process = writer.rpartition(".")
+        dead = host == socket.gethostname() and not _alive(int(process))
+        with suppress(FileNotFoundError):  # it was finished at this moment
+            if video[1:] in mine and (dead or time.time() - path.stat().st_mtime > STALE):
+                path.unlink()
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return process != os.getpid()

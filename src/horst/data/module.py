@@ -1,0 +1,273 @@
+"""Training and validation clips for Lightning: decoded in workers, batched by length, augmented on the device.
+
+    module = ClipDataModule(DataConfig.from_file("data.yaml"), batch_size=16, workers=8, prefix=(0.1, 1.0))
+    Trainer(use_distributed_sampler=False).fit(model, module)
+
+Whatever is random about a clip is drawn from (seed, epoch, index of the clip): the same with any number of workers or
+replicas, and after a resume in the middle of an epoch.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from horst.data.batches import UNKNOWN, BadClips, Batch, ClipDataset, Pick, collate
+from horst.data.buckets import BucketSampler, EvaluationSampler, check_prefix, clip_lengths
+from horst.data.config import DataConfig, Source, open_source
+from horst.data.example import Annotations, Split
+from horst.errors import ConfigError, DataError, MissingExtraError
+from horst.extras import import_torchvision
+from horst.registry import check_positive
+from horst.video.augment import MirrorFlip, Plan, RandAugment, apply
+
+with suppress(ModuleNotFoundError):
+    import_torchvision()  # Lightning's metrics import it where it is installed, and would stumble as timm does
+try:
+    import lightning
+except ModuleNotFoundError as error:
+    raise MissingExtraError("training needs Lightning: pip install 'horst[train]'") from error
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Augment:
+    """What is done to training clips."""
+
+    operations: int = 2
+    """Of RandAugment, one after the other; 0: none."""
+    magnitude: int = 9
+    """Of RandAugment, 0 to 30."""
+    magnitude_std: float = 0.0
+    mirror: bool = True
+    """Flip half of the clips whose labels say what they show then; none where the annotations do not say."""
+
+    def __post_init__(self) -> None:
+        RandAugment(operations=self.operations, magnitude=self.magnitude, magnitude_std=self.magnitude_std)
+
+
+NO_AUGMENT = Augment(operations=0, mirror=False)
+
+
+class Augmenter:
+    """Applies `Augment` to batches on the device that they lie on."""
+
+    def __init__(self, options: Augment, annotations: Annotations, seed: int) -> None:
+        """`annotations`: of the split that the batches' indices count in."""
+        self.rand = RandAugment(
+            operations=options.operations, magnitude=options.magnitude, magnitude_std=options.magnitude_std
+        )
+        self.seed = seed
+        self.examples, self.parts = annotations.examples, annotations.action_parts
+        mirror = mirror_table(annotations) if options.mirror else ()
+        self.flip = MirrorFlip(mirror, probability=1.0) if mirror else None  # which ones is drawn here, clip by clip
+
+    def __call__(self, batch: Batch, epoch: int) -> Batch:
+        if not len(batch) or (self.flip is None and not self.rand.operations):
+            return batch
+        if batch.frames.dtype != torch.uint8:
+            raise ConfigError("precomputed maps cannot be augmented, only pictures can: turn augment off")
+        seeds = [clip_seed(self.seed, epoch, index) for index in batch.indices]
+        if self.flip is not None:
+            batch = self._mirrored(batch, self.flip, seeds)
+        if self.rand.operations:
+            batch = replace(batch, frames=apply(batch.frames, self._plan(seeds), batch.lengths))
+        return batch
+
+    def _plan(self, seeds: list[int]) -> Plan:
+        """One draw a clip, each with a generator of its own."""
+        draws = [self.rand.draw(1, torch.Generator().manual_seed(seed)) for seed in seeds]
+        return Plan(torch.cat([d.operation for d in draws]), torch.cat([d.magnitude for d in draws]))
+
+    def _mirrored(self, batch: Batch, flip: MirrorFlip, seeds: list[int]) -> Batch:
+        # Labels come from the examples: to ask the batch for them would wait for the GPU.
+        actions = [self.examples[index].labels.get("action", UNKNOWN) for index in batch.indices]
+        mirrored = [int(flip.mirror[a]) if a != UNKNOWN else UNKNOWN for a in actions]
+        chosen = [i for i, seed in enumerate(seeds) if seed & 1 and mirrored[i] != UNKNOWN]
+        if not chosen:
+            return batch
+        rows = torch.tensor(chosen).to(batch.frames.device, non_blocking=True)
+        flipped, after = flip(batch.frames[rows], torch.tensor([actions[i] for i in chosen]))
+        new = {"action": after}
+        if self.parts:
+            verbs, nouns = torch.tensor(self.parts)[after].unbind(1)
+            new |= {"verb": verbs, "noun": nouns}
+        labels = {task: _put(values, rows, new.get(task)) for task, values in batch.labels.items()}
+        return replace(batch, frames=batch.frames.index_copy(0, rows, flipped), labels=labels)
+
+
+class ClipDataModule(lightning.LightningDataModule):
+    """The clips of one data config: `train` shuffled, augmented and cut to random prefixes, `val` as it is.
+
+    `bad_clips` counts the training clips that cannot be read, and stops the run past `bad_limit` of them. A resumed fit
+    goes on with the batch after the last one that was trained on: the trainer's own progress says which.
+
+    Args:
+        data: What to read.
+        batch_size: Clips a batch, on each replica.
+        workers: Processes that decode; 0: this one.
+        seed: Of everything that is drawn.
+        augment: What is done to training clips, on the device.
+        prefix: Recognition: the lowest and highest fraction of a training clip that is observed, drawn for each clip
+            and epoch, in place of the config's `clip.observe`.
+        bad_limit: The fraction of training clips that may be bad; see `BadClips`.
+        drop_last: Leave out the last batch of a training epoch where it is not full.
+    """
+
+    def __init__(
+        self,
+        data: DataConfig,
+        *,
+        batch_size: int,
+        workers: int = 0,
+        seed: int = 0,
+        augment: Augment = NO_AUGMENT,
+        prefix: tuple[float, float] | None = None,
+        bad_limit: float = 0.01,
+        drop_last: bool = False,
+    ) -> None:
+        super().__init__()
+        check_positive(batch_size=batch_size)
+        if type(workers) is not int or workers < 0:
+            raise ConfigError(f"workers is {workers!r}; it takes a whole number from 0 on")
+        check_prefix(prefix)
+        self.data, self.batch_size, self.workers, self.seed = data, batch_size, workers, seed
+        self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
+        self.epoch = 0
+        """Of training, where no trainer tells it."""
+        self._source: Source | None = None
+        self._augmenter: Augmenter | None = None
+        self._bad_clips: BadClips | None = None
+
+    @property
+    def source(self) -> Source:
+        if self._source is None:
+            self._source = open_source(self.data)
+            if self.prefix is not None and self._source.annotations.task != "recognition":
+                raise ConfigError("prefix cuts clips of recognition; to anticipate, every clip has clip.steps frames")
+        return self._source
+
+    @property
+    def annotations(self) -> Annotations:
+        """Of all splits; `classes` in it names what models predict."""
+        return self.source.annotations
+
+    @property
+    def bad_clips(self) -> BadClips:
+        if self._bad_clips is None:
+            self._bad_clips = BadClips(self.bad_limit, total=len(self.annotations.split("train").examples))
+        return self._bad_clips
+
+    def setup(self, stage: str = "fit") -> None:
+        _ = self.source  # what is wrong with it is said before anything else starts
+        connector = getattr(self.trainer, "_accelerator_connector", None)
+        if connector is not None and connector.is_distributed and connector.use_distributed_sampler:
+            raise ConfigError("Lightning would replace the samplers: pass use_distributed_sampler=False to the Trainer")
+
+    def train_dataloader(self) -> DataLoader[Any]:
+        config = self.data.clip if self.prefix is None else replace(self.data.clip, observe=1.0)
+        replicas, rank = self._place()
+        sampler = BucketSampler(
+            clip_lengths(self.source, "train", config),
+            self.batch_size,
+            shuffle=True,
+            seed=self.seed,
+            replicas=replicas,
+            rank=rank,
+            drop_last=self.drop_last,
+            prefix=self.prefix,
+        )
+        # Lightning asks for the first batches before it tells the sampler the epoch.
+        sampler.set_epoch(*self._position(len(sampler)))
+        return self._loader("train", sampler)
+
+    def val_dataloader(self) -> DataLoader[Any] | list[Any]:
+        return self.evaluation_loader("val") if "val" in self.annotations.counts() else []
+
+    def evaluation_loader(self, split: Split = "val") -> DataLoader[Any]:
+        """All clips of a split; over all replicas each exactly once, bad ones in `Batch.bad`."""
+        replicas, rank = self._place()
+        lengths = clip_lengths(self.source, split, self.data.clip)
+        return self._loader(split, EvaluationSampler(lengths, self.batch_size, replicas=replicas, rank=rank))
+
+    def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
+        """In training: counts the bad clips, and augments the others where they lie."""
+        if self.trainer is None or not self.trainer.training:
+            return batch
+        return self.training_batch(batch, self.trainer.current_epoch)
+
+    def training_batch(self, batch: Batch, epoch: int) -> Batch:
+        """A batch of `train_dataloader` as the model sees it, for loops without a trainer."""
+        self.bad_clips.add(batch)
+        if self._augmenter is None:
+            self._augmenter = Augmenter(self.augment, self.annotations.split("train"), self.seed)
+        return self._augmenter(batch, epoch)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"bad_clips": self.bad_clips.state_dict()}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.bad_clips.load_state_dict(state_dict["bad_clips"])
+
+    def _place(self) -> tuple[int, int]:
+        return (self.trainer.world_size, self.trainer.global_rank) if self.trainer is not None else (1, 0)
+
+    def _position(self, batches: int) -> tuple[int, int]:
+        """(epoch, batch) at which training begins, or goes on after a resume."""
+        if self.trainer is None:
+            return self.epoch, 0
+        loop = self.trainer.fit_loop
+        epochs: Any = loop.epoch_progress.current
+        steps: Any = loop.epoch_loop.batch_progress.current
+        if epochs.started == epochs.processed:  # between two epochs
+            return epochs.processed, 0
+        # A checkpoint is written before its batch counts as completed, an interrupted batch was not processed.
+        start = steps.ready if steps.processed == steps.ready else steps.completed
+        return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
+
+    def _loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]]) -> DataLoader[Any]:
+        return _Loader(
+            ClipDataset(self.source, split, self.data.clip),
+            batch_sampler=sampler,
+            num_workers=self.workers,
+            collate_fn=collate,
+            pin_memory=torch.cuda.is_available(),
+            persistent_workers=self.workers > 0,
+            # Workers draw nothing; without a generator here the loader would draw from the model's.
+            generator=torch.Generator().manual_seed(self.seed),
+        )
+
+
+class _Loader(DataLoader[Any]):
+    """Tells Lightning, which asks for these two, that an epoch can be resumed: `_position` sees to it."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+def clip_seed(seed: int, epoch: int, index: int) -> int:
+    """A seed of its own for each clip in each epoch."""
+    return int(np.random.SeedSequence((seed, epoch, index)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def mirror_table(annotations: Annotations) -> tuple[int, ...]:
+    """The action after a flip. Where a verb or noun would change too and nobody says to what, there is no flip."""
+    mirror, actions = annotations.mirror, len(annotations.classes["action"])
+    if mirror and len(mirror) != actions:
+        raise DataError(f"{annotations.name}: mirror is for {len(mirror)} actions and there are {actions}")
+    others = set(annotations.classes) - {"action"}
+    if not others or annotations.action_parts:
+        return mirror
+    return tuple(after if after == action else UNKNOWN for action, after in enumerate(mirror))
+
+
+def _put(values: Tensor, rows: Tensor, new: Tensor | None) -> Tensor:
+    return values if new is None else values.index_copy(0, rows, new.to(values.device, non_blocking=True))
