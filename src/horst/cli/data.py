@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
@@ -37,10 +38,15 @@ def pack(config: str, folder: str, *, quality: int, processes: int | None) -> No
     report = write_packed(folder, source.annotations, render, fps=clip.fps, quality=quality, processes=processes)
     console = Console()
     console.print(f"{len(source.annotations.examples) - len(report.bad)} clips are packed in {folder}")
-    for ident, why in report.bad[:SHOWN]:
-        console.print(f"left out: {ident}: {why}", markup=False)
-    if len(report.bad) > SHOWN:
-        console.print(f"and {len(report.bad) - SHOWN} more")
+    print_bad(console, "left out", report.bad)
+
+
+def print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> None:
+    """The first few examples that could not be read, and how many more there are."""
+    for ident, why in bad[:SHOWN]:
+        console.print(f"{what}: {ident}: {why}", markup=False)
+    if len(bad) > SHOWN:
+        console.print(f"and {len(bad) - SHOWN} more")
 
 
 def _print(name: str, found: Check) -> None:

@@ -10,12 +10,11 @@ import torch
 from rich.console import Console
 
 from horst.backbones import Backbone, BNInception, create_backbone, load_tsn
+from horst.cli.data import print_bad
 from horst.data.config import DataConfig
 from horst.data.extract import extract
 from horst.errors import CheckpointError, ConfigError
 from horst.models import load
-
-SHOWN = 10
 
 
 def run(
@@ -35,10 +34,7 @@ def run(
     report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=device)
     console = Console()
     console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
-    for ident, why in report.bad[:SHOWN]:
-        console.print(f"could not be read: {ident}: {why}", markup=False)
-    if len(report.bad) > SHOWN:
-        console.print(f"and {len(report.bad) - SHOWN} more")
+    print_bad(console, "could not be read", report.bad)
 
 
 def _backbone(name: str, options: dict[str, Any], weights: str | None) -> Backbone:

@@ -121,8 +121,7 @@ def _anticipation(example: Example, config: ClipConfig) -> Clip:
     observed = numbers != UNOBSERVED
     frames = np.zeros((len(numbers), *config.size, 3), np.uint8)
     if _is_pictures(example.media):
-        flat = example.media.is_dir() and example.media.name != example.video
-        sequence = _sequence(example.media, config.size, f"{example.video}_frame_" if flat and example.video else "")
+        sequence = _sequence(example.media, config.size, frame_prefix(example))
         pictures = {n: sequence.read(int(n)) for n in set(numbers[observed].tolist())}
     else:
         from horst.video.decode import VideoFile
@@ -141,6 +140,12 @@ def _anticipation(example: Example, config: ClipConfig) -> Clip:
     for i in np.flatnonzero(observed):
         frames[i] = pictures[int(numbers[i])]
     return Clip(frames, np.where(observed, (numbers - 1) / EPIC_FPS, np.nan))
+
+
+def frame_prefix(example: Example) -> str:
+    """How the names of a video's frames begin where those of several videos lie in one folder; else empty."""
+    flat = example.media.is_dir() and example.video and example.media.name != example.video
+    return f"{example.video}_frame_" if flat else ""
 
 
 def _is_pictures(media: Path) -> bool:

@@ -24,7 +24,7 @@ import numpy as np
 import torch
 
 from horst.data import features
-from horst.data.clips import EPIC_FPS, ClipConfig
+from horst.data.clips import EPIC_FPS, ClipConfig, frame_prefix
 from horst.data.config import DataConfig, open_source
 from horst.data.example import Annotations, Example
 from horst.data.features import FeatureStore, Maps, Told, seen_frames, stem
@@ -191,10 +191,8 @@ def _from_packed(read: Read, config: ClipConfig, wanted: Wanted, why: dict[int, 
 
 
 def _from_pictures(example: Example, numbers: Sequence[int], size: tuple[int, int], why: dict[int, str]) -> Numbered:
-    flat = example.media.is_dir() and example.video and example.media.name != example.video
-    prefix = f"{example.video}_frame_" if flat else ""
     try:
-        sequence = ImageSequence(example.media, fps=EPIC_FPS, size=size, prefix=prefix)
+        sequence = ImageSequence(example.media, fps=EPIC_FPS, size=size, prefix=frame_prefix(example))
     except VideoError as error:
         why.update(dict.fromkeys(numbers, str(error)))
         return

@@ -13,7 +13,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -75,16 +75,8 @@ def make_somethings(
             if s.split == split
         ]
         write_text(folder / "annotations" / f"{name}.json", _json(items))
-    videos = folder / "videos"
-    videos.mkdir(exist_ok=True)
-    missing = [spec for spec in specs if not (videos / f"{spec.id}.webm").exists()]
-    run_jobs(
-        "making somethings",
-        partial(_write_somethings, videos, size),
-        missing,
-        processes=processes,
-        done=len(specs) - len(missing),
-    )
+    videos = {folder / "videos" / f"{spec.id}.webm": spec for spec in specs}
+    _make_missing("making somethings", videos, partial(_write_somethings, size), processes)
     source = {"source": "ssv2", "name": "somethings", "annotations": "annotations", "videos": "videos"}
     return _config(folder, source, size=[size, size], fps=somethings.FPS)
 
@@ -109,30 +101,32 @@ def make_kitchen(
         render = partial(_kitchen_clips, {spec.id: spec for spec in specs}, size)
         write_packed(folder / "packed", annotations, render, fps=4.0, processes=processes)
         return _config(folder, {"source": "packed", "folder": "packed"}, size=list(size))
-    clips = folder / "videos"
-    clips.mkdir(exist_ok=True)
-    missing = [spec for spec in specs if not (clips / f"{spec.id}.mp4").exists()]
-    run_jobs(
-        "making kitchen",
-        partial(_write_kitchen, clips, size),
-        missing,
-        processes=processes,
-        done=len(specs) - len(missing),
-    )
+    clips = {folder / "videos" / f"{spec.id}.mp4": spec for spec in specs}
+    _make_missing("making kitchen", clips, partial(_write_kitchen, size), processes)
     source = {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
     return _config(folder, source, size=list(size))
 
 
-def _write_somethings(folder: Path, size: int, spec: somethings.ClipSpec) -> None:
+def _make_missing(
+    title: str, files: Mapping[Path, Any], write: Callable[[tuple[Path, Any]], None], processes: int | None
+) -> None:
+    """Write the files that an earlier run has not finished."""
+    missing = [piece for piece in files.items() if not piece[0].exists()]
+    for folder in {path.parent for path in files}:
+        folder.mkdir(exist_ok=True)
+    run_jobs(title, write, missing, processes=processes, done=len(files) - len(missing))
+
+
+def _write_somethings(size: int, piece: tuple[Path, somethings.ClipSpec]) -> None:
     from horst.video.encode import write_video
 
-    write_video(folder / f"{spec.id}.webm", somethings.render(spec, size=size), somethings.FPS)
+    write_video(piece[0], somethings.render(piece[1], size=size), somethings.FPS)
 
 
-def _write_kitchen(folder: Path, size: tuple[int, int], spec: kitchen.VideoSpec) -> None:
+def _write_kitchen(size: tuple[int, int], piece: tuple[Path, kitchen.VideoSpec]) -> None:
     from horst.video.encode import write_video
 
-    write_video(folder / f"{spec.id}.mp4", kitchen.render(spec, size=size), kitchen.FPS)
+    write_video(piece[0], kitchen.render(piece[1], size=size), kitchen.FPS)
 
 
 def _somethings_clips(

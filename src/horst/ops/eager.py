@@ -1,6 +1,6 @@
 """STATT state by state: the numbers of `reference`, without ever stacking the queue or holding S products of maps.
 
-On a CPU this is about ten times faster than the stacked form: each product of two maps stays in cache, and the states
+On a CPU this is several times faster than the stacked form: each product of two maps stays in cache, and the states
 are read where they lie (slices of a ring, or the maps of a clip). Shapes as in `reference`.
 """
 
