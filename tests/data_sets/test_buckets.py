@@ -215,3 +215,18 @@ def test_lengths_of_anticipation_and_pictures(table: Path, tmp_path: Path) -> No
     item = ClipDataset(source, "train", config)[0]
     assert isinstance(item, Item)
     assert clip_lengths(source, "train", config).tolist() == [len(item.frames)] == [12]
+
+
+@pytest.mark.parametrize("quiet", [0.0, 60.0])
+def test_a_long_look_shows_its_progress(
+    table: Path, quiet: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = open_source(DataConfig(source="csv", options={"path": str(table)}))
+    wanted = clip_lengths(source, "train", ClipConfig())
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("horst.data.buckets.QUIET", quiet)
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
+    assert clip_lengths(source, "train", ClipConfig()).tolist() == wanted.tolist()
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert ("lengths of clips" in err) == (quiet == 0)

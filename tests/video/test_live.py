@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import videos
 
-from horst.errors import InputError, VideoError
+from horst.errors import InputError, MissingVideoError, VideoError
+from horst.video import live
 from horst.video.live import LiveSource, is_live
 
 
@@ -59,11 +64,114 @@ def test_nobody_answers() -> None:
     with pytest.raises(VideoError):
         next(LiveSource(source="http://127.0.0.1:9/clip.webm", timeout=1, patience=1).frames())
     assert 0.5 < time.monotonic() - start < 5
-    with pytest.raises(InputError, match="camera:0"):
-        next(LiveSource(source="camera:").frames())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="cameras have other names elsewhere")
+def test_cameras_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a camera only what is said of it can be tried."""
+    with pytest.raises(MissingVideoError, match=r"camera:99 \(/dev/video99\): there is no such file or device"):
+        next(LiveSource(source="camera:99").frames())
+    for name in ("camera:", "camera:front", "camera:../null"):
+        with pytest.raises(InputError, match=f"{name}: cameras are named camera:0"):
+            next(LiveSource(source=name).frames())
+    (tmp_path / "video0").touch()
+    monkeypatch.setitem(live.CAMERAS, "linux", ("v4l2", str(tmp_path / "video{}")))
+    with pytest.raises(VideoError, match=r"camera:0 .*video0\): FFmpeg cannot open it: .*ioctl"):
+        next(LiveSource(source="camera:0").frames())
+    monkeypatch.setitem(live.CAMERAS, "linux", ("avfoundation", "{}"))
+    with pytest.raises(VideoError, match=r"this build of FFmpeg .* knows no cameras: avfoundation"):
+        next(LiveSource(source="camera:0").frames())
 
 
 def test_what_is_live() -> None:
     assert is_live("camera:0")
     assert is_live("rtsp://kitchen/1")
     assert not is_live("clips/camera.mp4")
+
+
+PUBLISH = """
+import sys, time
+from fractions import Fraction
+import av, videos
+
+address, frames, beat = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+while True:
+    try:
+        out = av.open(address, "w", format="rtsp", options={"rtsp_transport": "tcp"})
+        stream = out.add_stream("libx264", rate=12, options={"tune": "zerolatency", "g": "6", "crf": "10"})
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        out.start_encoding()
+        break
+    except ConnectionRefusedError:  # nobody listens yet
+        time.sleep(0.05)
+for number in range(frames):
+    frame = av.VideoFrame.from_ndarray(videos.picture(number), format="rgb24")
+    frame.pts, frame.time_base = number, Fraction(1, 12)
+    out.mux(stream.encode(frame))
+    time.sleep(beat)
+out.mux(stream.encode())
+out.close()
+"""
+
+
+@pytest.fixture
+def publish() -> Iterator[Callable[[str, int, float], subprocess.Popen[bytes]]]:
+    """Starts a process that sends H.264 to an address as soon as somebody listens there."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(address: str, frames: int, beat: float) -> subprocess.Popen[bytes]:
+        where = {**os.environ, "PYTHONPATH": str(Path(videos.__file__).parent)}
+        command = [sys.executable, "-c", PUBLISH, address, str(frames), str(beat)]
+        started.append(subprocess.Popen(command, env=where, stderr=subprocess.DEVNULL))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def free_address() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"rtsp://127.0.0.1:{probe.getsockname()[1]}/camera"
+
+
+LISTEN = {"rtsp_flags": "listen"}
+
+
+def test_rtsp(publish: Callable[..., subprocess.Popen[bytes]]) -> None:
+    """H.264 over RTSP, from a process that publishes to one that listens."""
+    address = free_address()
+    publish(address, 40, 0.03)
+    frames = list(LiveSource(source=address, size=(24, 32), options=LISTEN).frames())
+    assert [videos.number_of(frame.image) for frame in frames] == list(range(40))
+    assert [frame.index for frame in frames] == list(range(40))
+    assert frames[0].image.shape == (24, 32, 3)
+    times = [frame.time for frame in frames]
+    assert all(a <= b for a, b in itertools.pairwise(times))
+    # FFmpeg looks at some frames before it gives the first; then they come as they are sent.
+    assert times[-1] - times[-11] > 0.2
+
+
+def test_rtsp_goes_on_with_another_sender(publish: Callable[..., subprocess.Popen[bytes]]) -> None:
+    address = free_address()
+    sender, found = publish(address, 60, 0.05), []
+    for frame in LiveSource(source=address, patience=20, options=LISTEN).frames():
+        found.append(videos.number_of(frame.image))
+        if len(found) == 30:
+            sender.kill()
+            publish(address, 30, 0.01)
+        if len(found) > 30 and found[-1] == 20:
+            break
+    cut = found.index(0, 1)
+    assert cut >= 30
+    assert found == [*range(cut), *range(21)]
+
+
+def test_rtsp_without_a_sender() -> None:
+    start = time.monotonic()
+    address = free_address()
+    with pytest.raises(VideoError, match=address):
+        next(LiveSource(source=address, timeout=1, options=LISTEN).frames())
+    assert time.monotonic() - start < 5

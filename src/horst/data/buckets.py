@@ -6,9 +6,12 @@ with batches of R * B sees. All is a function of (seed, epoch), so a run can sta
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +31,10 @@ from horst.video.sampling import observed_frames
 WIDTH = 1.1
 """The longest clip of a bucket by its shortest: wide enough to mix clips, narrow enough to pad little."""
 
+QUIET = 1.0
+"""Seconds of work that nobody needs to be told of."""
+
+Result = TypeVar("Result")
 Lengths = NDArray[np.int64]
 
 
@@ -204,8 +211,29 @@ def _ends(examples: Sequence[Example]) -> list[float | None]:
     unsaid = sorted({example.media for example in examples if example.end is None})
     # FFmpeg opens files without Python's lock, and a disk far away answers many at once.
     with ThreadPoolExecutor(8) as pool:
-        durations = dict(zip(unsaid, pool.map(_duration, unsaid), strict=True))
+        found = _shown("looking up the lengths of clips", pool.map(_duration, unsaid), len(unsaid))
+        durations = dict(zip(unsaid, found, strict=True))
     return [e.end if e.end is not None else durations[e.media] for e in examples]
+
+
+def _shown(title: str, results: Iterable[Result], total: int) -> Iterator[Result]:
+    """The results as they come, with a progress bar where they take longer than `QUIET`."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    progress = Progress(*columns, console=Console(file=sys.stderr), transient=True)
+    task = progress.add_task(title, total=total)
+    start = time.monotonic()
+    try:
+        for result in results:
+            yield result
+            progress.advance(task)
+            if time.monotonic() - start > QUIET and not progress.live.is_started:
+                progress.start()
+    finally:
+        if progress.live.is_started:
+            progress.stop()
 
 
 def _duration(media: Path) -> float | None:

@@ -1,6 +1,6 @@
 """Which data set, and what its clips look like: one small YAML file for any of the sources.
 
-    source: ssv2                       # or epic, folder, csv, packed, features, rulstm_lmdb
+    source: ssv2                       # or epic, folder, csv, packed, features, rulstm_lmdb, somethings, kitchen
     annotations: /data/ssv2/labels     # the options of that source: see the functions in SOURCES
     videos: /data/ssv2/videos
     clip: {size: [224, 224], fps: 12, observe: 0.25}
@@ -10,8 +10,8 @@ Paths are relative to the file that names them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from horst.data.example import Annotations, Example
 from horst.data.features import FeatureClip, Features
 from horst.data.folder import read_csv, read_folder
 from horst.data.lmdb_features import RulstmFeatures, read_rulstm
+from horst.data.make import make_kitchen, make_somethings
 from horst.data.packed import Packed
 from horst.data.ssv2 import read_ssv2
 from horst.errors import ConfigError, near
@@ -31,6 +32,22 @@ from horst.registry import build
 
 Opened = Packed | Features | RulstmFeatures
 """Data sets that bring their own way to read a clip."""
+
+
+def open_somethings(
+    folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, packed: bool = True
+) -> Annotations | Opened:
+    """`make_somethings`, which makes what is missing, and what it made."""
+    return _open(DataConfig.from_file(make_somethings(folder, clips, seed=seed, size=size, packed=packed)))
+
+
+def open_kitchen(
+    folder: str | Path, videos: int = 40, seed: int = 0, size: Sequence[int] = (128, 228), packed: bool = True
+) -> Annotations | Opened:
+    """`make_kitchen`, which makes what is missing, and what it made."""
+    return _open(DataConfig.from_file(make_kitchen(folder, videos, seed=seed, size=size, packed=packed)))
+
+
 SOURCES: dict[str, Callable[..., Annotations | Opened]] = {
     "ssv2": read_ssv2,
     "epic": read_epic,
@@ -39,6 +56,8 @@ SOURCES: dict[str, Callable[..., Annotations | Opened]] = {
     "packed": Packed,
     "features": Features,
     "rulstm_lmdb": read_rulstm,
+    "somethings": open_somethings,
+    "kitchen": open_kitchen,
 }
 PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")
 
@@ -61,6 +80,23 @@ class DataConfig:
             if isinstance(options.get(key), str):
                 options[key] = str((base or Path()) / Path(options[key]).expanduser())
         return cls(source=data["source"], options=options, clip=_clip(data.get("clip", {})))
+
+    @classmethod
+    def from_plain(cls, data: Any, where: str) -> DataConfig:
+        """As part of a larger config."""
+        try:
+            return cls.from_dict(data)
+        except ConfigError as error:
+            raise ConfigError(f"{where}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that means the same from any folder: paths are absolute."""
+        options = dict(self.options)
+        for key in PATHS:
+            if isinstance(options.get(key), str):
+                options[key] = str(Path(options[key]).absolute())
+        clip = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self.clip).items()}
+        return {"source": self.source, **options, "clip": clip}
 
     @classmethod
     def from_file(cls, path: str | Path) -> DataConfig:
@@ -87,10 +123,14 @@ class Source:
 
 def open_source(config: DataConfig) -> Source:
     """Read the annotations of a data set; clips are decoded when they are asked for."""
-    opened = build("data source", SOURCES, config.source, **config.options)
+    opened = _open(config)
     if isinstance(opened, Opened):
         return Source(opened.annotations, opened.read)
     return Source(opened, partial(_read, opened.task))
+
+
+def _open(config: DataConfig) -> Annotations | Opened:
+    return build("data source", SOURCES, config.source, **config.options)
 
 
 def _read(task: Any, example: Example, config: ClipConfig) -> Clip:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from horst.errors import DataError
 
@@ -39,6 +39,18 @@ class Example:
     """The video's name in the annotations, where frames of several may lie in one folder."""
     group: str = ""
     """What must not be torn between splits: the participant, the recording."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, without the place of its pictures: that differs by machine."""
+        return {name: getattr(self, name) for name in EXAMPLE_FIELDS} | {"labels": dict(self.labels)}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Example:
+        """From plain data, which may hold more than an example needs."""
+        return cls(media=media, **{name: data[name] for name in EXAMPLE_FIELDS})
+
+
+EXAMPLE_FIELDS = tuple(f.name for f in fields(Example) if f.name != "media")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,3 +94,33 @@ class Annotations:
     def counts(self) -> dict[str, int]:
         """Examples by split."""
         return dict(sorted(Counter(e.split for e in self.examples).items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data as JSON gives it back, without the places of pictures: those differ by machine."""
+        return {
+            "name": self.name,
+            "task": self.task,
+            "examples": [example.to_dict() for example in self.examples],
+            "classes": {task: list(names) for task, names in self.classes.items()},
+            "action_parts": [list(pair) for pair in self.action_parts],
+            "subsets": {name: sorted(ids) for name, ids in self.subsets.items()},
+            "example_sets": {name: sorted(ids) for name, ids in self.example_sets.items()},
+            "mirror": list(self.mirror),
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Annotations:
+        """From plain data, which may hold more than annotations need. The pictures of all examples are in `media`."""
+        try:
+            return cls(
+                name=data["name"],
+                task=data["task"],
+                examples=tuple(Example.from_dict(example, media=media) for example in data["examples"]),
+                classes={task: tuple(names) for task, names in data["classes"].items()},
+                action_parts=tuple((verb, noun) for verb, noun in data["action_parts"]),
+                subsets={name: frozenset(ids) for name, ids in data["subsets"].items()},
+                example_sets={name: frozenset(ids) for name, ids in data["example_sets"].items()},
+                mirror=tuple(data["mirror"]),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(f"{media}: its annotations are damaged ({type(error).__name__}: {error})") from error

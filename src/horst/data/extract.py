@@ -12,7 +12,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -24,24 +24,19 @@ import numpy as np
 import torch
 
 from horst.data import features
-from horst.data.clips import EPIC_FPS, ClipConfig, frame_prefix
+from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, open_source
 from horst.data.example import Annotations, Example
-from horst.data.features import FeatureStore, Maps, Told, seen_frames, stem
+from horst.data.extract_frames import Numbered, clip_frames, moments
+from horst.data.features import FeatureStore, Maps, Told, stem
 from horst.data.jobs import run_jobs
+from horst.data.packed import Packed
 from horst.data.tables import read_json
-from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, VideoError
+from horst.errors import ConfigError, DataError
 from horst.registry import Part, check_positive
 from horst.video.frame import Image
-from horst.video.images import ImageSequence
-from horst.video.sampling import SLACK
 
-GAP = 10.0  # seconds without a needed frame that are jumped over, not decoded
 STALE = 86_400.0  # seconds after which an unfinished file of another machine is taken for left behind
-
-Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
-Read = Callable[[Example, ClipConfig], Any]  # a Clip: sources of features, which give none, are refused
-Wanted = list[tuple[Example, list[int]]]
 
 
 class Network(Protocol):
@@ -88,7 +83,8 @@ def extract(
     if config.source in ("features", "rulstm_lmdb"):
         raise ConfigError(f"the source {config.source!r} has features already: extract from videos or frames")
     source = open_source(config)
-    packed, examples = config.source == "packed", source.annotations.examples
+    packed = isinstance(getattr(source.read, "__self__", None), Packed)
+    examples = source.annotations.examples
     annotations = _named(source.annotations, packed=packed)
     clip = replace(config.clip, observe=1.0, mode="rulstm")
     videos: dict[str, list[Example]] = {}
@@ -100,9 +96,9 @@ def extract(
     _claim(folder, index)
     mine = range(part, len(names), parts)
     _sweep(folder, mine)
-    frames: Callable[[list[Example], Told], Numbered] = partial(_clips, source.read, clip)
+    frames: Callable[[list[Example], Told], Numbered] = partial(clip_frames, source.read, clip)
     if annotations.task == "anticipation":
-        frames = partial(_moments, source.read if packed else None, clip)
+        frames = partial(moments, source.read if packed else None, clip)
     backbone.to(device)
     backbone.eval()
 
@@ -132,104 +128,6 @@ def _maps(backbone: Network, device: Any, shape: list[int], images: Sequence[Ima
     return maps.cpu().numpy()
 
 
-def _clips(read: Read, config: ClipConfig, examples: Iterable[Example], told: Told) -> Numbered:
-    """Recognition: the frames of every clip, each once, however many clips show it."""
-    seen: set[int] = set()
-    failed: dict[tuple[float, float | None], str] = {}
-    for example in examples:
-        place = (example.start, example.end)
-        if place not in failed:
-            failed[place] = ""
-            try:
-                clip = read(example, config)
-            except (VideoError, InputError) as error:
-                failed[place] = str(error)
-            else:
-                numbers = [round(t * features.MICRO) for t in clip.times.tolist()]
-                told.clips.append((*place, numbers, clip.note))
-                new = {n: image for n, image in zip(numbers, clip.frames, strict=True) if n not in seen}
-                seen.update(new)
-                yield from new.items()
-        if failed[place]:
-            told.lose(example, failed[place])
-
-
-def _moments(read: Read | None, config: ClipConfig, examples: Sequence[Example], told: Told) -> Numbered:
-    """Anticipation: the frames before every action, in order, each once; `read` them where they are packed."""
-    wanted: Wanted = []
-    for example in examples:
-        with suppress(InputError):  # an action too early to be seen before: readers say so without the store
-            wanted.append((example, seen_frames(example, config).tolist()))
-    numbers = sorted({n for _, of in wanted for n in of})
-    found: set[int] = set()
-    why: dict[int, str] = {}
-    if read is not None:
-        stream = _from_packed(read, config, wanted, why)
-    elif examples[0].media.is_dir() or examples[0].media.suffix == ".tar":
-        stream = _from_pictures(examples[0], numbers, config.size, why)
-    else:
-        stream = _from_video(examples[0].media, numbers, config.size, why)
-    for number, image in stream:
-        if number not in found:
-            found.add(number)
-            yield number, image
-    for example, of in wanted:
-        lost = [n for n in of if n not in found]
-        if lost:
-            told.lose(example, why.get(lost[0], f"frame {lost[0]} is not in the packed data set"))
-
-
-def _from_packed(read: Read, config: ClipConfig, wanted: Wanted, why: dict[int, str]) -> Numbered:
-    for example, numbers in wanted:
-        try:
-            clip = read(example, config)
-        except VideoError as error:
-            why.update(dict.fromkeys(numbers, str(error)))
-        else:
-            for i in np.flatnonzero(clip.observed):
-                yield round(clip.times[i] * EPIC_FPS) + 1, clip.frames[i]
-
-
-def _from_pictures(example: Example, numbers: Sequence[int], size: tuple[int, int], why: dict[int, str]) -> Numbered:
-    try:
-        sequence = ImageSequence(example.media, fps=EPIC_FPS, size=size, prefix=frame_prefix(example))
-    except VideoError as error:
-        why.update(dict.fromkeys(numbers, str(error)))
-        return
-    with sequence:
-        for number in numbers:
-            try:
-                image = sequence.read(number)
-            except VideoError as error:
-                why[number] = str(error)
-            else:
-                yield number, image
-
-
-def _from_video(media: Path, numbers: Sequence[int], size: tuple[int, int], why: dict[int, str]) -> Numbered:
-    """As `VideoFile.at`, but frame by frame: those of a long video do not fit into memory."""
-    from horst.video.decode import VideoFile  # packed data and pictures are read where FFmpeg is not
-
-    left = list(numbers)
-    try:
-        with VideoFile(media, size=size) as video:
-            while left:
-                begin, shown = (left[0] - 1) / EPIC_FPS, None
-                for frame in video.frames(begin):
-                    while shown is not None and left and frame.time > (left[0] - 1) / EPIC_FPS + SLACK:
-                        yield left.pop(0), shown.image
-                    if not left or (shown is not None and (left[0] - 1) / EPIC_FPS > frame.time + GAP):
-                        break
-                    shown = frame
-                else:
-                    if shown is None:
-                        raise DamagedVideoError(media, f"no frame decodes at {begin:g} s")
-                    while left:  # the last frame is shown for ever
-                        yield left.pop(0), shown.image
-    except VideoError as error:
-        why.update(dict.fromkeys(left, str(error)))
-
-
 def _named(annotations: Annotations, *, packed: bool) -> Annotations:
     """The same examples, each with a name of its video that is the same on every machine."""
     examples = annotations.examples
@@ -248,9 +146,9 @@ def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbo
         "dtype": "float16",
         "clip": {name: getattr(clip, name) for name in used},
         "videos": videos,
-        "annotations": annotations,
+        "annotations": annotations.to_dict(),
     }
-    return json.loads(json.dumps(index, default=features.plain))
+    return json.loads(json.dumps(index, default=str))  # options may be paths
 
 
 def _fingerprint(backbone: Network) -> str:

@@ -21,9 +21,8 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,7 +181,7 @@ class Features:
         found = self.store.bad()
         self.bad: list[tuple[str, str]] = [(ident, why) for _, ident, why in found]
         self._bad = {(split, ident): why for split, ident, why in found}
-        self.annotations = _annotations(self.store.index.pop("annotations"), self.store.folder)
+        self.annotations = Annotations.from_dict(self.store.index.pop("annotations"), media=self.store.folder)
         self.fps = float(self.store.index["clip"].get("fps", EPIC_FPS))
 
     def read(self, example: Example, config: ClipConfig) -> FeatureClip:
@@ -277,23 +276,3 @@ def frame_times(numbers: Indices) -> NDArray[np.float64]:
 def stem(number: int) -> str:
     """The name of a video's files, without their endings."""
     return f"{number:06d}"
-
-
-def plain(value: Any) -> Any:
-    """What JSON does not know of annotations and options; without the places of videos, which differ by machine."""
-    if isinstance(value, Annotations | Example):
-        return {f.name: getattr(value, f.name) for f in fields(value) if f.name != "media"}
-    return sorted(value) if isinstance(value, frozenset) else str(value)
-
-
-def _annotations(data: dict[str, Any], folder: Path) -> Annotations:
-    return Annotations(
-        name=data["name"],
-        task=data["task"],
-        examples=tuple(Example(media=folder, **example) for example in data["examples"]),
-        classes={task: tuple(names) for task, names in data["classes"].items()},
-        action_parts=tuple((verb, noun) for verb, noun in data["action_parts"]),
-        subsets={name: frozenset(ids) for name, ids in data["subsets"].items()},
-        example_sets={name: frozenset(ids) for name, ids in data["example_sets"].items()},
-        mirror=tuple(data["mirror"]),
-    )

@@ -14,7 +14,6 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,27 +24,15 @@ from horst.data.clips import EPIC_FPS, Clip
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
 from horst.data.packed import write_packed
+from horst.data.recipe import CONFIG, Recipe, hold
 from horst.data.ssv2 import plain
 from horst.data.synthetic import kitchen, somethings
-from horst.data.tables import read_json
-from horst.errors import DataError, HorstError, InputError
+from horst.errors import HorstError, InputError
 from horst.files import write_text
 from horst.video.sampling import UNOBSERVED, anticipation_frames
 
-MADE = "made.json"
 TAIL_SHARE = 0.01
 """A class with less than this share of the training segments is tail."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Recipe:
-    """What was asked for: a folder belongs to one recipe."""
-
-    generator: str
-    count: int
-    seed: int
-    size: tuple[int, int]
-    packed: bool
 
 
 def make_somethings(
@@ -58,9 +45,35 @@ def make_somethings(
     processes: int | None = None,
 ) -> Path:
     """`clips` clips of early recognition; see `synthetic.somethings`."""
-    folder, specs = Path(folder), somethings.plan(clips, seed)
-    _claim(folder, Recipe(generator="somethings", count=clips, seed=seed, size=(size, size), packed=packed))
-    if packed:
+    folder = Path(folder)
+    recipe = Recipe(generator="somethings", count=clips, seed=seed, size=(size, size), packed=packed)
+    with hold(folder, recipe) as unfinished:
+        if unfinished:
+            _make_somethings(folder, recipe, processes)
+    return folder / CONFIG
+
+
+def make_kitchen(
+    folder: str | Path,
+    videos: int,
+    *,
+    seed: int = 0,
+    size: Sequence[int] = (128, 228),
+    packed: bool = False,
+    processes: int | None = None,
+) -> Path:
+    """`videos` videos of anticipation; see `synthetic.kitchen`."""
+    folder = Path(folder)
+    recipe = Recipe(generator="kitchen", count=videos, seed=seed, size=size, packed=packed)
+    with hold(folder, recipe) as unfinished:
+        if unfinished:
+            _make_kitchen(folder, recipe, processes)
+    return folder / CONFIG
+
+
+def _make_somethings(folder: Path, recipe: Recipe, processes: int | None) -> None:
+    specs, size = somethings.plan(recipe.count, recipe.seed), recipe.size[0]
+    if recipe.packed:
         by_id = {spec.id: spec for spec in specs}
         render = partial(_somethings_clips, by_id, size)
         write_packed(folder / "packed", _somethings_annotations(specs), render, fps=somethings.FPS, processes=processes)
@@ -81,20 +94,10 @@ def make_somethings(
     return _config(folder, source, size=[size, size], fps=somethings.FPS)
 
 
-def make_kitchen(
-    folder: str | Path,
-    videos: int,
-    *,
-    seed: int = 0,
-    size: tuple[int, int] = (128, 228),
-    packed: bool = False,
-    processes: int | None = None,
-) -> Path:
-    """`videos` videos of anticipation; see `synthetic.kitchen`."""
-    folder, specs = Path(folder), kitchen.plan(videos, seed)
-    _claim(folder, Recipe(generator="kitchen", count=videos, seed=seed, size=size, packed=packed))
+def _make_kitchen(folder: Path, recipe: Recipe, processes: int | None) -> None:
+    specs, size = kitchen.plan(recipe.count, recipe.seed), (recipe.size[0], recipe.size[1])
     _write_epic(folder / "annotations", specs)
-    if packed:
+    if recipe.packed:
         from horst.data.epic import read_epic  # what is packed is what the files say
 
         annotations = read_epic(folder / "annotations", folder, version="ek100", name="kitchen")
@@ -196,26 +199,10 @@ def _write_epic(folder: Path, specs: Sequence[kitchen.VideoSpec]) -> None:
     write_text(folder / "EPIC_100_unseen_participant_ids_validation.csv", _csv(unseen, ["participant_id"]))
 
 
-def _claim(folder: Path, recipe: Recipe) -> None:
-    """Take a folder for a recipe, or go on with it; another recipe's folder is left alone."""
-    asked = json.loads(json.dumps(asdict(recipe)))
-    path = folder / MADE
-    if path.exists():
-        made = read_json(path)
-        if made != asked:
-            raise DataError(f"{folder} holds {made}, not {asked}: choose another folder")
-        return
-    if folder.exists() and any(folder.iterdir()):
-        raise DataError(f"{folder} is not empty: choose another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, _json(asked))
-
-
-def _config(folder: Path, source: dict[str, str], **clip: Any) -> Path:
+def _config(folder: Path, source: dict[str, str], **clip: Any) -> None:
     """data.yaml: JSON is YAML, and the order is kept."""
     lines = [f"{key}: {value}" for key, value in source.items()]
-    write_text(folder / "data.yaml", "\n".join([*lines, f"clip: {json.dumps(clip)}", ""]))
-    return folder / "data.yaml"
+    write_text(folder / CONFIG, "\n".join([*lines, f"clip: {json.dumps(clip)}", ""]))
 
 
 def _json(data: Any) -> str:

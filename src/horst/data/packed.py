@@ -64,25 +64,20 @@ def write_packed(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     shards = _shards(annotations.examples)
-    index = {
-        "format": FORMAT,
-        "name": annotations.name,
-        "task": annotations.task,
-        "classes": {task: list(names) for task, names in annotations.classes.items()},
-        "action_parts": [list(pair) for pair in annotations.action_parts],
-        "subsets": {name: sorted(ids) for name, ids in annotations.subsets.items()},
-        "example_sets": {name: sorted(ids) for name, ids in annotations.example_sets.items()},
-        "mirror": list(annotations.mirror),
-        "fps": fps,
-        "clips": len(annotations.examples),
-        "shards": len(shards),
-    }
+    about = annotations.to_dict()
+    del about["examples"]  # they are told by the shards
+    index = about | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples), "shards": len(shards)}
     _claim(folder, index)
     work = partial(_write_shard, folder, render, quality)
-    pieces = [piece for piece in enumerate(shards) if not _shard(folder, piece[0], "json").exists()]
+    pieces = [(number, shards[number]) for number in _missing(folder, len(shards))]
     run_jobs(f"packing {annotations.name}", work, pieces, processes=processes, done=len(shards) - len(pieces))
     written = [read_json(_shard(folder, number, "json")) for number in range(len(shards))]
     return PackReport(tuple((c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c))
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether all shards of a packed data set are there."""
+    return (folder / INDEX).exists() and not _missing(folder, read_json(folder / INDEX)["shards"])
 
 
 def each(
@@ -113,7 +108,7 @@ class Packed:
         self.fps = float(index["fps"])
         self._clips: dict[tuple[str, str], tuple[int, list[int], list[float | None]]] = {}
         self._bad: dict[tuple[str, str], str] = {}
-        examples = []
+        clips: list[dict[str, Any]] = []
         for number in range(index["shards"]):
             path = _shard(self.folder, number, "json")
             if not path.exists():
@@ -127,17 +122,8 @@ class Packed:
                     self._bad[key] = clip["why"]
                 else:
                     self._clips[key] = (number, clip["offsets"], clip["times"])
-                examples.append(_example(clip, self.folder))
-        self.annotations = Annotations(
-            name=index["name"],
-            task=index["task"],
-            examples=tuple(examples),
-            classes={task: tuple(names) for task, names in index["classes"].items()},
-            action_parts=tuple((verb, noun) for verb, noun in index["action_parts"]),
-            subsets={name: frozenset(ids) for name, ids in index["subsets"].items()},
-            example_sets={name: frozenset(ids) for name, ids in index["example_sets"].items()},
-            mirror=tuple(index["mirror"]),
-        )
+            clips += shard["clips"]
+        self.annotations = Annotations.from_dict({**index, "examples": clips}, media=self.folder)
 
     @property
     def bad(self) -> list[tuple[str, str]]:
@@ -180,14 +166,14 @@ def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, S
         with partial_path.open("wb") as file:
             for example, clip in zip(examples, render(examples), strict=True):
                 if isinstance(clip, HorstError):
-                    clips.append({**_plain(example), "why": str(clip)})
+                    clips.append({**example.to_dict(), "why": str(clip)})
                     continue
                 offsets = [file.tell()]
                 for image, time in zip(clip.frames, clip.times, strict=True):
                     if not np.isnan(time):
                         file.write(encode_picture(image, quality))
                     offsets.append(file.tell())
-                clips.append({**_plain(example), "offsets": offsets, "times": [_number(t) for t in clip.times]})
+                clips.append({**example.to_dict(), "offsets": offsets, "times": [_number(t) for t in clip.times]})
             file.flush()
             os.fsync(file.fileno())
         os.replace(partial_path, path)
@@ -224,27 +210,14 @@ def _shards(examples: Sequence[Example]) -> list[list[Example]]:
     return shards
 
 
+def _missing(folder: Path, shards: int) -> list[int]:
+    there = {path.name for path in folder.iterdir()}
+    files = {n: {_shard(folder, n, suffix).name for suffix in ("jpgs", "json")} for n in range(shards)}
+    return [number for number, names in files.items() if not names <= there]
+
+
 def _shard(folder: Path, number: int, suffix: str) -> Path:
     return folder / f"shard-{number:05d}.{suffix}"
-
-
-def _plain(example: Example) -> dict[str, Any]:
-    return {
-        "id": example.id,
-        "split": example.split,
-        "labels": dict(example.labels),
-        "start": example.start,
-        "end": example.end,
-        "start_frame": example.start_frame,
-        "video": example.video,
-        "group": example.group,
-    }
-
-
-def _example(clip: dict[str, Any], folder: Path) -> Example:
-    return Example(
-        media=folder, **{key: value for key, value in clip.items() if key not in ("offsets", "times", "why")}
-    )
 
 
 def _number(time: float) -> float | None:

@@ -6,10 +6,11 @@ for as long as the caller wants to wait.
 
 from __future__ import annotations
 
+import math
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import av
@@ -39,6 +40,9 @@ class LiveSource:
     """Seconds without an answer after which a connection counts as broken."""
     patience: float = 0.0
     """Seconds to keep trying to open the source again after it broke; 0: not at all."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Of FFmpeg, by its own names: {"rtsp_flags": "listen"} waits for a camera that sends to this machine,
+    {"framerate": "30"} asks a camera for a rate."""
 
     def frames(self) -> Iterator[Frame]:
         """Frames as they come, until the stream ends or stays away for longer than `patience`."""
@@ -77,14 +81,22 @@ class LiveSource:
                     yield to_rgb(frame, self.size)
 
     def _open(self) -> Any:
-        options, name, form = {}, self.source, None
+        options, name, form = dict(self.options), self.source, None
         if self.source.startswith(CAMERA):
-            number = self.source.removeprefix(CAMERA)
-            if sys.platform not in CAMERAS or not number:
-                raise InputError(f"{self.source}: cameras are named camera:0, camera:1, ...")
-            form, pattern = CAMERAS[sys.platform]
-            name = pattern.format(number)
+            form, name = self._camera()
         elif self.source.startswith("rtsp"):
-            options["rtsp_transport"] = "tcp"  # what is lost over UDP shows as smears
-        with typed_errors(self.source):
+            options.setdefault("rtsp_transport", "tcp")  # what is lost over UDP shows as smears
+            if "listen" in options.get("rtsp_flags", ""):
+                options.setdefault("listen_timeout", str(math.ceil(self.timeout)))  # FFmpeg refuses its own default
+        with typed_errors(self.source if name == self.source else f"{self.source} ({name})"):
             return av.open(name, format=form, options=options, timeout=self.timeout)
+
+    def _camera(self) -> tuple[str, str]:
+        """How FFmpeg calls the camera: format and name."""
+        number = self.source.removeprefix(CAMERA)
+        if sys.platform not in CAMERAS or not number or (sys.platform != "win32" and not number.isdecimal()):
+            raise InputError(f"{self.source}: cameras are named camera:0, camera:1, ...")
+        form, pattern = CAMERAS[sys.platform]
+        if form not in {known for names in av.formats_available for known in names.split(",")}:
+            raise VideoError(self.source, f"this build of FFmpeg (PyAV {av.__version__}) knows no cameras: {form}")
+        return form, pattern.format(number)

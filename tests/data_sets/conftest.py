@@ -1,0 +1,14 @@
+"""Shared by the tests of data sets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import small_sets
+
+
+@pytest.fixture(scope="session")
+def clips(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """See `small_sets.write`; nobody changes it."""
+    return small_sets.write(tmp_path_factory.mktemp("clips"))

@@ -1,0 +1,67 @@
+"""Augmented batches: flips take their labels along, and what is drawn for a clip is its own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from small_sets import pair
+
+from horst.data.batches import Item, collate
+from horst.data.example import Annotations
+from horst.data.module import NO_AUGMENT, Augment, Augmenter, mirror_table
+from horst.errors import ConfigError, DataError
+
+
+def drawn_items(annotations: Annotations) -> list[Item]:
+    items = []
+    for i, example in enumerate(annotations.examples):
+        frames = torch.zeros(2, 3, 4, 6, dtype=torch.uint8)
+        frames[..., 0] = i + 1
+        items.append(Item(frames, torch.zeros(2), torch.ones(2).bool(), dict(example.labels), example.id, i))
+    return items
+
+
+def test_mirrored_clips_have_mirrored_labels() -> None:
+    annotations = pair((1, 0, -1))
+    augmenter = Augmenter(Augment(operations=0), annotations, seed=0)
+    before = collate(drawn_items(annotations))
+    after = augmenter(before, epoch=0)
+    flipped = (after.frames[:, 0, 0, 0, -1] > 0).tolist()
+    for i, is_flipped in enumerate(flipped):
+        old = int(before.labels["action"][i])
+        assert int(after.labels["action"][i]) == ((1, 0)[old] if is_flipped else old)
+        assert torch.equal(after.frames[i], before.frames[i].flip(-1) if is_flipped else before.frames[i])
+        assert not (is_flipped and old not in (0, 1))
+    assert 10 <= sum(flipped) <= 30  # of 40
+    assert torch.equal(augmenter(before, epoch=0).frames, after.frames)
+    assert not torch.equal(augmenter(before, epoch=1).frames, after.frames)
+    for off in (NO_AUGMENT, Augment(operations=0, mirror=False)):
+        assert Augmenter(off, annotations, seed=0)(before, 0) is before
+    assert Augmenter(Augment(operations=0), pair(()), seed=0)(before, 0) is before
+    with pytest.raises(DataError, match="mirror is for 2 actions and there are 3"):
+        mirror_table(pair((1, 0)))
+
+
+def test_mirrored_verbs_follow_their_actions() -> None:
+    annotations = pair((1, 0, 2), action_parts=((0, 0), (1, 0), (2, 0)))
+    after = Augmenter(Augment(operations=0), annotations, seed=0)(collate(drawn_items(annotations)), 0)
+    assert torch.equal(after.labels["verb"], after.labels["action"])
+    assert mirror_table(pair((1, 0, 2), verbs=True)) == (-1, -1, 2)  # nobody says which verb the other action has
+
+
+def test_augmentation_is_the_clips_own() -> None:
+    """Each clip has its own draw, whatever batch it lies in: so do resumed runs and replicas."""
+    annotations = pair((1, 0, -1))
+    items = drawn_items(annotations)
+    augmenter = Augmenter(Augment(operations=2, magnitude=25), annotations, seed=5)
+    together, alone = augmenter(collate(items), 2), augmenter(collate(items[7:12]), 2)
+    assert torch.equal(alone.frames, together.frames[7:12])
+    assert len({f.numpy().tobytes() for f in together.frames}) > 50
+
+
+def test_maps_are_not_augmented() -> None:
+    annotations = pair((1, 0, 2))
+    batch = collate([Item(torch.zeros(2, 5, 2, 2).half(), torch.zeros(2), torch.ones(2).bool(), {"action": 0}, "0", 0)])
+    assert Augmenter(NO_AUGMENT, annotations, seed=0)(batch, 0) is batch
+    with pytest.raises(ConfigError, match="maps cannot be augmented"):
+        Augmenter(Augment(), annotations, seed=0)(batch, 0)

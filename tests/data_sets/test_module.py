@@ -1,0 +1,155 @@
+"""The data module: the same clips with any number of workers, after a resume, and none forgotten in evaluation."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from small_sets import TRAIN, config
+from torch import Tensor
+from torch.nn import functional as F
+
+from horst.data.batches import Batch
+from horst.data.config import DataConfig
+from horst.data.module import Augment, ClipDataModule, lightning
+from horst.errors import ConfigError, DataError
+from horst.models import create_model
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_evaluation_keeps_its_denominator(clips: Path, workers: int) -> None:
+    module = ClipDataModule(config(clips), batch_size=3, workers=workers)
+    batches = list(module.val_dataloader())
+    assert sorted(i for b in batches for i in (*b.indices, *(c.index for c in b.bad))) == [0, 1, 2, 3]
+    assert sum(len(b.bad) for b in batches) == 2
+    assert len(module.bad_clips) == 0  # of training
+    with pytest.raises(DataError, match="no example in the split 'test'"):
+        module.evaluation_loader("test")
+
+
+def test_training_stops_past_the_limit(clips: Path, tmp_path: Path) -> None:
+    rows = "".join(f"{p},train,x\n" for p in ("wave/a.mp4", "wave/gone.mp4", "wave/b.webm"))
+    (tmp_path / "c.csv").write_text(f"path,split,label\n{rows}")
+    data = DataConfig(source="csv", options={"path": str(tmp_path / "c.csv"), "root": str(clips / "train")})
+    module = ClipDataModule(data, batch_size=3)
+    (batch,) = module.train_dataloader()
+    with pytest.raises(DataError, match=r"(?s)are bad, more than the limit.*gone\.mp4: there is no such file"):
+        module.training_batch(batch, 0)
+    module = ClipDataModule(data, batch_size=3, bad_limit=0.5)
+    (batch,) = module.train_dataloader()
+    assert len(module.training_batch(batch, 0)) == 2
+    assert [ident for ident, _ in module.bad_clips.listed] == ["wave/gone.mp4"]
+
+
+def test_workers_give_the_same_batches(clips: Path) -> None:
+    def batches(workers: int, epoch: int) -> list[Batch]:
+        module = ClipDataModule(
+            config(clips), batch_size=2, workers=workers, seed=3, prefix=(0.3, 1.0), augment=Augment(magnitude=20)
+        )
+        module.epoch = epoch
+        return [module.training_batch(batch, epoch) for batch in module.train_dataloader()]
+
+    alone, helped, later = batches(0, 0), batches(2, 0), batches(0, 1)
+    assert len(alone) == len(helped) == 3
+    for one, other in zip(alone, helped, strict=True):
+        assert one.ids == other.ids
+        assert torch.equal(one.frames, other.frames)
+        assert torch.equal(one.lengths, other.lengths)
+        assert one.times.numpy().tobytes() == other.times.numpy().tobytes()
+    observed = [{i: n for b in some for i, n in zip(b.ids, b.lengths.tolist(), strict=True)} for some in (alone, later)]
+    assert observed[0] != observed[1]
+    assert all(1 <= n <= TRAIN[i.removeprefix("train/")] for some in observed for i, n in some.items())
+
+
+class Recorder(lightning.LightningModule):
+    """A narrow horst_tiny that remembers what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        backbone = {"name": "stem", "widths": [4, 8]}
+        self.model = create_model("horst_tiny", backbone=backbone, hidden=(8,), stride=(1,), heads=2, num_classes=2)
+        self.seen: list[tuple[Any, ...]] = []
+        self.validated: list[int] = []
+
+    def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
+        self.seen.append((self.current_epoch, batch_idx, batch.ids, batch.lengths.tolist(), int(batch.frames.sum())))
+        out, _ = self.model(batch.frames, lengths=batch.lengths)
+        last = out.logits.action[torch.arange(len(batch)), batch.lengths - 1]
+        return F.cross_entropy(last, batch.labels["action"])
+
+    def validation_step(self, batch: Batch, batch_idx: int) -> None:
+        self.validated += [*batch.indices, *(clip.index for clip in batch.bad)]
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.01)
+
+
+def training_module(clips: Path, workers: int = 0) -> ClipDataModule:
+    return ClipDataModule(
+        config(clips), batch_size=2, workers=workers, seed=1, prefix=(0.3, 1.0), augment=Augment(magnitude=9)
+    )
+
+
+def fit(folder: Path, clips: Path, steps: int, resume: Path | None = None, workers: int = 0) -> Recorder:
+    module = training_module(clips, workers)
+    torch.manual_seed(0)
+    model = Recorder()
+    trainer = lightning.Trainer(
+        max_steps=steps,
+        accelerator="cpu",
+        logger=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+        num_sanity_val_steps=1,
+        callbacks=[
+            lightning.pytorch.callbacks.ModelCheckpoint(folder, filename="{step}", every_n_train_steps=1, save_top_k=-1)
+        ],
+    )
+    trainer.fit(model, module, ckpt_path=resume, weights_only=True)
+    return model
+
+
+@pytest.mark.filterwarnings("ignore:.*num_workers.*", "ignore:.*log_every_n_steps.*", "ignore:.*isinstance.*treespec")
+def test_lightning_trains_and_resumes_at_any_batch(clips: Path, tmp_path: Path) -> None:
+    whole = fit(tmp_path / "whole", clips, 7)  # two epochs of three batches, and one batch
+    assert [seen[:2] for seen in whole.seen] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (2, 0)]
+    assert sorted(chain(*(seen[2] for seen in whole.seen[:3]))) == sorted(f"train/{name}" for name in TRAIN)
+    assert whole.seen[0][2:] != whole.seen[3][2:]
+    assert sorted(whole.validated[-4:]) == [0, 1, 2, 3]
+    module = training_module(clips)
+    module.epoch = 1  # what the trainer showed in its second epoch, without it
+    second = [module.training_batch(batch, 1) for batch in module.train_dataloader()]
+    assert [(b.ids, b.lengths.tolist(), int(b.frames.sum())) for b in second] == [s[2:] for s in whole.seen[3:6]]
+    for step in (1, 2, 3, 4, 6):
+        resumed = fit(tmp_path / "again", clips, 7, tmp_path / "whole" / f"step={step}.ckpt", workers=2 * (step == 4))
+        assert resumed.seen == whole.seen[step:]
+        for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
+            assert torch.equal(one, other)
+
+
+def test_wrong_options(clips: Path) -> None:
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"workers": -1}, "workers is -1"),
+        ({"prefix": (0.5, 2.0)}, "prefix is"),
+    ]
+    for options, says in bad:
+        with pytest.raises(ConfigError, match=says):
+            ClipDataModule(config(clips), **{"batch_size": 2, **options})
+    with pytest.raises(ConfigError, match="magnitude is 31"):
+        Augment(magnitude=31)
+    with pytest.raises(DataError, match="no such folder"):
+        ClipDataModule(config(clips / "nowhere"), batch_size=1).setup()
+
+
+def test_replicas_need_our_samplers(clips: Path) -> None:
+    """Lightning replaces samplers in a distributed run unless it is told not to."""
+    trainer = lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp", logger=False)
+    module = ClipDataModule(config(clips), batch_size=2)
+    module.trainer = trainer
+    with pytest.raises(ConfigError, match="use_distributed_sampler=False"):
+        module.setup()
