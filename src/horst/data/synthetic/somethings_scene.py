@@ -112,8 +112,8 @@ def sample_scene(seed: int) -> Scene:
     rng = np.random.default_rng([seed, 0])
     # Soon after the start, so that a quarter of a clip tells something; fast or slow, so that at no fraction of it one
     # can know how far the action has come.
-    onset = float(rng.uniform(0.02, 0.10))
-    finish = onset + (0.97 - onset) * float(rng.uniform(0.40, 0.75))
+    onset = float(rng.uniform(0.0, 0.06))
+    finish = onset + (0.97 - onset) * float(rng.uniform(0.32, 0.68))
     occluder = _occluder(rng, finish) if rng.random() < 0.5 else None
     shoulder = _shoulder(rng)
     place = (float(rng.uniform(0.12, 0.88)), float(rng.uniform(0.30, 0.85)))
