@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from horst.data.cache import Cached
 from horst.data.clips import Clip, ClipConfig
 from horst.data.config import Source
 from horst.data.example import Split
@@ -68,10 +69,11 @@ class BadClip:
 class ClipDataset(Dataset[Item | BadClip]):
     """The clips of one split."""
 
-    def __init__(self, source: Source, split: Split, config: ClipConfig) -> None:
+    def __init__(self, source: Source, split: Split, config: ClipConfig, cache: str | Path | None = None) -> None:
+        """`cache`: a folder for decoded clips; see `Cached`."""
         self.examples = source.annotations.split(split).examples
         self.config = config
-        self._read = source.read
+        self._read = source.read if cache is None else Cached(source.read, cache, data=source.annotations.name)
 
     def __len__(self) -> int:
         return len(self.examples)

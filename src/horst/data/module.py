@@ -30,7 +30,7 @@ from horst.video.augment import MirrorFlip, Plan, RandAugment, apply
 with suppress(ModuleNotFoundError):
     import_torchvision()  # Lightning's metrics import it where it is installed, and would stumble as timm does
 try:
-    import lightning
+    import lightning as lightning
 except ModuleNotFoundError as error:
     raise MissingExtraError("training needs Lightning: pip install 'horst[train]'") from error
 
@@ -117,6 +117,7 @@ class ClipDataModule(lightning.LightningDataModule):
             and epoch, in place of the config's `clip.observe`.
         bad_limit: The fraction of training clips that may be bad; see `BadClips`.
         drop_last: Leave out the last batch of a training epoch where it is not full.
+        cache: A folder on a fast disk for decoded clips; see `horst.data.cache`.
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class ClipDataModule(lightning.LightningDataModule):
         prefix: tuple[float, float] | None = None,
         bad_limit: float = 0.01,
         drop_last: bool = False,
+        cache: str | None = None,
     ) -> None:
         super().__init__()
         check_positive(batch_size=batch_size)
@@ -138,6 +140,7 @@ class ClipDataModule(lightning.LightningDataModule):
         check_prefix(prefix)
         self.data, self.batch_size, self.workers, self.seed = data, batch_size, workers, seed
         self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
+        self.cache = cache
         self.epoch = 0
         """Of training, where no trainer tells it."""
         self._source: Source | None = None
@@ -232,7 +235,7 @@ class ClipDataModule(lightning.LightningDataModule):
 
     def _loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]]) -> DataLoader[Any]:
         return _Loader(
-            ClipDataset(self.source, split, self.data.clip),
+            ClipDataset(self.source, split, self.data.clip, self.cache),
             batch_sampler=sampler,
             num_workers=self.workers,
             collate_fn=collate,

@@ -12,7 +12,7 @@ Shapes: B batch, T frames, S past states, C channels, H x W map after the layer'
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -33,9 +33,14 @@ class Observed(NamedTuple):
     f_q: Tensor | None
     key_value: Tensor
 
-    def by_frame(self, b: int, t: int) -> list[Observed]:
+    def by_frame(self, b: int, t: int, *, contiguous: bool) -> list[Observed]:
         """(B * T, ...) frame by frame. Unbinding is much cheaper to differentiate than T slices."""
-        columns = ([None] * t if a is None else a.unflatten(0, (b, t)).unbind(1) for a in self)
+
+        def frames(a: Tensor) -> tuple[Tensor, ...]:
+            a = a.unflatten(0, (b, t)).transpose(0, 1)
+            return (a.contiguous() if contiguous else a).unbind()
+
+        columns = ([None] * t if a is None else frames(a) for a in self)
         return [Observed(*now) for now in zip(*columns, strict=True)]
 
 
@@ -66,6 +71,7 @@ class HORSTCell(nn.Module):
         assert config.pooled_pair is not None
         self.config = config
         self.in_channels, self.channels, self.stride = in_channels, channels, stride
+        self._compiled: Callable[..., tuple[Attended, Tensor, Entry]] | None = None
         mode = config.attention
         self.act = activation(config.activation)
         self.ff_x = FF(in_channels, channels)
@@ -93,21 +99,20 @@ class HORSTCell(nn.Module):
         """A clip x (B, T, C_in, H_in, W_in). Without a state it starts afresh."""
         b, t = x.shape[:2]
         order = self.config.order
-        fresh = state is None
-        if state is None:
-            state = self.init_state(b, *x.shape[-2:])
-        before = state.count
-        entries = state.entries() if fresh else state.chronological().entries()
+        recur = self.recur if self._compiled is None or not torch.is_grad_enabled() else self._compiled
+        # A compiled recurrence knows one shape: windows of all S states, masked where they are not there yet.
+        fresh = state is None and recur is not self._compiled
+        before, entries = self._past(x, state)
         number = before.unsqueeze(1) + torch.arange(t, device=before.device)  # (B, T)
         seen = self.observe(x.flatten(0, 1), number.flatten())
         attended, memory = [], []
-        for i, now in enumerate(seen.by_frame(b, t)):
+        for i, now in enumerate(seen.by_frame(b, t, contiguous=recur is self._compiled)):
             window, valid = entries[i : i + order], None
             if not fresh:
                 valid = _valid_window(before, i, order)
             elif i < order:  # it is known which states are there: the zero state at first, then the clip's own
                 window = window[order - max(i, 1) :]
-            result, h, entry = self.recur(now, window, valid, need_weights=attention)
+            result, h, entry = recur(now, window, valid, need_weights=attention)
             attended.append(result)
             memory.append(h)
             entries.append(entry)
@@ -120,6 +125,26 @@ class HORSTCell(nn.Module):
             temporal = torch.stack([_aligned(a.temporal, order) for a in attended], 1)
         y, e = (m.unflatten(0, (b, t)) for m in (y, seen.e))
         return CellOutput(y, e, statt, spatial, temporal), ring_of(entries, lengths, before, order)
+
+    def compile_recurrence(self, **options: Any) -> None:
+        """In training, run the recurrence over clips compiled: its many small operations become a few large ones.
+
+        It is compiled once for a batch size and map size; all it sees is contiguous, so that no stride depends on T.
+        """
+
+        def recur(*args: Any, **kwargs: Any) -> tuple[Attended, Tensor, Entry]:
+            result, h, entry = self.recur(*args, **kwargs)
+            return result, h, Entry(*(x.contiguous() for x in entry))
+
+        self._compiled = torch.compile(recur, dynamic=False, **options)
+
+    def _past(self, x: Tensor, state: LayerState | None) -> tuple[Tensor, list[Entry]]:
+        """How many frames each sample has seen, and the S entries before the clip in order of time."""
+        if state is None:
+            state = self.init_state(x.shape[0], *x.shape[-2:])
+        else:
+            state = state.chronological()
+        return state.count, [Entry(*(x.contiguous() for x in entry)) for entry in state.entries()]
 
     def step(self, x: Tensor, state: LayerState, attention: bool) -> tuple[CellOutput, LayerState]:
         """One frame x (B, C_in, H_in, W_in)."""

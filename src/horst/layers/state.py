@@ -136,12 +136,24 @@ def ring_of(entries: Sequence[Entry], lengths: Sequence[int], before: Tensor, or
 
     `lengths` are the frames of each sample, `before` (B,) the frames that each had seen before the clip.
     """
-    count = before + torch.tensor(lengths, device=before.device)
-    rows = []
-    for b, length in enumerate(lengths):
-        newest = entries[length : length + order]  # S entries, the last is that of the sample's own last frame
-        rows.append(Entry(*(torch.stack([x[b] for x in column]) for column in zip(*newest, strict=True))))
-    keys, filters, values = (torch.stack(column) for column in zip(*rows, strict=True))
+    if len(set(lengths)) == 1:  # no numbers travel to the device, as a CUDA graph demands
+        count = before + lengths[0]
+        keys, filters, values = _stacked(entries[lengths[0] : lengths[0] + order])
+    else:
+        count = before + torch.tensor(lengths, device=before.device)
+        # Samples of one length at a time: batches are of similar ones, and a GPU would wait for sample after sample.
+        by_length = {n: [b for b, length in enumerate(lengths) if length == n] for n in sorted(set(lengths))}
+        parts = [_stacked(entries[n : n + order], rows) for n, rows in by_length.items()]
+        rows = torch.tensor([b for rows in by_length.values() for b in rows], device=before.device).argsort()
+        keys, filters, values = (torch.cat(column)[rows] for column in zip(*parts, strict=True))
     # The entry of frame n belongs into slot n % S; the oldest one here is that of frame count - S.
     place = (torch.arange(order, device=before.device) - count.unsqueeze(1)) % order
     return LayerState(in_order(keys, place), in_order(filters, place), in_order(values, place), count)
+
+
+def _stacked(entries: Sequence[Entry], rows: list[int] | None = None) -> Entry:
+    """S entries as one, each (B, S, ...), of all samples or of some."""
+    if rows is None:
+        return Entry(*(torch.stack(column, 1) for column in zip(*entries, strict=True)))
+    chosen = torch.tensor(rows, device=entries[0].key.device)
+    return Entry(*(torch.stack([x[chosen] for x in column], 1) for column in zip(*entries, strict=True)))

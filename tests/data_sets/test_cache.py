@@ -1,0 +1,64 @@
+"""A cache changes nothing but the time that it takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from horst.data.cache import Cached
+from horst.data.clips import ClipConfig
+from horst.data.config import DataConfig, Source, open_source
+from horst.errors import MissingVideoError
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
+    folder = str(tmp_path_factory.mktemp("made"))
+    return open_source(DataConfig.from_dict({"source": "somethings", "folder": folder, "clips": 3, "size": 32}))
+
+
+@pytest.mark.parametrize("observe", [1.0, 0.25, 0.01])
+def test_clips_are_those_that_are_read(source: Source, tmp_path: Path, observe: float) -> None:
+    config = ClipConfig(size=(24, 40), fps=12, observe=observe)
+    cached = Cached(source.read, tmp_path, data="x")
+    for example in source.annotations.examples:
+        wanted = source.read(example, config)
+        for found in (cached(example, config), cached(example, config)):
+            np.testing.assert_array_equal(found.frames, wanted.frames)
+            np.testing.assert_array_equal(found.times, wanted.times)
+    assert len(list(tmp_path.glob("*/*.npy"))) == 3
+
+
+def test_nothing_is_read_twice_and_configs_do_not_mix(source: Source, tmp_path: Path) -> None:
+    asked = []
+
+    def read(example, config):
+        asked.append(config.size)
+        return source.read(example, config)
+
+    cached, example = Cached(read, tmp_path, data="x"), source.annotations.examples[0]
+    config = ClipConfig(size=(24, 40), fps=12)
+    for _ in range(3):
+        cached(example, config)
+        assert cached(example, replace(config, size=(16, 16))).frames.shape[1:3] == (16, 16)
+    assert asked == [(24, 40), (16, 16)]
+
+
+def test_a_damaged_entry_is_read_again(source: Source, tmp_path: Path) -> None:
+    cached, example, config = Cached(source.read, tmp_path, data="x"), source.annotations.examples[0], ClipConfig()
+    wanted = cached(example, config).frames
+    (entry,) = tmp_path.glob("*/*.npy")
+    entry.write_bytes(entry.read_bytes()[:1000])
+    np.testing.assert_array_equal(cached(example, config).frames, wanted)
+
+
+def test_errors_are_those_of_the_reader(source: Source, tmp_path: Path) -> None:
+    def read(example, config):
+        raise MissingVideoError("there", "no such file")
+
+    with pytest.raises(MissingVideoError):
+        Cached(read, tmp_path, data="x")(source.annotations.examples[0], ClipConfig())
+    assert not list(tmp_path.glob("*/*"))
