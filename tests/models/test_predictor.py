@@ -20,6 +20,7 @@ NARROW: dict[str, dict[str, Any]] = {
     "horst_ek100": {"hidden": (8, 8), "backbone": {"name": "maps", "channels": 12}, "order": 3},
     "horst_ek100_unroll": {"hidden": (8, 8), "backbone": {"name": "maps", "channels": 12}, "order": 3},
     "horst_tiny": {"order": 3},
+    "horst_tiny_anticipation": {"order": 3},
 }
 
 
@@ -173,7 +174,7 @@ def test_interleaved_streams_on_one_model() -> None:
         ({"name": "horst_tiny", "num_clases": 3}, "no option 'num_clases', did you mean 'num_classes'"),
         ({"name": "horst_tiny", "num_verbs": 3}, "head 'recognition' has no option 'num_verbs'"),
         ({"name": "horst_tiny", "backbone": "stm"}, "no backbone 'stm', did you mean 'stem'"),
-        ({"name": "horst_tiny", "in_channels": 3}, "the backbone gives 48 channels and the core takes 3"),
+        ({"name": "horst_tiny", "in_channels": 3}, "the backbone gives 64 channels and the core takes 3"),
         ({"name": "horst_tiny", "labels": {"action": ["a"]}}, "1 labels for 'action' and the head has 16"),
         ({"name": "horst_tiny", "labels": ["a", "b"]}, "labels is a list"),
         ({"name": "horst_tiny", "num_classes": 2, "labels": {"action": "ab"}}, "a list of names is needed"),

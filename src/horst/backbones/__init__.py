@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from horst.backbones.base import Backbone
-from horst.backbones.bn_inception import BNInception, load_tsn
+from horst.backbones.bn_inception import BNInception, load_tsn, read_tsn
 from horst.backbones.efficientnet_lite import EfficientNetLite0, imagenet_classifier, load_imagenet
 from horst.backbones.maps import PrecomputedMaps
 from horst.backbones.stem import ConvStem
@@ -27,6 +27,7 @@ __all__ = [
     "imagenet_classifier",
     "load_imagenet",
     "load_tsn",
+    "read_tsn",
 ]
 
 BACKBONES: dict[str, type[Backbone]] = {

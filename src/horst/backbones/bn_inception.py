@@ -8,8 +8,10 @@ Shapes: N frames, H x W pixels, C channels. 256x454 gives maps of 1024 x 8 x 14.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +19,7 @@ from torch.nn import functional as F
 
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import Normalise
+from horst.errors import CheckpointError
 from horst.weights import load_checked
 
 _BGR_MEAN = (104.0, 117.0, 128.0)
@@ -150,3 +153,15 @@ def _map_length(length: int) -> int:
     """One side of the map: convolutions of stride 2 round up, the two bare pools down."""
     length = (length + 1) // 2 // 2 // 2
     return ((length + 1) // 2 + 1) // 2
+
+
+def read_tsn(path: Path) -> dict[str, Any]:
+    """The tensors of a .pth.tar file, through torch's loader that executes nothing."""
+    try:
+        data = torch.load(path, map_location="cpu", weights_only=True)
+    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
+        raise CheckpointError(f"{path} cannot be read as a checkpoint of tensors: {error}") from error
+    state = data.get("state_dict", data) if isinstance(data, dict) else None
+    if not isinstance(state, dict):
+        raise CheckpointError(f"{path} holds {type(data).__name__}; a state dict is needed")
+    return state

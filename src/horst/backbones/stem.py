@@ -19,12 +19,19 @@ _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
 
 
 class ConvStem(Backbone):
-    """One stage per width: convolution, GroupNorm over all channels, activation.
+    """One stage per width: convolution, norm, activation.
 
-    The paper does not say what follows the convolution; this is the form of its FF blocks.
+    The paper does not say what follows the convolution. The norm "layer" over (C, H, W) is the form of its FF blocks;
+    "channel", over (H, W) alone, makes small models learn much sooner.
     """
 
-    def __init__(self, *, widths: Sequence[int] = (128, 128), activation: Literal["relu", "silu"] = "relu") -> None:
+    def __init__(
+        self,
+        *,
+        widths: Sequence[int] = (128, 128),
+        activation: Literal["relu", "silu"] = "relu",
+        norm: Literal["layer", "channel"] = "layer",
+    ) -> None:
         super().__init__()
         if not isinstance(widths, Sequence) or isinstance(widths, str) or not widths:
             raise ConfigError(f"widths is {widths!r}; it takes one channel count a stage")
@@ -38,7 +45,7 @@ class ConvStem(Backbone):
             *(
                 nn.Sequential(
                     nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False),
-                    nn.GroupNorm(1, c_out),
+                    nn.GroupNorm(1 if norm == "layer" else c_out, c_out),
                     _ACTIVATIONS[activation](),
                 )
                 for c_in, c_out in zip((self.input_channels, *widths[:-1]), widths, strict=True)

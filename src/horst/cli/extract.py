@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
 from pathlib import Path
 from typing import Any
 
-import torch
 from rich.console import Console
 
-from horst.backbones import Backbone, BNInception, create_backbone, load_tsn
+from horst.backbones import Backbone, BNInception, create_backbone, load_tsn, read_tsn
 from horst.cli.data import print_bad
 from horst.data.config import DataConfig
 from horst.data.extract import extract
-from horst.errors import CheckpointError, ConfigError
+from horst.errors import ConfigError
 from horst.models import load
 
 
@@ -49,17 +47,5 @@ def _backbone(name: str, options: dict[str, Any], weights: str | None) -> Backbo
         return network
     if not isinstance(network, BNInception):
         raise ConfigError(f"--weights is for bn_inception, or a folder of a saved model; {name} takes none")
-    load_tsn(network, _checkpoint(Path(weights)))
+    load_tsn(network, read_tsn(Path(weights)))
     return network
-
-
-def _checkpoint(path: Path) -> dict[str, Any]:
-    """A .pth.tar file of tensors, through torch's loader that executes nothing."""
-    try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise CheckpointError(f"{path} cannot be read as a checkpoint of tensors: {error}") from error
-    state = data.get("state_dict", data) if isinstance(data, dict) else None
-    if not isinstance(state, dict):
-        raise CheckpointError(f"{path} holds {type(data).__name__}; a state dict is needed")
-    return state

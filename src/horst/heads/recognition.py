@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from horst.heads.logits import Logits, check_maps
+from horst.heads.logits import Logits
+from horst.heads.pool import Norm, Pool
 from horst.registry import Part, check_positive
 
 
@@ -17,9 +18,10 @@ class RecognitionHead(nn.Module):
     unrolls = False
     made_from: Part | None = None
 
-    def __init__(self, channels: int, *, num_classes: int) -> None:
+    def __init__(self, channels: int, *, num_classes: int, norm: Norm = "none") -> None:
         super().__init__()
         check_positive(num_classes=num_classes)
+        self.pool = Pool(channels, ("y",), norm)
         self.fc = nn.Linear(channels, num_classes)
 
     @property
@@ -30,6 +32,6 @@ class RecognitionHead(nn.Module):
     def classes(self) -> dict[str, int]:
         return {"action": self.fc.out_features}
 
-    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor) -> Logits:
-        check_maps(self.fc.in_features, y=y)
-        return Logits(self.fc(y.mean((-2, -1))))
+    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor, valid: Tensor | None = None) -> Logits:
+        (pooled,) = self.pool(valid, y=y)
+        return Logits(self.fc(pooled))

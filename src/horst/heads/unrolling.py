@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from horst.errors import InputError
 from horst.heads.logits import Logits, check_maps
+from horst.heads.pool import FrameNorm, Norm, Pool
 from horst.heads.verb_noun_action import Form, check_head
 from horst.registry import Part
 
@@ -42,10 +43,12 @@ class UnrollingHead(nn.Module):
         num_nouns: int,
         steps: int = 14,
         form: Form = "paper",
+        norm: Norm = "none",
     ) -> None:
         super().__init__()
         check_head(form, num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns, steps=steps)
         self.form, self.steps = form, steps
+        self.pool = Pool(channels, ("y", "e", "statt"), norm)
         self.fc_xi_v = nn.Linear(channels, channels)
         self.fc_xi_n = nn.Linear(channels, channels)
         if form == "paper":
@@ -53,7 +56,7 @@ class UnrollingHead(nn.Module):
             self.fc_h = nn.Linear(channels, channels)
             self.fc_c = nn.Linear(channels, channels)
         else:
-            self.fuse = nn.Sequential(nn.Linear(2 * channels, 2 * channels), nn.BatchNorm1d(2 * channels))
+            self.fuse = nn.Sequential(nn.Linear(2 * channels, 2 * channels), FrameNorm(2 * channels))
         self.lstm = nn.LSTMCell(channels, channels)
         self.fc_a = nn.Linear(channels, num_actions)
         self.fc_v = nn.Linear(channels, num_verbs)
@@ -69,38 +72,49 @@ class UnrollingHead(nn.Module):
     def classes(self) -> dict[str, int]:
         return {task: fc.out_features for task, fc in (("action", self.fc_a), ("verb", self.fc_v), ("noun", self.fc_n))}
 
-    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor, unroll: Unroll | None = None) -> Logits:
+    def forward(
+        self,
+        *,
+        y: Tensor,
+        e: Tensor,
+        statt: Tensor,
+        unroll: Unroll | None = None,
+        valid: Tensor | None = None,
+        complete: bool = False,
+    ) -> Logits:
         """Logits (B, T, classes) of maps (B, T, C, H, W), or (B, classes) of one frame (B, C, H, W).
 
         `unroll`: LSTM steps, from 1 on; one number for all frames, or one a frame, or U of them a frame, which puts an
-        axis of U horizons before the classes. For one frame: a number, or U of them.
+        axis of U horizons before the classes. For one frame: a number, or U of them. `valid` (B, T): no padding.
+        `complete` is for pretraining by sequence completion: the LSTM reads the frames that really follow.
         """
         check_maps(self.lstm.input_size, y=y, e=e, statt=statt)
         clip = y.ndim == 5
-        y, e, statt = (m.mean((-2, -1)) for m in (y, e, statt))
+        y, e, statt = self.pool(valid, y=y, e=e, statt=statt)
         if not clip:
             y, e, statt = (m.unsqueeze(1) for m in (y, e, statt))
         horizons, several = self.horizons(unroll, y.shape[1], clip)
         seen = statt if self.form == "released" else e + statt
         xi_v, xi_n = torch.relu(self.fc_xi_v(seen)), torch.relu(self.fc_xi_n(seen))
-        h_url = self._unroll(y, *self._first_state(xi_v, xi_n), horizons)  # (B, T, U, C)
+        h_url = self._unroll(y, *self._first_state(xi_v, xi_n, valid), horizons, complete)  # (B, T, U, C)
         action = self.fc_a(h_url)
         verb = self.fc_v(xi_v.unsqueeze(2) + self.fc_a2v(action))
         noun = self.fc_n(xi_n.unsqueeze(2) + self.fc_a2n(action))
         logits = [a if several else a.squeeze(2) for a in (action, verb, noun)]
         return Logits(*(logits if clip else [a.squeeze(1) for a in logits]))
 
-    def _first_state(self, xi_v: Tensor, xi_n: Tensor) -> tuple[Tensor, Tensor]:
+    def _first_state(self, xi_v: Tensor, xi_n: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.form == "paper":
             feat = torch.relu(self.fc_feat(torch.cat([xi_v, xi_n], -1)))
             return self.fc_h(feat), self.fc_c(feat)
-        both = self.fuse(torch.cat([xi_n, xi_v], -1).flatten(0, 1)).unflatten(0, xi_v.shape[:2])
-        h, c = both.chunk(2, -1)
+        linear, norm = self.fuse
+        h, c = norm(linear(torch.cat([xi_n, xi_v], -1)), valid).chunk(2, -1)
         return h, c
 
-    def _unroll(self, y: Tensor, h: Tensor, c: Tensor, horizons: list[list[int]]) -> Tensor:
+    def _unroll(self, y: Tensor, h: Tensor, c: Tensor, horizons: list[list[int]], complete: bool) -> Tensor:
         """The LSTM's h after each frame's horizons, (B, T, U, C). A frame drops out once its longest is reached."""
         batch, frames, channels = y.shape
+        clip = y
         reached: list[dict[int, Tensor]] = [{} for _ in horizons]
         running = list(range(frames))
         for k in range(1, max(max(row) for row in horizons) + 1):
@@ -108,6 +122,8 @@ class UnrollingHead(nn.Module):
             if len(still) < len(running):
                 y, h, c = (a[:, still] for a in (y, h, c))
                 running = [running[i] for i in still]
+            if complete:
+                y = clip[:, [min(t + k, frames) - 1 for t in running]]
             h, c = self.lstm(y.flatten(0, 1), (h.flatten(0, 1), c.flatten(0, 1)))
             h, c = (a.view(batch, len(running), channels) for a in (h, c))
             for i, t in enumerate(running):

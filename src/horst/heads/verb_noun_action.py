@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from horst.heads.logits import Logits, check_maps
+from horst.heads.logits import Logits
+from horst.heads.pool import Norm, Pool
 from horst.registry import Part, check_positive, check_type
 
 Form = Literal["paper", "released"]
@@ -32,11 +33,19 @@ class VerbNounActionHead(nn.Module):
     made_from: Part | None = None
 
     def __init__(
-        self, channels: int, *, num_actions: int, num_verbs: int, num_nouns: int, form: Form = "paper"
+        self,
+        channels: int,
+        *,
+        num_actions: int,
+        num_verbs: int,
+        num_nouns: int,
+        form: Form = "paper",
+        norm: Norm = "none",
     ) -> None:
         super().__init__()
         check_head(form, num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns)
         self.form = form
+        self.pool = Pool(channels, ("y", "e", "statt"), norm)
         self.fc_a = nn.Linear(3 * channels, num_actions)
         self.fc_v = nn.Linear(channels, num_verbs)
         self.fc_n = nn.Linear(channels, num_nouns)
@@ -51,9 +60,8 @@ class VerbNounActionHead(nn.Module):
     def classes(self) -> dict[str, int]:
         return {task: fc.out_features for task, fc in (("action", self.fc_a), ("verb", self.fc_v), ("noun", self.fc_n))}
 
-    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor) -> Logits:
-        check_maps(self.fc_v.in_features, y=y, e=e, statt=statt)
-        y, e, statt = (m.mean((-2, -1)) for m in (y, e, statt))
+    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor, valid: Tensor | None = None) -> Logits:
+        y, e, statt = self.pool(valid, y=y, e=e, statt=statt)
         if self.form == "released":
             action = self.fc_a(torch.cat([y, e, statt], -1))
             return Logits(action, self.fc_v(statt) + self.fc_a2v(action), self.fc_n(e) + self.fc_a2n(action))

@@ -1,7 +1,7 @@
 """Saved models: a folder of data, nothing that executes.
 
     config.json          how to build the model
-    model.safetensors    its weights
+    weights.safetensors  its weights
     labels.json          names of its classes, where it has them
 
 A folder appears whole or not at all: it is written beside its place under another name and then renamed. Loading checks
@@ -27,13 +27,18 @@ from horst.models.predictor import Labels, Predictor, PredictorConfig, check_lab
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
-CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
+CONFIG, WEIGHTS, LABELS = "config.json", "weights.safetensors", "labels.json"
 
 
-def save(model: Predictor, path: str | Path, *, overwrite: bool = False) -> Path:
-    """Write `model` to the folder `path`. An existing folder is kept unless `overwrite` says otherwise."""
+def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: bool = False) -> Path:
+    """Write `model` to the folder `path`. An existing folder is kept unless `overwrite` says otherwise.
+
+    `half` stores weights as fp16, at half the size; `load` gives fp32 in any case.
+    """
     path = Path(path)
     config, weights = _savable(model)
+    if half:
+        weights = {name: w.half() if w.is_floating_point() else w for name, w in weights.items()}
     if path.exists() and not overwrite:
         raise CheckpointError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
     if path.exists() and not (path / CONFIG).is_file():

@@ -141,11 +141,15 @@ class Predictor(nn.Module):
     ) -> tuple[Output, HORSTState]:
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `UnrollingHead`."""
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
-        check_lengths(lengths, *frames.shape[:2])
+        seen = check_lengths(lengths, *frames.shape[:2])
         unroll = self._unroll(unroll, state, frames.shape[1], clip=True)
         maps = self.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
         out, state = self.core(maps, state, lengths, attention=attention)
-        return Output(self._read(out, unroll), out), state
+        valid = None
+        if lengths is not None and self.training:  # a batch norm counts no padding
+            places = torch.arange(frames.shape[1], device=frames.device)
+            valid = places < torch.tensor(seen, device=frames.device).unsqueeze(1)
+        return Output(self.read(out, unroll, valid), out), state
 
     def step(
         self, frame: Tensor, state: HORSTState, *, unroll: Unroll | None = None, attention: bool = False
@@ -154,7 +158,7 @@ class Predictor(nn.Module):
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
-        return Output(self._read(out, unroll), out), state
+        return Output(self.read(out, unroll), out), state
 
     def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: HORSTState | None) -> None:
         """Everything that can be wrong is found before the backbone runs: it may keep statistics."""
@@ -183,8 +187,9 @@ class Predictor(nn.Module):
         self.head.horizons(unroll, frames, clip)
         return unroll
 
-    def _read(self, out: CoreOutput, unroll: Unroll | None) -> Logits:
-        maps = {"y": out.y, "e": out.e[-1], "statt": out.statt[-1]}
+    def read(self, out: CoreOutput, unroll: Unroll | None = None, valid: Tensor | None = None) -> Logits:
+        """What the head says of a core's output; `valid` (B, T): which frames are no padding."""
+        maps = {"y": out.y, "e": out.e[-1], "statt": out.statt[-1], "valid": valid}
         return self.head(**maps) if unroll is None else self.head(**maps, unroll=unroll)
 
 

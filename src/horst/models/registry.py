@@ -64,11 +64,23 @@ def horst_ek100_unroll() -> PredictorConfig:
 def horst_tiny() -> PredictorConfig:
     """Early recognition on a CPU: a narrow stem and three narrow HORST layers on frames of 112 x 112."""
     return PredictorConfig(
-        backbone=Part(name="stem", options={"widths": [32, 48]}),
-        core=HORSTConfig(in_channels=48, hidden=(48, 64, 96), stride=(1, 2, 2)),
-        head=Part(name="recognition", options={"num_classes": 16}),
+        backbone=Part(name="stem", options={"widths": [24, 48, 64], "norm": "channel"}),
+        core=HORSTConfig(in_channels=64, hidden=(64, 64, 96), stride=(1, 2, 1)),
+        head=Part(name="recognition", options={"num_classes": 16, "norm": "batch"}),
         size=(112, 112),
         fps=12.0,
+    )
+
+
+def horst_tiny_anticipation() -> PredictorConfig:
+    """horst_tiny for anticipation: four frames a second of a kitchen, what comes next."""
+    return replace(
+        horst_tiny(),
+        head=Part(
+            name="verb_noun_action", options={"num_actions": 75, "num_verbs": 14, "num_nouns": 20, "norm": "batch"}
+        ),
+        size=(128, 228),
+        fps=4.0,
     )
 
 
@@ -78,9 +90,17 @@ def _unrolling(config: PredictorConfig) -> PredictorConfig:
 
 MODELS: dict[str, Callable[[], PredictorConfig]] = {
     make.__name__: make
-    for make in (horst_ssv2, horst_ek55, horst_ek55_unroll, horst_ek100, horst_ek100_unroll, horst_tiny)
+    for make in (
+        horst_ssv2,
+        horst_ek55,
+        horst_ek55_unroll,
+        horst_ek100,
+        horst_ek100_unroll,
+        horst_tiny,
+        horst_tiny_anticipation,
+    )
 }
-HEAD_OPTIONS = ("num_classes", "num_actions", "num_verbs", "num_nouns", "steps", "form")
+HEAD_OPTIONS = ("num_classes", "num_actions", "num_verbs", "num_nouns", "steps", "form", "norm")
 OTHER_OPTIONS = ("backbone", "size", "fps")
 
 
