@@ -1,7 +1,7 @@
 """horst: predict human actions from video while they unfold.
 
     video -> data -> backbones -> layers (over ops) -> heads -> models
-          -> { training, evaluation, streaming } -> { viz, serve, cli }
+          -> evaluation -> training -> streaming -> { viz, serve, cli }
 
 A folder imports only from folders to its left; `ops`, `layers` and `heads` need torch alone. Names below are imported
 when they are first used, so that `import horst` and `horst --help` are quick.
@@ -32,7 +32,9 @@ _HOME = {
     "load": "horst.models",
     "save": "horst.models",
 }
-_PARTS = ("backbones", "compat", "data", "errors", "heads", "layers", "models", "ops", "video")
+_PARTS = (
+    "backbones", "compat", "data", "errors", "evaluation", "heads", "layers", "models", "ops", "training", "video",
+)  # fmt: skip
 __all__ = [*_HOME, "__version__"]
 
 

@@ -1,0 +1,1 @@
+"""How good a model is: predictions of whole splits (`evaluate`, `predictions`), metrics, protocol guard, reports."""

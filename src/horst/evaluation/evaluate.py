@@ -1,0 +1,236 @@
+"""Evaluate a model on a split of a data set.
+
+    evaluation = evaluate(model, ClipDataModule(DataConfig.from_file("data.yaml"), batch_size=8))
+    evaluation.metrics["area"]
+    evaluation.save("val.json")
+
+One pass over each clip gives the predictions at every position: a model is causal, so its logits at a frame are those
+that it would give if the clip ended there. In a distributed run each process takes its share and all get the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from torch import nn
+from torch.utils.data import DataLoader
+
+import horst
+from horst.data.batches import UNKNOWN, Batch, ClipDataset, collate
+from horst.data.buckets import EvaluationSampler, clip_lengths
+from horst.data.clips import ClipConfig
+from horst.data.example import Annotations, Split, Task
+from horst.data.tables import read_json
+from horst.errors import DataError, near
+from horst.evaluation.gather import place
+from horst.evaluation.guard import check
+from horst.evaluation.measure import left_out, measure, prior
+from horst.evaluation.predictions import Collector, Predictions
+from horst.files import write_text
+from horst.heads import Logits
+from horst.models import Predictor
+
+if TYPE_CHECKING:
+    from horst.data.module import ClipDataModule  # it needs Lightning, and what is asked of it here does not
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evaluation:
+    """How good a model is on a split, and by which protocol: plain data."""
+
+    data: str
+    split: Split
+    task: Task
+    counts: dict[str, int]
+    """examples; read and missing (could not be read: misses); left_out (of every denominator, by the protocol);
+    unlabelled (left out too)."""
+    protocol: dict[str, Any]
+    """mode; leaks and unobserved, examples by position; fractions or taus."""
+    metrics: dict[str, float]
+    """See `measure`."""
+    classes: dict[str, int] = field(default_factory=dict)
+    """How many there are, by task."""
+    prior: dict[str, float] = field(default_factory=dict)
+    """What always saying the most frequent training classes gives."""
+    missing: list[list[str]] = field(default_factory=list)
+    """[id, why] of what could not be read."""
+    seconds: float = 0.0
+    version: str = horst.__version__
+    """Of the package that evaluated."""
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Evaluation:
+        known = [f.name for f in fields(cls)]
+        if not isinstance(data, dict):
+            raise DataError(f"an evaluation is a mapping of {', '.join(known)}; got a {type(data).__name__}")
+        for name in data:
+            if name not in known:
+                raise DataError(f"an evaluation has no entry {name!r}{near(str(name), known)}")
+        try:
+            return cls(**data)
+        except TypeError as error:
+            raise DataError(f"it is no evaluation: {error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """As JSON, whole or not at all."""
+        write_text(Path(path), json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Evaluation:
+        try:
+            return cls.from_dict(read_json(Path(path)))
+        except DataError as error:
+            raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+
+
+def evaluate(
+    model: Predictor,
+    module: ClipDataModule,
+    split: Split = "val",
+    device: torch.device | str | None = None,
+    *,
+    autocast: torch.dtype | None = None,
+    progress: bool = True,
+) -> Evaluation:
+    """What `predict` and `assess` give together."""
+    begin = time.perf_counter()
+    predictions = predict(model, module, split, device, autocast=autocast, progress=progress)
+    return assess(
+        predictions, module.annotations, split, module.data.clip, seconds=round(time.perf_counter() - begin, 3)
+    )
+
+
+def predict(
+    model: Predictor,
+    module: ClipDataModule,
+    split: Split = "val",
+    device: torch.device | str | None = None,
+    *,
+    autocast: torch.dtype | None = None,
+    progress: bool = True,
+) -> Predictions:
+    """What a model says of all clips of a split.
+
+    Args:
+        model: Moved to `device`, and in evaluation mode while this runs.
+        module: Its data, clips, batch size and workers are used.
+        split: Which clips.
+        device: Where to compute; by default where the model is.
+        autocast: Compute in this lower precision where torch holds that safe.
+        progress: Show a bar.
+    """
+    where = next(model.parameters()).device if device is None else torch.device(device)
+    model.to(where)
+    annotations = module.annotations.split(split)
+    collector = Collector(annotations, module.data.clip)
+    loader = _loader(module, split)
+    replicas, rank = place()
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn(f"{annotations.name}, {split}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=console,  # what a command prints stays clean of it
+        transient=True,
+        disable=not progress or rank > 0 or not console.is_terminal,
+    )
+    with _evaluating(model), torch.inference_mode(), bar:
+        job = bar.add_task("", total=len(annotations.examples))
+        for batch in loader:
+            collector.add(batch, _logits(model, batch.to(where), annotations.task, autocast))
+            bar.advance(job, replicas * (len(batch) + len(batch.bad)))
+    return collector.predictions()
+
+
+def assess(
+    predictions: Predictions, annotations: Annotations, split: Split, clip: ClipConfig, *, seconds: float = 0.0
+) -> Evaluation:
+    """Metrics of predictions, once they are known to have seen no more than they may.
+
+    Args:
+        predictions: Of one split.
+        annotations: Of the whole data set: the prior comes from its training split.
+        split: Which one it was.
+        clip: How clips were shown.
+        seconds: That it took to predict.
+    """
+    anticipation = predictions.task == "anticipation"
+    leaks = check(predictions, clip.mode if anticipation else "strict")
+    nothing = (predictions.last_seen == -torch.inf) & predictions.read[:, None]
+    unobserved = {
+        name: count for name, count in zip(predictions.names(), nothing.sum(0).tolist(), strict=True) if count
+    }
+    return Evaluation(
+        data=annotations.name,
+        split=split,
+        task=predictions.task,
+        counts={
+            "examples": len(predictions),
+            "read": int(predictions.read.sum()),
+            "missing": int((~predictions.read).sum()),
+            "left_out": int(left_out(predictions, annotations).sum()),
+            "unlabelled": int((predictions.labels["action"] == UNKNOWN).sum()),
+        },
+        protocol={
+            "mode": clip.mode if anticipation else "prefix",
+            "leaks": leaks,
+            "unobserved": unobserved,
+            "taus" if anticipation else "fractions": list(predictions.positions),
+        },
+        metrics=measure(predictions, annotations),
+        classes={task: len(names) for task, names in annotations.classes.items()},
+        prior=prior(annotations, split),
+        missing=[list(entry) for entry in predictions.missing],
+        seconds=seconds,
+    )
+
+
+def _loader(module: ClipDataModule, split: Split) -> DataLoader[Any]:
+    """This process's share. The module's own loader knows of other processes only while a trainer runs."""
+    clip = module.data.clip
+    replicas, rank = place()
+    lengths = clip_lengths(module.source, split, clip)
+    return DataLoader(
+        ClipDataset(module.source, split, clip),
+        batch_sampler=EvaluationSampler(lengths, module.batch_size, replicas=replicas, rank=rank),
+        num_workers=module.workers,
+        collate_fn=collate,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator().manual_seed(module.seed),  # else it draws from the model's
+    )
+
+
+def _logits(model: Predictor, batch: Batch, task: Task, autocast: torch.dtype | None) -> Logits:
+    if not len(batch):
+        return Logits(batch.frames)  # nobody looks
+    options = {}
+    if task == "anticipation" and model.head.unrolls:
+        # How far off the action is follows from the clip, which may be shorter than what the head was made for.
+        options["unroll"] = list(range(batch.frames.shape[1], 0, -1))
+    with torch.autocast(batch.frames.device.type, autocast, enabled=autocast is not None):
+        return model(batch.frames, lengths=batch.lengths, **options)[0].logits
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while; parts that were frozen in it stay so after."""
+    modes = {part: part.training for part in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes.items():
+            part.training = training

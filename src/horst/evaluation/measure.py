@@ -1,0 +1,159 @@
+"""From predictions to named numbers, flat, as fractions of 1.
+
+    recognition     action/top1@25%, action/top5@25%, calibration@25% for every observed fraction;
+                    area (under top-1 over the observed fraction), decided (the mean fraction from which on the answer
+                    stays the final one)
+    anticipation    action/top1@1s, action/top5@1s, action/recall5@1s (mean top-5 recall) for action, verb, noun and
+                    every tau_a; action/time_to_action (seconds); action/recall5@1s/many-shot, .../unseen, .../tail
+                    where the annotations name such classes or examples
+
+Verb and noun are summed from actions where the model does not predict them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from horst.data.batches import UNKNOWN
+from horst.data.clips import ClipConfig
+from horst.data.example import Annotations, Split, Task
+from horst.evaluation.metrics import (
+    accuracy_of_ranks,
+    area,
+    calibration_error,
+    decided,
+    label_ranks,
+    marginalize,
+    mean_topk_recall,
+    probabilities,
+    recall_of_ranks,
+    time_of_ranks,
+    topk_accuracy,
+)
+from horst.evaluation.predictions import Predictions, position_name, positions
+
+PARTS = ("verb", "noun")
+"""Of an action, in the order of `Annotations.action_parts`."""
+DISCARDING = "EPIC-Kitchens 55"
+Member = TypeVar("Member", int, str)
+
+
+def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty: bool = False) -> dict[str, float]:
+    """All metrics. Tasks without any label have none.
+
+    Args:
+        predictions: Of one split.
+        annotations: Of the same data set, whichever splits it holds.
+        rulstm_empty: Where verbs and nouns are summed from actions, treat those without actions as RULSTM does.
+    """
+    dropped = left_out(predictions, annotations)
+    counted = predictions.select(~dropped) if dropped.any() else predictions
+    found: dict[str, float] = {}
+    for task, scores in all_scores(counted, annotations, rulstm_empty=rulstm_empty).items():
+        labels = counted.labels[task]
+        known = labels != UNKNOWN
+        if not known.any():
+            continue
+        ranks = torch.stack([label_ranks(scores[:, p], labels) for p in range(len(counted.positions))], 1)
+        for p, name in enumerate(counted.names()):
+            found |= {f"{task}/top{k}@{name}": accuracy_of_ranks(ranks[:, p], labels, k) for k in (1, 5)}
+            if counted.task == "anticipation":
+                recall = f"{task}/recall5@{name}"
+                found[recall] = recall_of_ranks(ranks[:, p], labels, 5)
+                found |= _subsets(recall, task, ranks[:, p], labels, counted.ids, annotations)
+            elif (known & counted.read).any():
+                found[f"calibration@{name}"] = calibration_error(scores[:, p], labels)
+        if counted.task == "anticipation":
+            found[f"{task}/time_to_action"] = time_of_ranks(ranks, labels, 5, counted.positions)
+    if counted.task == "recognition" and len(counted.positions) > 1 and len(counted):
+        if "action/top1@100%" in found:
+            found["area"] = area(counted.positions, [found[f"action/top1@{name}"] for name in counted.names()])
+        found["decided"] = decided(counted.answers, counted.lengths)
+    return found
+
+
+def summary(task: Task, clip: ClipConfig | None = None) -> str:
+    """The one metric by which models of a task are compared: the higher the better.
+
+    With `clip`, where clips are not shown whole or not anticipated from 1 s before: the nearest that there is.
+    """
+    there = positions(task, clip or ClipConfig())
+    if task == "recognition":
+        return "area" if len(there) > 1 else f"action/top1@{position_name(task, there[0])}"
+    return f"action/top5@{position_name(task, min(there, key=lambda tau: abs(tau - 1)))}"
+
+
+def left_out(predictions: Predictions, annotations: Annotations) -> Tensor:
+    """(N,) bool: what a protocol does not count at all.
+
+    EPIC-Kitchens 55 is evaluated without segments that no frame precedes; everywhere else they are misses.
+    """
+    discarding = annotations.name == DISCARDING or "many-shot action" in annotations.subsets
+    return predictions.empty if discarding else torch.zeros_like(predictions.empty)
+
+
+def all_scores(predictions: Predictions, annotations: Annotations, *, rulstm_empty: bool = False) -> dict[str, Tensor]:
+    """(N, P, C) by task; verb and noun as logarithms of summed probabilities where the model does not say them."""
+    scores = dict(predictions.scores)
+    for part, name in enumerate(PARTS if annotations.action_parts else ()):
+        if name in annotations.classes and name not in scores:
+            classes, count = [pair[part] for pair in annotations.action_parts], len(annotations.classes[name])
+            # Position by position: in double precision all of them would take much memory.
+            summed = [
+                marginalize(probabilities(scores["action"][:, p].double()), classes, count, rulstm_empty)
+                for p in range(len(predictions.positions))
+            ]
+            scores[name] = torch.stack(summed, 1).log()
+    return scores
+
+
+def prior(annotations: Annotations, split: Split) -> dict[str, float]:
+    """What always saying the most frequent classes of the training split gives: action/top1, action/top5, ...
+
+    Empty where there is no training split.
+    """
+    if "train" not in annotations.counts():
+        return {}
+    found: dict[str, float] = {}
+    for task, names in annotations.classes.items():
+        train, labels = (
+            torch.tensor([e.labels.get(task, UNKNOWN) for e in annotations.split(s).examples]) for s in ("train", split)
+        )
+        train = train[train != UNKNOWN]
+        if not len(train) or labels.eq(UNKNOWN).all():
+            continue
+        scores = torch.bincount(train, minlength=len(names)).double().expand(len(labels), -1)
+        top1, top5 = topk_accuracy(scores, labels, (1, 5))
+        found |= {f"{task}/top1": top1, f"{task}/top5": top5}
+        if annotations.task == "anticipation":
+            found[f"{task}/recall5"] = mean_topk_recall(scores, labels, 5)
+    return found
+
+
+def _subsets(
+    metric: str, task: str, ranks: Tensor, labels: Tensor, ids: tuple[str, ...], annotations: Annotations
+) -> dict[str, float]:
+    """Recall on sets of classes and of examples; none where nothing of a set was evaluated."""
+    found = {}
+    for name, classes in _of_task(task, annotations.subsets).items():
+        if torch.isin(labels, torch.tensor(sorted(classes))).any():
+            found[f"{metric}/{name}"] = recall_of_ranks(ranks, labels, 5, classes)
+    for name, members in _of_task(task, annotations.example_sets).items():
+        rows = torch.tensor([ident in members for ident in ids]) & (labels != UNKNOWN)
+        if rows.any():
+            found[f"{metric}/{name}"] = recall_of_ranks(ranks[rows], labels[rows], 5)
+    return found
+
+
+def _of_task(task: str, sets: Mapping[str, frozenset[Member]]) -> dict[str, frozenset[Member]]:
+    """Those that belong to a task ("tail verb", called "tail") or to all ("unseen")."""
+    others = {other for other in ("action", *PARTS) if other != task}
+    return {
+        name.removesuffix(f" {task}"): members
+        for name, members in sets.items()
+        if name.rpartition(" ")[2] not in others
+    }

@@ -1,0 +1,188 @@
+"""Metrics of predictions, as fractions: plain functions of scores (N, C) and labels (N,).
+
+Classes are ranked by score, equal ones by their number, so that a result never depends on how a machine sorts. A class
+that scores -inf was not predicted at all: a row of -inf is a miss, which is how a clip that could not be read stays in
+every denominator. The label -1 is unknown: such rows are left out.
+
+Shapes: N examples, P positions (observed fractions or anticipation times), C classes, A actions, T frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from horst.data.batches import UNKNOWN
+from horst.errors import InputError
+
+TIMES = (2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
+"""Seconds before the action at which RULSTM's protocol predicts."""
+BINS = 15
+NEVER = 2**31
+"""The rank of a class that was not predicted: in no top k."""
+
+
+def topk_accuracy(scores: Tensor, labels: Tensor, ks: Sequence[int]) -> list[float]:
+    """For each k the fraction of examples whose label is among the k best."""
+    ranks = label_ranks(scores, labels)
+    return [accuracy_of_ranks(ranks, labels, k) for k in ks]
+
+
+def mean_topk_recall(scores: Tensor, labels: Tensor, k: int, classes: Iterable[int] | None = None) -> float:
+    """The mean over classes of the fraction of their examples that have them among the k best.
+
+    Classes are those that the labels hold; with `classes` those of them alone.
+    """
+    return recall_of_ranks(label_ranks(scores, labels), labels, k, classes)
+
+
+def time_to_action(scores: Tensor, labels: Tensor, k: int = 5, times: Sequence[float] = TIMES) -> float:
+    """How many seconds before the action its label is among the k best for the first time; 0 where it never is.
+
+    `scores` is (N, P, C), one position for each of `times`, the earliest first.
+    """
+    if scores.ndim != 3 or scores.shape[1] != len(times):
+        raise InputError(f"scores have shape {tuple(scores.shape)}; {len(times)} times take (N, {len(times)}, C)")
+    ranks = torch.stack([label_ranks(scores[:, p], labels) for p in range(len(times))], 1)
+    return time_of_ranks(ranks, labels, k, times)
+
+
+def label_ranks(scores: Tensor, labels: Tensor) -> Tensor:
+    """(N,) how many classes come before the label; NEVER where it was not predicted, or is unknown.
+
+    All metrics of accuracy and recall are made of this, which is the dear part: `..._of_ranks` go on from here.
+    """
+    if scores.ndim != 2 or labels.shape != scores.shape[:1]:
+        raise InputError(
+            f"scores have shape {tuple(scores.shape)} and labels {tuple(labels.shape)}; (N, C) and (N,) are needed"
+        )
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise InputError(f"labels are {labels.dtype}; whole numbers are needed")
+    wrong = (labels < UNKNOWN) | (labels >= scores.shape[1])
+    if wrong.any():
+        row = int(wrong.nonzero()[0])
+        raise InputError(
+            f"example {row} has label {int(labels[row])}; there are {scores.shape[1]} classes from 0 on, -1 is unknown"
+        )
+    nan = scores.isnan().any(1)
+    if nan.any():
+        raise InputError(f"the scores of example {int(nan.nonzero()[0])} hold NaN")
+    if not len(scores) or not scores.shape[1]:
+        return torch.full(labels.shape, NEVER, device=labels.device)
+    label = labels.long().clamp(min=0)[:, None]
+    own = scores.gather(1, label)
+    ranks = (scores > own).sum(1)
+    tied = ((scores == own).sum(1) > 1).nonzero()[:, 0]  # few rows, if any
+    earlier = torch.arange(scores.shape[1], device=scores.device) < label[tied]
+    ranks[tied] += ((scores[tied] == own[tied]) & earlier).sum(1)
+    return ranks.masked_fill((own[:, 0] == -torch.inf) | (labels == UNKNOWN), NEVER)
+
+
+def accuracy_of_ranks(ranks: Tensor, labels: Tensor, k: int) -> float:
+    """Top-k accuracy."""
+    known = _known(labels, k)
+    return int((ranks[known] < k).sum()) / int(known.sum())
+
+
+def recall_of_ranks(ranks: Tensor, labels: Tensor, k: int, classes: Iterable[int] | None = None) -> float:
+    """Mean top-k recall."""
+    known = _known(labels, k)
+    ranks, labels = ranks[known], labels[known].long()
+    total = torch.bincount(labels)
+    found = torch.bincount(labels[ranks < k], minlength=len(total))
+    present = total > 0
+    if classes is not None:
+        chosen = torch.zeros_like(present)
+        chosen[[c for c in classes if 0 <= c < len(chosen)]] = True
+        present &= chosen
+        if not present.any():
+            raise InputError("no label is of one of the classes, so there is no recall")
+    return float((found[present].double() / total[present]).mean())
+
+
+def time_of_ranks(ranks: Tensor, labels: Tensor, k: int, times: Sequence[float]) -> float:
+    """Time to action, of ranks (N, P)."""
+    hits = ranks[_known(labels, k)] < k
+    first = torch.cat([hits, hits.new_ones(len(hits), 1)], 1).int().argmax(1)
+    return float(torch.tensor([*times, 0.0], dtype=torch.float64, device=first.device)[first].mean())
+
+
+def marginalize(
+    action_probabilities: Tensor, action_to_class: Sequence[int] | Tensor, num_classes: int, rulstm_empty: bool = False
+) -> Tensor:
+    """Probabilities (..., num_classes) of verbs or nouns: those of their actions (..., A), summed.
+
+    A class without actions has probability 0. With `rulstm_empty` it has that of action 0, as in RULSTM's release.
+    """
+    parts = torch.as_tensor(action_to_class, dtype=torch.int64, device=action_probabilities.device)
+    actions = action_probabilities.shape[-1]
+    if parts.shape != (actions,):
+        raise InputError(f"there are {actions} actions and {tuple(parts.shape)} classes for them: one each is needed")
+    if actions and not 0 <= int(parts.min()) <= int(parts.max()) < num_classes:
+        raise InputError(
+            f"actions have classes {int(parts.min())} to {int(parts.max())}; there are {num_classes}, counted from 0"
+        )
+    summed = action_probabilities @ torch.nn.functional.one_hot(parts, num_classes).to(action_probabilities.dtype)
+    if rulstm_empty:
+        empty = torch.bincount(parts, minlength=num_classes) == 0
+        summed[..., empty] = action_probabilities[..., :1]
+    return summed
+
+
+def probabilities(scores: Tensor) -> Tensor:
+    """Softmax over the last axis; a row of -inf, of which nothing is predicted, gets zeros."""
+    return torch.softmax(scores, -1).nan_to_num(0.0) if scores.shape[-1] else scores
+
+
+def calibration_error(scores: Tensor, labels: Tensor, bins: int = BINS) -> float:
+    """Expected calibration error: how far confidence and accuracy are apart, on average over bins of confidence.
+
+    Rows of -inf say nothing, so there is nothing to be confident of: they are left out.
+    """
+    label_ranks(scores, labels)  # what is wrong with them is said there
+    said = (labels != UNKNOWN) & (scores > -torch.inf).any(1)
+    if not said.any():
+        raise InputError("nothing was predicted of any example with a label, so there is no calibration")
+    confidence, answer = torch.softmax(scores[said].double(), 1).max(1)
+    right = (answer == labels[said]).double()
+    place = (confidence * bins).ceil().long().sub(1).clamp(0, bins - 1)
+    gap = confidence.new_zeros(bins).index_add_(0, place, right - confidence)
+    return float(gap.abs().sum() / len(confidence))
+
+
+def decided(answers: Tensor, lengths: Tensor) -> float:
+    """The mean fraction of a clip from which on the answer is the final one.
+
+    `answers` (N, T) are the classes said at each frame, of which the first `lengths` (N,) count. A clip of length 0
+    could not be read: it is decided at its end.
+    """
+    if not len(lengths):
+        raise InputError("there are no clips")
+    if answers.shape[1] == 0:
+        return 1.0
+    last = answers.gather(1, (lengths - 1).clamp(min=0)[:, None])
+    places = torch.arange(answers.shape[1], device=answers.device)
+    other = (answers != last) & (places < lengths[:, None])
+    begin = torch.where(other, places + 1, 0).amax(1)  # the frame after the last one that said something else
+    fraction = (begin + 1).double() / lengths.clamp(min=1)
+    return float(torch.where(lengths > 0, fraction, 1.0).mean())
+
+
+def area(positions: Sequence[float], values: Sequence[float]) -> float:
+    """The mean height of the curve through these points: its area by trapezoids over the width that they span."""
+    if len(positions) != len(values) or len(positions) < 2:
+        raise InputError(f"{len(positions)} positions and {len(values)} values make no curve; at least 2 of each do")
+    x, y = (torch.tensor(list(v), dtype=torch.float64) for v in (positions, values))
+    return float(torch.trapezoid(y, x) / (x[-1] - x[0]))
+
+
+def _known(labels: Tensor, k: int) -> Tensor:
+    """(N,) bool: which labels are known, of which there must be one."""
+    if type(k) is not int or k < 1:
+        raise InputError(f"k is {k!r}; it takes a whole number from 1 on")
+    known = labels != UNKNOWN
+    if not known.any():
+        raise InputError("no example has a label, so there is nothing to measure")
+    return known

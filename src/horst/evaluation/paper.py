@@ -1,0 +1,118 @@
+"""The paper's result tables as data, so that own results can stand beside them.
+
+    early-recognition, attention, order, key-value    Tables 1-4, Something-Something v2
+    ek55, ek55-backbones                              Tables 5-6, EPIC-Kitchens 55
+    ek100                                             Table 7, EPIC-Kitchens 100
+
+    result("ek55", "HORST-url")["action/top5@1s"]     31.58
+
+The numbers are in paper_tables.yaml.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+import yaml
+
+from horst.errors import ConfigError, near
+from horst.plain import from_plain
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaperResult:
+    """A row of a table."""
+
+    name: str
+    values: tuple[float | None, ...]
+    """Per cent, one a column; None where the paper prints none."""
+    same: tuple[str, str] | None = None
+    """(table, row) where the same model's numbers are printed too: a run for that row serves this one."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaperTable:
+    """A table, and the data that its numbers hold for."""
+
+    number: int
+    """In the paper."""
+    title: str
+    data: str
+    """What `Annotations.name` is of this data set."""
+    classes: dict[str, int]
+    """How many there are, by task."""
+    examples: int
+    """Of the validation split."""
+    columns: dict[str, str]
+    """Metric by header; see `measure`."""
+    rows: tuple[PaperResult, ...]
+    decimals: int = 1
+    """As printed."""
+    name: str = field(default="", compare=False)
+
+    def __post_init__(self) -> None:
+        if len({row.name for row in self.rows}) < len(self.rows):
+            raise ConfigError(f"two rows of {self.title!r} have the same name")
+        for row in self.rows:
+            if len(row.values) != len(self.columns):
+                raise ConfigError(f"row {row.name!r} has {len(row.values)} values for {len(self.columns)} columns")
+
+    def row(self, name: str) -> PaperResult:
+        """ConfigError where there is none of that name."""
+        for row in self.rows:
+            if row.name == name:
+                return row
+        known = [row.name for row in self.rows]
+        raise ConfigError(
+            f"the paper's table {self.name!r} has no row {name!r}{near(name, known)} There are: {'; '.join(known)}."
+        )
+
+    def values(self, row: PaperResult) -> dict[str, float]:
+        """Per cent by metric, where the paper prints one."""
+        pairs = zip(self.columns.values(), row.values, strict=True)
+        return {metric: value for metric, value in pairs if value is not None}
+
+
+def paper_table(name: str) -> PaperTable:
+    """ConfigError where there is none of that name."""
+    tables = paper_tables()
+    if name not in tables:
+        raise ConfigError(f"the paper has no table {name!r}{near(name, tables)} There are: {', '.join(tables)}.")
+    return tables[name]
+
+
+def result(table: str, row: str) -> dict[str, float]:
+    """The numbers of a row, per cent by metric. ConfigError where there is no such table or row."""
+    found = paper_table(table)
+    return found.values(found.row(row))
+
+
+@cache
+def paper_tables() -> Mapping[str, PaperTable]:
+    """All tables by name, in the paper's order."""
+    text = (files("horst.evaluation") / "paper_tables.yaml").read_text(encoding="utf-8")
+    return MappingProxyType(tables_from(yaml.safe_load(text)))
+
+
+def tables_from(data: Any) -> dict[str, PaperTable]:
+    """Tables from plain data, with ConfigErrors that say where it is wrong."""
+    if not isinstance(data, dict):
+        raise ConfigError(f"tables are a mapping by name; got a {type(data).__name__}")
+    tables = {
+        name: from_plain(PaperTable, {**table, "name": name} if isinstance(table, dict) else table, name)
+        for name, table in data.items()
+    }
+    for name, table in tables.items():
+        for row in table.rows:
+            if row.same is not None and (row.same[0] not in tables or not _printed(tables[row.same[0]], row.same[1])):
+                raise ConfigError(f"{name}: row {row.name!r} is said to be the same as {row.same}, which is not there")
+    return tables
+
+
+def _printed(table: PaperTable, name: str) -> bool:
+    return any(row.name == name for row in table.rows)

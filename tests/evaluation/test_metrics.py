@@ -1,0 +1,155 @@
+"""Metrics: equal to RULSTM's recorded values, and to what a slow loop over examples gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from horst.errors import InputError
+from horst.evaluation.metrics import (
+    TIMES,
+    area,
+    calibration_error,
+    decided,
+    marginalize,
+    mean_topk_recall,
+    probabilities,
+    time_to_action,
+    topk_accuracy,
+)
+
+INF = torch.inf
+
+
+@pytest.fixture(scope="module")
+def golden(data: Path) -> dict[str, Tensor]:
+    return load_file(data / "rulstm_metrics.safetensors")
+
+
+def close(found: float | list[float], wanted: Tensor, tolerance: float = 1e-12) -> None:
+    torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), wanted.double(), rtol=0, atol=tolerance)
+
+
+def random_scores(seed: int, *, tied: bool = False) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    scores = torch.randn(97, 13, generator=generator)
+    return scores.round() if tied else scores, torch.randint(-1, 13, (97,), generator=generator)
+
+
+def test_as_rulstm_measures(golden: dict[str, Tensor]) -> None:
+    scores, labels = golden["scores"], golden["labels"]
+    for t in range(scores.shape[1]):
+        close(topk_accuracy(scores[:, t], labels, (1, 5)), golden["topk_accuracy"][:, t])
+        close(mean_topk_recall(scores[:, t], labels, 5), golden["mean_top5_recall"][t])
+        many = mean_topk_recall(scores[:, t], labels, 5, golden["many_shot"].tolist())
+        close(many, golden["mean_top5_recall_many_shot"][t])
+    close(100 * mean_topk_recall(scores[:, 4], labels, 5), golden["meter_top5_recall_t4"])
+    close(time_to_action(scores, labels), golden["time_to_action_top5"], 1e-6)
+
+
+@pytest.mark.parametrize("part", ["verb", "noun"])
+def test_as_rulstm_sums_actions(golden: dict[str, Tensor], part: str) -> None:
+    wanted, classes = golden[f"{part}_probability"], golden[f"action_{part}"]
+    actions = probabilities(golden["scores"])
+    for rulstm in (False, True):  # all classes of the recorded values have actions
+        torch.testing.assert_close(marginalize(actions, classes, wanted.shape[-1], rulstm_empty=rulstm), wanted)
+
+
+def test_classes_without_actions() -> None:
+    actions = torch.tensor([[0.5, 0.2, 0.3]])
+    assert marginalize(actions, [2, 0, 2], 4).tolist() == [pytest.approx([0.2, 0, 0.8, 0])]
+    assert marginalize(actions, [2, 0, 2], 4, rulstm_empty=True).tolist() == [pytest.approx([0.2, 0.5, 0.8, 0.5])]
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_as_a_slow_loop_measures(tied: bool) -> None:
+    scores, labels = random_scores(3, tied=tied)
+    hits: dict[int, list[bool]] = {}
+    for row, label in zip(scores.tolist(), labels.tolist(), strict=True):
+        best = sorted(range(13), key=lambda c, row=row: (-row[c], c))[:4]
+        if label >= 0:
+            hits.setdefault(label, []).append(label in best)
+    flat = [hit for of_class in hits.values() for hit in of_class]
+    assert topk_accuracy(scores, labels, [4, 100]) == [sum(flat) / len(flat), 1.0]
+    recalls = {c: sum(h) / len(h) for c, h in hits.items()}
+    close(mean_topk_recall(scores, labels, 4), torch.tensor(list(recalls.values()), dtype=torch.float64).mean())
+    close(mean_topk_recall(scores, labels, 4, {2, 5, 99}), torch.tensor([recalls[2], recalls[5]]).double().mean(), 1e-7)
+
+
+def test_equal_scores_rank_by_number() -> None:
+    same = torch.zeros(3, 4)
+    assert topk_accuracy(same, torch.tensor([0, 1, 3]), (1, 2, 3, 4)) == [1 / 3, 2 / 3, 2 / 3, 1]
+
+
+def test_what_is_not_predicted_is_a_miss() -> None:
+    nothing = torch.full((2, 3), -INF)
+    assert topk_accuracy(nothing, torch.tensor([0, 1]), (1, 3, 10)) == [0, 0, 0]
+    assert not probabilities(nothing).any()
+    assert time_to_action(nothing[:, None].expand(-1, 8, -1), torch.tensor([0, 1])) == 0
+
+
+def test_time_to_action() -> None:
+    scores = torch.zeros(4, 3, 6)
+    scores[0, :, 0] = 1  # from the first on
+    scores[1, 1, 1] = 1  # once, in the middle
+    scores[2, 2, 2] = 1  # at last
+    labels = torch.tensor([0, 1, 2, 3])
+    assert time_to_action(scores, labels, k=1, times=(3.0, 2.0, 1.0)) == (3 + 2 + 1 + 0) / 4
+    labels[3] = -1
+    assert time_to_action(scores, labels, k=1, times=(3.0, 2.0, 1.0)) == 2
+    with pytest.raises(InputError, match=r"8 times take \(N, 8, C\)"):
+        time_to_action(scores, labels)
+    assert TIMES[4] == 1
+
+
+def test_calibration() -> None:
+    """Sure of what is right in 80% of the cases, with a confidence of 80%: nothing is amiss."""
+    scores = torch.tensor([0.8, 0.2]).log().repeat(10, 1)
+    labels = torch.tensor([0] * 8 + [1] * 2)
+    assert calibration_error(scores, labels) == pytest.approx(0, abs=1e-6)
+    assert calibration_error(scores, torch.zeros(10, dtype=torch.int64)) == pytest.approx(0.2, abs=1e-6)
+    unread = torch.cat([scores, torch.full((5, 2), -INF)])
+    assert calibration_error(unread, torch.cat([labels * 0, torch.ones(5).long()])) == pytest.approx(0.2, abs=1e-6)
+
+
+def test_decided() -> None:
+    answers = torch.tensor([[1, 1, 1, 1], [0, 1, 0, 2], [3, 2, 2, -1], [-1, -1, -1, -1]])
+    assert decided(answers, torch.tensor([4, 4, 3, 0])) == pytest.approx((1 / 4 + 4 / 4 + 2 / 3 + 1) / 4)
+
+
+def test_area() -> None:
+    assert area([0.1, 0.2, 1.0], [0.5, 0.5, 0.5]) == pytest.approx(0.5)
+    assert area([0.0, 0.25, 1.0], [0.0, 1.0, 1.0]) == pytest.approx(0.875)
+    with pytest.raises(InputError, match="make no curve"):
+        area([1.0], [0.5])
+
+
+def test_what_cannot_be_measured() -> None:
+    scores, labels = random_scores(1)
+    broken = scores.clone()
+    broken[7, 2] = torch.nan
+    for bad_scores, bad_labels, k, says in (
+        (broken, labels, 5, "scores of example 7 hold NaN"),
+        (scores, labels.clone().fill_(13), 5, "example 0 has label 13; there are 13 classes"),
+        (scores, labels.clone().fill_(-2), 5, "example 0 has label -2"),
+        (scores, labels.float(), 5, "whole numbers"),
+        (scores, labels[:-1], 5, "are needed"),
+        (scores[:, None], labels, 5, "are needed"),
+        (scores, labels.clone().fill_(-1), 5, "no example has a label"),
+        (scores[:0], labels[:0], 5, "no example has a label"),
+        (scores, labels, 0, "k is 0"),
+    ):
+        with pytest.raises(InputError, match=says):
+            topk_accuracy(bad_scores, bad_labels, [k])
+        with pytest.raises(InputError, match=says):
+            mean_topk_recall(bad_scores, bad_labels, k)
+    with pytest.raises(InputError, match="no label is of one of the classes"):
+        mean_topk_recall(scores, labels, 5, [99])
+    with pytest.raises(InputError, match="one each is needed"):
+        marginalize(scores, [0, 1], 2)
+    with pytest.raises(InputError, match="classes 0 to 12; there are 12"):
+        marginalize(scores, list(range(13)), 12)

@@ -1,0 +1,131 @@
+"""The paper's tables: the numbers that were typed over, and metrics that `measure` really gives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from horst.data.clips import ClipConfig
+from horst.data.example import Annotations, Example, Task
+from horst.errors import ConfigError
+from horst.evaluation.measure import measure
+from horst.evaluation.paper import paper_table, paper_tables, result, tables_from
+from horst.evaluation.predictions import Predictions, positions
+
+NAMES = ["early-recognition", "attention", "order", "key-value", "ek55", "ek55-backbones", "ek100"]
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "numbers"),
+    [
+        ("early-recognition", "3D-CNN", {"action/top1@25%": 13.3, "action/top1@50%": 20.7}),
+        ("early-recognition", "Conv-TT-LSTM", {"action/top1@25%": 19.5, "action/top1@50%": 30.1}),
+        ("early-recognition", "Conv-TT-LSTM (retrained)", {"action/top1@25%": 29.3, "action/top1@50%": 42.3}),
+        ("early-recognition", "HORST", {"action/top1@25%": 33.9, "action/top1@50%": 47.8}),
+        ("ek55-backbones", "RU-RGB", {"action/top1@1s": 13.1, "action/top5@1s": 30.8}),
+        ("ek55-backbones", "ImagineRNN", {"action/top1@1s": 13.7, "action/top5@1s": 31.6}),
+        ("ek55-backbones", "HORST-url", {"action/top1@1s": 12.8, "action/top5@1s": 31.6}),
+        ("ek55-backbones", "AVT-h (irCSN152, IG65M)", {"action/top1@1s": 14.4, "action/top5@1s": 31.7}),
+        ("ek100", "RU-RGB", {"verb/recall5@1s": 27.5, "noun/recall5@1s": 29.0, "action/recall5@1s": 13.3}),
+        ("ek100", "AVT-h (AVT-b, In21+1k)", {"action/recall5@1s": 14.4}),
+    ],
+)
+def test_numbers_of_the_field(table: str, row: str, numbers: dict[str, float]) -> None:
+    assert numbers.items() <= result(table, row).items()
+
+
+def test_a_dash_is_no_number() -> None:
+    assert set(result("ek55", "DMR")) == {
+        "action/top5@1s", "verb/top5@1s", "noun/top5@1s",
+        "verb/recall5@1s/many-shot", "noun/recall5@1s/many-shot", "action/recall5@1s/many-shot",
+    }  # fmt: skip
+
+
+def test_tables_are_numbered_as_in_the_paper() -> None:
+    assert {table.number: name for name, table in paper_tables().items()} == dict(enumerate(NAMES, 1))
+
+
+def test_a_model_that_is_printed_twice_has_the_same_numbers_of_the_same_data() -> None:
+    printed_again = [(t, row) for t in paper_tables().values() for row in t.rows if row.same]
+    assert len(printed_again) == 6
+    for table, row in printed_again:
+        assert row.same is not None
+        other = paper_table(row.same[0])
+        assert (table.data, table.classes, table.examples) == (other.data, other.classes, other.examples)
+        for metric, value in table.values(row).items():
+            assert result(*row.same).get(metric, value) == pytest.approx(value, abs=0.05)
+
+
+def test_the_bold_number_of_an_ablation_is_that_of_the_main_table() -> None:
+    for name in ("attention", "order", "key-value"):
+        table = paper_table(name)
+        assert max(value for row in table.rows for value in row.values if value) == 33.9
+
+
+def measured(task: Task, **options: object) -> set[str]:
+    """What `measure` calls its numbers, for two examples."""
+    names = ("action", "verb", "noun") if task == "anticipation" else ("action",)
+    labels = {name: torch.tensor([0, 1]) for name in names}
+    there = positions(task, ClipConfig())
+    examples = tuple(Example(id=str(i), split="val", media=Path("x"), labels=dict.fromkeys(names, i)) for i in range(2))
+    annotations = Annotations(
+        name="two", task=task, examples=examples, classes=dict.fromkeys(names, ("a", "b")), **options
+    )  # type: ignore[arg-type]
+    predictions = Predictions(
+        task=task,
+        positions=there,
+        ids=("0", "1"),
+        labels=labels,
+        scores={name: torch.zeros(2, len(there), 2) for name in names},
+        read=torch.ones(2, dtype=torch.bool),
+        empty=torch.zeros(2, dtype=torch.bool),
+        answers=torch.zeros(2, 10, dtype=torch.int64),
+        lengths=torch.tensor([10, 10]),
+        last_seen=torch.zeros(2, len(there), dtype=torch.float64),
+        limits=torch.zeros(2, len(there), dtype=torch.float64),
+    )
+    return set(measure(predictions, annotations))
+
+
+def test_every_number_belongs_to_a_metric_of_measure() -> None:
+    many_shot = {f"many-shot {task}": frozenset([0]) for task in ("action", "verb", "noun")}
+    known = {
+        "Something-Something v2": measured("recognition"),
+        "EPIC-Kitchens 55": measured("anticipation", subsets=many_shot),
+        "EPIC-Kitchens 100": measured("anticipation"),
+    }
+    for table in paper_tables().values():
+        assert set(table.columns.values()) <= known[table.data], table.name
+
+
+def test_unknown_names_are_told_with_near_ones() -> None:
+    with pytest.raises(ConfigError, match=r"no table 'ek5'.*did you mean 'ek55'"):
+        result("ek5", "HORST")
+    with pytest.raises(ConfigError, match=r"'ek55' has no row 'HORST-ulr'.*'HORST-url'"):
+        result("ek55", "HORST-ulr")
+
+
+GOOD = {
+    "number": 1, "title": "t", "data": "d", "classes": {"action": 2}, "examples": 3, "columns": {"a": "area"},
+    "rows": [{"name": "x", "values": [1.0]}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rows": [{"name": "x", "values": [1.0, 2.0]}]}, "2 values for 1 columns"),
+        ({"rows": [{"name": "x", "values": [1.0]}] * 2}, "same name"),
+        ({"rows": [{"name": "x", "values": ["1,0"]}]}, "takes a number"),
+        ({"rows": [{"name": "x", "values": [1.0], "same": ["t", "y"]}]}, "not there"),
+        ({"colums": {}}, "did you mean 'columns'"),
+    ],
+)
+def test_damaged_tables_are_refused(change: dict[str, object], message: str) -> None:
+    assert tables_from({"t": GOOD})["t"].rows[0].values == (1.0,)
+    with pytest.raises(ConfigError, match=message):
+        tables_from({"t": GOOD | change})
+    with pytest.raises(ConfigError):
+        tables_from([])

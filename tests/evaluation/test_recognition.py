@@ -1,0 +1,249 @@
+"""Early recognition: one pass over a clip says what the model would say of every prefix, and bad clips are misses."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from rich.console import Console
+
+import horst
+from horst.data.clips import ClipConfig
+from horst.data.config import DataConfig
+from horst.data.make import make_somethings
+from horst.data.module import ClipDataModule
+from horst.errors import ConfigError, DataError, InputError
+from horst.evaluation import report
+from horst.evaluation.evaluate import Evaluation, assess, evaluate, predict
+from horst.evaluation.measure import measure, prior, summary
+from horst.evaluation.predictions import FRACTIONS, Collector, Predictions
+from horst.heads import Logits
+from horst.models import Predictor
+from horst.video.sampling import observed_frames
+
+VAL = 5
+
+
+@pytest.fixture(scope="module")
+def data_yaml(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Packed clips, of which an odd number is for validation."""
+    path = make_somethings(tmp_path_factory.mktemp("made") / "somethings", 28, size=32, packed=True, processes=1)
+    module = ClipDataModule(DataConfig.from_file(path), batch_size=1)
+    assert module.annotations.counts()["val"] == VAL
+    return path
+
+
+def module_of(path: Path, batch_size: int = 3, **clip: Any) -> ClipDataModule:
+    data = DataConfig.from_file(path)
+    return ClipDataModule(replace(data, clip=replace(data.clip, **clip)), batch_size=batch_size)
+
+
+def tiny(**options: Any) -> Predictor:
+    torch.manual_seed(0)
+    return horst.create_model(
+        "horst_tiny",
+        size=(32, 32),
+        **{
+            "num_classes": 24,
+            "hidden": (8, 8),
+            "stride": (2, 2),
+            "backbone": {"name": "stem", "widths": [8, 8]},
+            **options,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def predictions(data_yaml: Path) -> Predictions:
+    return predict(tiny(), module_of(data_yaml), progress=False)
+
+
+def same(one: Predictions, other: Predictions) -> bool:
+    plain = all(getattr(one, n) == getattr(other, n) for n in ("task", "positions", "ids", "missing"))
+    names = ("read", "empty", "answers", "lengths", "last_seen", "limits")
+    tensors = all(torch.equal(getattr(one, n), getattr(other, n)) for n in names)
+    nested = all(
+        a.keys() == b.keys() and all(torch.equal(a[k], b[k]) for k in a)
+        for a, b in ((one.labels, other.labels), (one.scores, other.scores))
+    )
+    return plain and tensors and nested
+
+
+def test_one_pass_equals_every_prefix(data_yaml: Path, predictions: Predictions) -> None:
+    model, module = tiny().eval(), module_of(data_yaml, batch_size=1)
+    assert predictions.positions == FRACTIONS
+    with torch.inference_mode():
+        for batch in module.evaluation_loader("val"):
+            row = predictions.ids.index(batch.ids[0])
+            frames = batch.frames.shape[1]
+            assert predictions.lengths[row] == frames
+            for p, fraction in enumerate(FRACTIONS):
+                seen = observed_frames(frames, fraction)
+                alone = model(batch.frames[:, :seen])[0].logits.action[0, -1]
+                torch.testing.assert_close(predictions.scores["action"][row, p], alone, rtol=1e-4, atol=1e-5)
+                assert predictions.last_seen[row, p] == batch.times[0, seen - 1]
+            whole = model(batch.frames)[0].logits.action[0].argmax(-1)
+            assert predictions.answers[row, :frames].tolist() == whole.tolist()
+            assert (predictions.answers[row, frames:] == -1).all()
+
+
+@pytest.mark.parametrize("observe", [0.25, 0.5])
+def test_a_part_of_each_clip(data_yaml: Path, predictions: Predictions, observe: float) -> None:
+    """Where clips are cut, there is one position: what the whole pass says there."""
+    module = module_of(data_yaml, observe=observe)
+    part = predict(tiny(), module, progress=False)
+    assert part.positions == (observe,)
+    place = FRACTIONS.index(observe)
+    torch.testing.assert_close(
+        part.scores["action"][:, 0], predictions.scores["action"][:, place], rtol=1e-4, atol=1e-5
+    )
+    found = measure(part, module.annotations)
+    name = f"{100 * observe:g}%"
+    assert set(found) == {f"action/top1@{name}", f"action/top5@{name}", f"calibration@{name}"}
+    assert summary("recognition", module.data.clip) == f"action/top1@{name}"
+    assert summary("recognition") == "area"
+
+
+def test_metrics(data_yaml: Path, predictions: Predictions) -> None:
+    module = module_of(data_yaml)
+    right = predictions.labels["action"]
+    scores = torch.zeros(VAL, 11, 24)
+    scores[torch.arange(VAL), 5:, right] = 9.0  # right from a half on, class 0 before
+    answers = torch.where(predictions.answers >= 0, right[:, None], -1)
+    found = measure(replace(predictions, scores={"action": scores}, answers=answers), module.annotations)
+    assert [found[f"action/top1@{name}"] for name in predictions.names()[5:]] == [1.0] * 6
+    before = float((right == 0).double().mean())
+    assert found["action/top1@10%"] == found["action/top1@40%"] == before
+    assert found["area"] == pytest.approx((0.3 * before + 0.05 * (1 + before) + 0.5) / 0.9)
+    assert found["calibration@10%"] == pytest.approx(abs(before - 1 / 24), abs=1e-6)
+    assert found["decided"] == pytest.approx(float((1 / predictions.lengths.double()).mean()))
+
+
+def test_evaluation(data_yaml: Path, tmp_path: Path) -> None:
+    module, model = module_of(data_yaml), tiny()
+    model.train()
+    model.backbone.eval()  # frozen
+    found = evaluate(model, module, device="cpu", progress=False)
+    assert model.training
+    assert model.head.training
+    assert not model.backbone.training
+    assert (found.data, found.split, found.task, found.version) == (
+        "somethings",
+        "val",
+        "recognition",
+        horst.__version__,
+    )
+    assert found.counts == {"examples": VAL, "read": VAL, "missing": 0, "left_out": 0, "unlabelled": 0}
+    assert found.protocol == {"mode": "prefix", "leaks": {}, "unobserved": {}, "fractions": list(FRACTIONS)}
+    assert found.seconds > 0
+    assert found.classes == {"action": 24}
+    assert all(0 <= value <= 1 for value in found.metrics.values())
+    labels = [e.labels["action"] for e in module.annotations.split("train").examples]
+    common = max(sorted(set(labels)), key=labels.count)
+    wanted = [e.labels["action"] == common for e in module.annotations.split("val").examples]
+    assert found.prior["action/top1"] == sum(wanted) / VAL
+    assert prior(replace(module.annotations, examples=module.annotations.split("val").examples), "val") == {}
+    found.save(tmp_path / "a" / "val.json")
+    assert Evaluation.load(tmp_path / "a" / "val.json") == found
+    report.plot(found, tmp_path / "val.png")
+    assert Image.open(tmp_path / "val.png").size[0] > 1000
+    console = Console(width=80, record=True, file=(tmp_path / "out").open("w"))
+    report.show(found, console)
+    text = console.export_text()
+    assert "…" not in text
+    assert "area under top-1" in text
+    again = evaluate(tiny(), module, autocast=torch.bfloat16, progress=True)
+    assert again.metrics.keys() == found.metrics.keys()
+    with pytest.raises(DataError, match="no entry 'metric', did you mean 'metrics'"):
+        Evaluation.from_dict({"metric": {}})
+    (tmp_path / "bad.json").write_text("[]")
+    with pytest.raises(DataError, match=r"bad\.json"):
+        Evaluation.load(tmp_path / "bad.json")
+
+
+def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Predictions) -> None:
+    shutil.copytree(data_yaml.parent, tmp_path / "copy")
+    module = module_of(tmp_path / "copy" / "data.yaml")
+    packed = module.source.read.__self__  # type: ignore[attr-defined]
+    spoilt = module.annotations.split("val").examples[2]
+    number, offsets, _ = packed._clips["val", spoilt.id]
+    with (tmp_path / "copy" / "packed" / f"shard-{number:05d}.jpgs").open("r+b") as file:
+        file.seek(offsets[0])
+        file.write(bytes(offsets[-1] - offsets[0]))
+    right = predictions.labels["action"]
+
+    found = predict(tiny(), module, progress=False)
+    assert [ident for ident, _ in found.missing] == [spoilt.id]
+    assert found.read.tolist() == [i != 2 for i in range(VAL)]
+    assert torch.equal(found.scores["action"][found.read], predictions.scores["action"][found.read])
+    scores = torch.nn.functional.one_hot(right, 24).float()[:, None].repeat(1, 11, 1)
+    scores[2] = found.scores["action"][2]
+    perfect = replace(found, scores={"action": scores})
+    evaluation = assess(perfect, module.annotations, "val", module.data.clip)
+    assert evaluation.counts["missing"] == 1
+    assert evaluation.missing[0][0] == spoilt.id
+    assert evaluation.metrics["action/top1@50%"] == evaluation.metrics["action/top5@50%"] == (VAL - 1) / VAL
+
+
+def test_predictions_survive_a_file(predictions: Predictions, tmp_path: Path) -> None:
+    predictions.save(tmp_path / "new" / "p.safetensors")
+    assert same(Predictions.load(tmp_path / "new" / "p.safetensors"), predictions)
+    assert [p.name for p in (tmp_path / "new").iterdir()] == ["p.safetensors"]
+    with pytest.raises(DataError, match="no such file"):
+        Predictions.load(tmp_path / "nowhere")
+    (tmp_path / "text").write_text("no tensors here")
+    with pytest.raises(DataError, match="holds no predictions"):
+        Predictions.load(tmp_path / "text")
+
+
+def test_what_does_not_fit(data_yaml: Path) -> None:
+    module = module_of(data_yaml)
+    with pytest.raises(ConfigError, match="predicts 5 classes of action and somethings has 24"):
+        evaluate(tiny(num_classes=5), module, progress=False)
+    batch = next(iter(module.evaluation_loader("val")))
+    shape = tuple(batch.observed.shape)
+    collector = Collector(module.annotations.split("val"), module.data.clip)
+    with pytest.raises(InputError, match=r"\(B, T, C\)"):
+        collector.add(batch, Logits(torch.zeros(2, 24)))
+    with pytest.raises(InputError, match=f"logits of example {batch.ids[0]} hold NaN"):
+        collector.add(batch, Logits(torch.full((*shape, 24), torch.nan)))
+    with pytest.raises(DataError, match="which the annotations do not have there"):
+        Collector(module.annotations.split("train"), module.data.clip).add(batch, Logits(torch.zeros(*shape, 24)))
+    collector.add(batch, Logits(torch.zeros(*shape, 24)))
+    with pytest.raises(DataError, match=f"{VAL - 3} of {VAL} examples of somethings never came"):
+        collector.predictions()
+    some = collector.predictions(complete=False)
+    assert sorted(some.ids) == sorted(batch.ids)
+    nothing = Collector(module.annotations.split("val"), ClipConfig()).predictions(complete=False)
+    assert len(nothing) == 0
+
+
+def test_two_processes_equal_one(data_yaml: Path, tmp_path: Path) -> None:
+    """Each evaluates its share, the second a smaller one, and both have the whole, bit by bit."""
+    model = tiny()
+    horst.save(model, tmp_path / "model")
+    script = Path(__file__).with_name("replica.py")
+    jobs = [
+        subprocess.Popen(
+            [sys.executable, script, tmp_path / "model", data_yaml, "2", str(rank), "2", tmp_path],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    for job in jobs:
+        _, said = job.communicate(timeout=120)
+        assert job.returncode == 0, said
+    module = module_of(data_yaml, batch_size=2)
+    alone = predict(model, module, progress=False)
+    metrics = assess(alone, module.annotations, "val", module.data.clip)
+    for rank in range(2):
+        assert same(Predictions.load(tmp_path / f"{rank}.safetensors"), alone)
+        assert Evaluation.load(tmp_path / f"{rank}.json") == metrics
