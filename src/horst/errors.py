@@ -66,3 +66,7 @@ def near(name: str, known: Iterable[str]) -> str:
     """', did you mean a, b?' for the known names closest to `name`; empty when none is close."""
     matches = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
     return f", did you mean {', '.join(map(repr, matches))}?" if matches else ""
+
+
+class DivergedError(HorstError):
+    """Training came to numbers that are none: the run stopped, its last good weights are kept."""

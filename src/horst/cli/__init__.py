@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Sequence
 from inspect import signature
@@ -20,7 +21,7 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         auto_cli(
             dict(COMMANDS),
-            args=_expand_switches(sys.argv[1:] if args is None else args),
+            args=_expand(sys.argv[1:] if args is None else args),
             prog="horst",
             version=__version__,
             description="Predict human actions from video while they unfold.",
@@ -33,14 +34,47 @@ def main(args: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _expand_switches(args: Sequence[str]) -> list[str]:
-    """`--json` as short for `--json true`, for options that are off by default."""
+def _expand(args: Sequence[str]) -> list[str]:
+    """What jsonargparse has no words for: `--json` for `--json true`, lists of places, entries of a run's config."""
     command: Any = COMMANDS
+    words = 0
     for word in args:
-        if isinstance(command, dict) and word in command:
-            command = command[word]
+        if not isinstance(command, dict) or word not in command:
+            break
+        command, words = command[word], words + 1
     if not callable(command):
         return list(args)
-    switches = {f"--{p.name}" for p in signature(command).parameters.values() if p.default is False}
-    after = [*args[1:], ""]
-    return [f"{a}=true" if a in switches and after[i] not in ("true", "false") else a for i, a in enumerate(args)]
+    head, rest = list(args[:words]), list(args[words:])
+    parameters = signature(command).parameters
+    switches = {f"--{p.name}" for p in parameters.values() if p.default is False}
+    after = [*rest[1:], ""]
+    rest = [f"{a}=true" if a in switches and after[i] not in ("true", "false") else a for i, a in enumerate(rest)]
+    if "set" in parameters:
+        rest = _collect_entries(rest, [f"--{name}" for name in parameters])
+    if "runs" in parameters:
+        rest = _collect_places(rest)
+    return head + rest
+
+
+def _collect_entries(args: list[str], own: list[str]) -> list[str]:
+    """`--trainer.epochs 3` and `--trainer.epochs=3`, of whatever the command has no option for itself, as --set."""
+    kept: list[str] = []
+    entries: list[str] = []
+    words = iter(args)
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not word.startswith("-"):
+            kept.append(f"--run={word}")  # optional, as a run that is resumed needs none
+        elif name in (*own, "-h", "--help"):
+            kept.append(word)
+            if name in own and not equals and (value := next(words, "")):
+                kept.append(value)
+        else:
+            entries.append(f"{name[2:]}={value if equals else next(words, '')}")
+    return [*kept, f"--set={json.dumps(entries)}"] if entries else kept
+
+
+def _collect_places(args: list[str]) -> list[str]:
+    """Several folders as the list that they are."""
+    places = [a for a in args if not a.startswith("-")]
+    return [json.dumps(places), *(a for a in args if a.startswith("-"))] if places else args

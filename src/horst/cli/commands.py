@@ -149,8 +149,90 @@ def extract(
     run(data, folder, backbone, options or {}, weights, part=part, parts=parts, batch=batch, device=device)
 
 
+def train(
+    run: str | None = None,
+    *,
+    folder: str | None = None,
+    resume: str | None = None,
+    init: str | None = None,
+    dry_run: bool = False,
+    set: list[str] | None = None,
+) -> None:
+    """Train a model as a YAML file says; any entry of it can be changed: --trainer.epochs 3 --seed 1.
+
+    Args:
+        run: The run's YAML file, such as configs/somethings/cpu.yaml.
+        folder: Where the run is kept; runs/<name> by default.
+        resume: The folder of a run that was stopped, to go on with it.
+        init: A saved model or a run to start from; where its labels are others, the head starts afresh.
+        dry_run: Open the data, build the model, print the run as resolved, and stop.
+        set: Entries to change, as key=value; `--key value` is short for it.
+    """
+    from horst.cli.train import run as start
+
+    start(run, folder=folder, resumed=resume, init=init, dry_run=dry_run, overrides=set or [])
+
+
+def evaluate(
+    run: str,
+    *,
+    data: str | None = None,
+    split: str = "val",
+    weights: Literal["best", "last"] = "best",
+    mode: Literal["rulstm", "strict"] | None = None,
+    device: str = "auto",
+    batch: int | None = None,
+    workers: int | None = None,
+    challenge: str | None = None,
+    json: bool = False,
+) -> None:
+    """Evaluate a run: accuracy over the observed part of a clip, or at every time before an action.
+
+    Args:
+        run: The folder of a run, or of a saved model together with --data.
+        data: A data set's YAML file, in place of the run's own.
+        split: Which part of it.
+        weights: The best model of the run or its last one.
+        mode: Anticipation: what positions before a video's start show; the data's own by default.
+        device: auto, cpu, cuda, cuda:1, ...
+        batch: Clips at a time.
+        workers: Processes that decode.
+        challenge: Write predictions for the EPIC-Kitchens 100 challenge to this file.
+        json: Print plain data instead of tables.
+    """
+    from horst.cli.evaluate import run as start
+
+    start(
+        run,
+        data=data,
+        split=split,
+        weights=weights,
+        mode=mode,
+        device=device,
+        batch=batch,
+        workers=workers,
+        challenge=challenge,
+        as_json=json,
+    )
+
+
+def table(runs: list[str], *, json: bool = False) -> None:
+    """Print evaluated runs as Markdown tables, with the paper's numbers beside those that reproduce a row of it.
+
+    Args:
+        runs: Folders of runs; those that differ in their seed alone are one row.
+        json: Print plain data instead.
+    """
+    from horst.cli.evaluate import table as start
+
+    start(runs, as_json=json)
+
+
 COMMANDS: dict[str, Any] = {
     "demo": demo,
+    "train": train,
+    "evaluate": evaluate,
+    "table": table,
     "info": info,
     "extract": extract,
     "data": {

@@ -1,0 +1,34 @@
+"""`horst train`: a new run, or on with one that was stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from horst.errors import ConfigError
+from horst.training.config import RunConfig
+from horst.training.fit import prepare, resume, train, with_options
+
+
+def run(
+    config: str | None,
+    *,
+    folder: str | None,
+    resumed: str | None,
+    init: str | None,
+    dry_run: bool,
+    overrides: Sequence[str],
+) -> None:
+    if resumed is not None:
+        given = {"a config": config, "--folder": folder, "--init": init, "options": " ".join(overrides)}
+        if others := [name for name, value in given.items() if value]:
+            raise ConfigError(f"--resume goes on with a run as it was: leave out {', '.join(others)}")
+        resume(resumed)
+        return
+    if config is None:
+        raise ConfigError("name the run's YAML file, such as configs/somethings/cpu.yaml, or --resume RUN")
+    chosen = with_options(RunConfig.from_file(config, overrides), init=init)
+    if dry_run:
+        prepare(chosen)
+        print(chosen.to_yaml(), end="")
+        return
+    train(chosen, folder)

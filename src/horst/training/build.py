@@ -1,0 +1,116 @@
+"""From a run's config to its model: as many classes as the data has, fresh weights or those of another model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from horst.backbones import BNInception, load_tsn, read_tsn
+from horst.data.example import Annotations
+from horst.errors import CheckpointError, ConfigError
+from horst.models import MODELS, Predictor, create_model, load, model_config
+from horst.training.config import RunConfig
+from horst.training.run import Run
+from horst.weights import load_checked
+
+COUNTS = {"recognition": {"num_classes": "action"}}
+VERB_NOUN_ACTION = {"num_actions": "action", "num_verbs": "verb", "num_nouns": "noun"}
+
+
+def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
+    """The model of a run, its classes and their names those of the data."""
+    choice = config.model
+    options = {**choice.options, **class_counts(config, annotations)}
+    options.setdefault("size", config.data.clip.size)
+    if annotations.task == "recognition":
+        options.setdefault("fps", config.data.clip.fps)
+    else:
+        options.setdefault("fps", 1 / config.data.clip.stride)
+    labels = {task: list(names) for task, names in annotations.classes.items()}
+    torch.manual_seed(config.seed)
+    model = create_model(choice.name, **options)
+    labels = {task: names for task, names in labels.items() if task in model.head.classes}
+    model.labels = labels
+    if choice.tsn is not None:
+        _load_tsn(model, Path(choice.tsn))
+    if choice.init is not None:
+        initialise(model, choice.init)
+    return model
+
+
+def _load_tsn(model: Predictor, file: Path) -> None:
+    if not isinstance(model.backbone, BNInception):
+        raise ConfigError(f"model.tsn is for the backbone bn_inception; this model has {model.config.backbone.name}")
+    load_tsn(model.backbone, read_tsn(file))
+
+
+def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, int]:
+    """The head's options that the data decides. What the config says of them must agree."""
+    if config.model.name not in MODELS:
+        model_config(config.model.name)  # raises, with near matches
+    head = MODELS[config.model.name]().head.name
+    wanted = COUNTS.get(head, VERB_NOUN_ACTION)
+    counts: dict[str, int] = {}
+    for option, task in wanted.items():
+        if task not in annotations.classes:
+            there = ", ".join(annotations.classes)
+            raise ConfigError(
+                f"model.name is {config.model.name}, which predicts {task}s, and {annotations.name} has labels for "
+                f"{there} alone: choose a model for that, such as horst_tiny"
+            )
+        counts[option] = len(annotations.classes[task])
+        said = config.model.options.get(option, counts[option])
+        if said != counts[option]:
+            raise ConfigError(
+                f"model.options.{option} is {said} and {annotations.name} has {counts[option]} {task}s: leave it out"
+            )
+    return counts
+
+
+def initialise(model: Predictor, source: str | Path) -> bool:
+    """Start from a saved model or the best one of a run; whether the head was taken over too.
+
+    Backbone and core must be the same. The head is taken over where it predicts the same classes.
+    """
+    other = load(model_folder(source))
+    for part, mine, theirs in (
+        ("backbone", model.config.backbone, other.config.backbone),
+        ("core", model.config.core, other.config.core),
+    ):
+        if _options(mine) != _options(theirs):
+            raise CheckpointError(
+                f"{source} has another {part}: {_difference(_options(theirs), _options(mine))}; "
+                "give model.options that agree, or start without init"
+            )
+    load_checked(model.backbone, other.backbone.state_dict(), source=f"{source}, backbone,")
+    load_checked(model.core, other.core.state_dict(), source=f"{source}, core,")
+    same = model.config.head == other.config.head and model.labels == other.labels
+    if same:
+        load_checked(model.head, other.head.state_dict(), source=f"{source}, head,")
+    return same
+
+
+def model_folder(source: str | Path, which: str = "best") -> Path:
+    """The saved model of a run, or the folder itself where it is one."""
+    source = Path(source)
+    run = Run(source)
+    if run.config.is_file():
+        folder = source / which
+        if not folder.exists() and not folder.with_name(f".{which}.old").exists():  # there after a kill; `load` knows
+            raise CheckpointError(f"{source} has no {which} model yet: no epoch of it is finished")
+        return folder
+    return source
+
+
+def _options(part: Any) -> dict[str, Any]:
+    options = asdict(part)
+    options.get("options", {}).pop("pretrained", None)
+    return options
+
+
+def _difference(theirs: dict[str, Any], mine: dict[str, Any]) -> str:
+    names = [name for name in {**theirs, **mine} if theirs.get(name) != mine.get(name)]
+    return ", ".join(f"{name} is {theirs.get(name)!r} there and {mine.get(name)!r} here" for name in names[:3])

@@ -1,0 +1,272 @@
+"""A run as plain data: one YAML file that names the model, the data and the recipe.
+
+    name: somethings-tiny
+    model: {name: horst_tiny, options: {variant: released}}
+    data: somethings/data.yaml            # or the contents of such a file
+    trainer: {epochs: 30}
+
+Whatever is left out takes the paper's value. Paths are relative to the file that names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from horst.data.config import DataConfig
+from horst.data.module import Augment
+from horst.errors import ConfigError
+from horst.plain import from_plain
+
+Steps = Literal["last", "every", "anticipation"]
+OptimiserName = Literal["adabelief", "adamw", "sgd"]
+Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelChoice:
+    """Which model is trained. How many classes it has, the data says."""
+
+    name: str
+    options: dict[str, Any] = field(default_factory=dict)
+    """Of `horst.create_model`: variant, order, attention, backbone, ..."""
+    init: str | None = None
+    """A saved model or a run to start from; where its labels are others, the head starts afresh."""
+    tsn: str | None = None
+    """RULSTM's TSN checkpoint for a bn_inception backbone."""
+    freeze_backbone: bool = False
+    """Train core and head alone, as the paper does for anticipation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Batches:
+    """How clips are put together."""
+
+    size: int = 8
+    """Clips a batch on each device."""
+    workers: int = 0
+    """Processes that decode, on each device."""
+    prefix: tuple[float, float] | None = None
+    """Recognition: train on a random first part of each clip, from this fraction to that."""
+    bad_limit: float = 0.01
+    """The share of training clips that may be unreadable before the run stops."""
+    cache: str | None = None
+    """A folder on a fast disk that keeps decoded clips, for a GPU that waits for decoding; see `horst.data.cache`."""
+    drop_last: bool = True
+    """Leave out the last batch of an epoch where it is not full, each epoch with other clips."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Loss:
+    """Cross-entropy, summed over verb, noun and action where the head predicts them."""
+
+    steps: Steps = "last"
+    """At the last observed frame (early recognition), at every frame, or at every anticipation time of the protocol."""
+    ramp: bool = False
+    """Of losses at every frame: frames count in proportion to their number. The first ones of a clip tell little, and
+    what they cannot tell is noise that delays the start of learning."""
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Optimiser:
+    """AdaBelief inside Lookahead, as the paper trains, by default."""
+
+    name: OptimiserName = "adabelief"
+    lr: float = 0.002
+    weight_decay: float = 0.001
+    lookahead: bool = True
+    """k = 5 steps, alpha = 0.5."""
+    momentum: float = 0.9
+    """Of sgd."""
+
+    def __post_init__(self) -> None:
+        if not self.lr > 0:
+            raise ConfigError(f"optimiser.lr is {self.lr}; it takes a number above 0")
+        _check_range("optimiser.weight_decay", self.weight_decay, 0, float("inf"))
+        _check_range("optimiser.momentum", self.momentum, 0, 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Schedule:
+    """The learning rate over the run: up, constant, then a cosine to 0."""
+
+    warmup: float = 0.0
+    """Epochs over which it rises."""
+    decay: float = 0.25
+    """The last part of the run, over which it falls to 0."""
+
+    def __post_init__(self) -> None:
+        _check_range("schedule.warmup", self.warmup, 0, float("inf"))
+        _check_range("schedule.decay", self.decay, 0, 1)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrainerOptions:
+    """How long, on what, and how exactly."""
+
+    epochs: int = 50
+    precision: Precision = "32-true"
+    accumulate: int = 1
+    """Batches whose gradients make one step."""
+    clip_gradient: float | None = None
+    """The largest norm of a step's gradient."""
+    ema: float | None = None
+    """Decay of a running average of the weights, such as 0.999, which is then what is evaluated and saved."""
+    accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    devices: int | Literal["auto"] = "auto"
+    """Of each machine."""
+    nodes: int = 1
+    """Machines, each started with torchrun or by SLURM."""
+    compile: bool = False
+    """Compile the recurrence: a minute at the start, then fewer and larger operations."""
+    graphs: bool = False
+    """Capture the step as CUDA graphs, for one GPU: small models are several times faster."""
+    validate_every: int = 1
+    """Epochs between two looks at the validation clips; 0: only after the last."""
+    checkpoint_minutes: float = 10.0
+    """How much work a kill may cost at most, where an epoch takes longer."""
+    completion_epochs: int = 0
+    """Sequence-completion pretraining: first epochs, in which an unrolling head reads the frames that really follow."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "accumulate", "nodes"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"trainer.{name} is {getattr(self, name)}; it takes a whole number from 1 on")
+        if isinstance(self.devices, int) and self.devices < 1:
+            raise ConfigError(f"trainer.devices is {self.devices}; it takes a whole number from 1 on, or auto")
+        if self.clip_gradient is not None and not self.clip_gradient > 0:
+            raise ConfigError(f"trainer.clip_gradient is {self.clip_gradient}; it takes a number above 0")
+        if self.ema is not None:
+            _check_range("trainer.ema", self.ema, 0, 1)
+        _check_range("trainer.validate_every", self.validate_every, 0, float("inf"))
+        _check_range("trainer.completion_epochs", self.completion_epochs, 0, self.epochs)
+        _check_range("trainer.checkpoint_minutes", self.checkpoint_minutes, 0, float("inf"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PaperRow:
+    """The row of the paper that a run is to be compared with; see `horst.evaluation.paper`."""
+
+    table: str
+    row: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RunConfig:
+    """One training run."""
+
+    name: str
+    """Of the run folder, runs/<name> unless the command says otherwise."""
+    model: ModelChoice
+    data: DataConfig
+    seed: int = 0
+    paper: PaperRow | None = None
+    batches: Batches = field(default_factory=Batches)
+    augment: Augment = field(default_factory=Augment)
+    loss: Loss = field(default_factory=Loss)
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    schedule: Schedule = field(default_factory=Schedule)
+    trainer: TrainerOptions = field(default_factory=TrainerOptions)
+
+    @classmethod
+    def from_file(cls, path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+        """The run of a YAML file; `overrides` ("trainer.epochs=3") and the paths in them come from the command line."""
+        path = Path(path)
+        try:
+            data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except FileNotFoundError as error:
+            raise ConfigError(f"{path}: there is no such file; a run is described by a YAML file") from error
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
+        if not isinstance(data, dict):
+            raise ConfigError(f"{path} holds {data!r}; a run is a mapping with a name, a model and data")
+        try:
+            data = _anchored(data, path.parent)
+            for override in overrides:
+                data = _override(data, override)
+            return from_plain(cls, data)
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data from which the same run is made again, its paths absolute."""
+        return {**_plain(asdict(self)), "data": self.data.to_dict()}
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+
+def _anchored(data: dict[str, Any], base: Path) -> dict[str, Any]:
+    """The paths of a file made absolute, so that it does not matter from where the run is started."""
+    data = dict(data)
+    given = data.get("data")
+    if isinstance(given, str):
+        data["data"] = DataConfig.from_file(base / given).to_dict()
+    elif isinstance(given, dict):
+        data["data"] = DataConfig.from_dict(given, base=base).to_dict()
+    model = data.get("model")
+    if isinstance(model, dict):
+        here = {key: str((base / model[key]).absolute()) for key in ("init", "tsn") if isinstance(model.get(key), str)}
+        data["model"] = {**model, **here}
+    return data
+
+
+def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
+    """`data` with one entry changed: "trainer.epochs=3"."""
+    key, equals, text = override.partition("=")
+    if not equals:
+        raise ConfigError(f"--{key} needs a value")
+    value = _value(text)
+    if key == "data" and isinstance(value, str):
+        return {**data, "data": DataConfig.from_file(value).to_dict()}
+    if key in ("model.init", "model.tsn") and isinstance(value, str):
+        value = str(Path(value).absolute())
+    return _put(data, key.split("."), value, key)
+
+
+def _put(data: Mapping[str, Any], path: list[str], value: Any, key: str) -> dict[str, Any]:
+    head, *rest = path
+    if not rest:
+        return {**data, head: value}
+    inner = data.get(head)
+    if inner is not None and not isinstance(inner, Mapping):
+        raise ConfigError(f"--{key}: {head} is {inner!r}, which has no entries")
+    return {**data, head: _put(inner or {}, rest, value, key)}
+
+
+def _value(text: str) -> Any:
+    """As YAML reads it, but 1e-3 is a number."""
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{text!r} cannot be read as YAML: {error}") from error
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(v) for key, v in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _check_range(name: str, value: float, low: float, high: float) -> None:
+    if not low <= value <= high:
+        raise ConfigError(f"{name} is {value}; it takes a number from {low} to {high}")
+
+
+def with_seed(config: RunConfig, seed: int) -> RunConfig:
+    """The same run with another seed and a name of its own."""
+    return replace(config, seed=seed, name=f"{config.name}-seed{seed}")

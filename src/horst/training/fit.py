@@ -1,0 +1,179 @@
+"""Train: from a config to a run folder, or on from where a run was stopped."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import Any
+
+from rich.console import Console
+
+from horst.data.module import ClipDataModule, lightning, mirror_table
+from horst.errors import CheckpointError, ConfigError, HorstError
+from horst.evaluation.measure import summary
+from horst.training.averages import Averages
+from horst.training.build import build_model
+from horst.training.config import RunConfig
+from horst.training.keeper import Keeper
+from horst.training.module import TrainingModule
+from horst.training.progress import Bar
+from horst.training.run import Run
+
+MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
+
+
+def train(config: RunConfig, folder: str | Path | None = None, *, console: Console | None = None) -> Run:
+    """A new run in `folder`, runs/<name> by default. Whatever is wrong with it is said before any work starts."""
+    folder = Path(folder or Path("runs") / config.name)
+    if (folder / "config.yaml").exists() and _first():
+        Run.create(folder, config)  # raises
+    data, module = prepare(config)
+    return _fit(Run(folder), config, data, module, console or Console(), new=True)
+
+
+def resume(folder: str | Path, *, console: Console | None = None) -> Run:
+    """Go on with a run that was stopped, from its last checkpoint; from its start where there is none."""
+    run = Run.open(folder)
+    config = RunConfig.from_file(run.config)
+    if run.checkpoint.exists():  # all weights are in it, wherever they came from at first
+        config = replace(config, model=replace(config.model, init=None, tsn=None))
+    data, module = prepare(config)
+    return _fit(run, config, data, module, console or Console(), new=False)
+
+
+def prepare(config: RunConfig) -> tuple[ClipDataModule, TrainingModule]:
+    """The data, opened, and the model: all that can be checked without a step of training."""
+    batches = config.batches
+    data = ClipDataModule(
+        config.data,
+        batch_size=batches.size,
+        workers=batches.workers,
+        seed=config.seed,
+        augment=config.augment,
+        prefix=batches.prefix,
+        bad_limit=batches.bad_limit,
+        drop_last=batches.drop_last,
+        cache=batches.cache,
+    )
+    annotations = data.annotations
+    _ = data.bad_clips  # its limit is looked at here
+    counts = annotations.counts()
+    if "train" not in counts:
+        raise ConfigError(f"{annotations.name} has no training examples: its splits are {', '.join(counts)}")
+    if config.loss.steps == "anticipation" and annotations.task != "anticipation":
+        raise ConfigError(f"loss.steps is anticipation and {annotations.name} is for recognition: use last or every")
+    if config.batches.drop_last and counts["train"] < batches.size:
+        raise ConfigError(f"batches.size is {batches.size} and there are {counts['train']} training clips: lower it")
+    model = build_model(config, annotations)
+    if config.trainer.completion_epochs and not model.head.unrolls:
+        raise ConfigError(f"trainer.completion_epochs is for unrolling heads; {config.model.name} has none")
+    mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
+    if model.config.backbone.name == "maps" and (config.augment.operations or mirrors):
+        raise ConfigError("augment is for pictures, and the model reads maps: set operations to 0 and mirror to false")
+    return data, TrainingModule(model, config, annotations)
+
+
+def _fit(
+    run: Run, config: RunConfig, data: ClipDataModule, module: TrainingModule, console: Console, *, new: bool
+) -> Run:
+    options = config.trainer
+    averages = Averages(options.ema)
+    has_val = "val" in data.annotations.counts()
+    trainer = create_trainer(
+        config,
+        callbacks=[averages, Bar(console), Keeper(run, averages, minutes=options.checkpoint_minutes)],
+        validate_every=(options.validate_every or options.epochs) if has_val else None,
+    )
+    if new and _first():  # the last thing before work starts
+        Run.create(run.folder, config)
+    if trainer.is_global_zero:
+        _introduce(console, run, module, data)
+    checkpoint = run.checkpoint if run.checkpoint.exists() else None
+    _fit_quietly(trainer, module, data, checkpoint)
+    if trainer.is_global_zero:
+        best = trainer.callbacks[2].best if isinstance(trainer.callbacks[2], Keeper) else None
+        told = (
+            f", best {summary(data.annotations.task, config.data.clip)} {100 * best:.1f}%" if best is not None else ""
+        )
+        console.print(f"done{told}. Next: [bold]horst evaluate {run.folder}[/bold]", soft_wrap=True)
+    return run
+
+
+def create_trainer(config: RunConfig, *, callbacks: list[Any], validate_every: int | None) -> Any:
+    """Lightning's trainer, without what the run folder does better."""
+    options = config.trainer
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # what it says is said here in fewer words
+    try:
+        return lightning.Trainer(
+            max_epochs=options.epochs,
+            accelerator="gpu" if options.accelerator == "cuda" else options.accelerator,
+            devices=options.devices,
+            num_nodes=options.nodes,
+            precision=options.precision,
+            accumulate_grad_batches=options.accumulate,
+            gradient_clip_val=options.clip_gradient,
+            check_val_every_n_epoch=validate_every or 1,
+            limit_val_batches=0 if validate_every is None else None,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            logger=False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            callbacks=callbacks,
+        )
+    except (MisconfigurationException, RuntimeError, ValueError) as error:
+        raise ConfigError(f"trainer: {error}") from error
+
+
+def _fit_quietly(trainer: Any, module: TrainingModule, data: ClipDataModule, checkpoint: Path | None) -> None:
+    with warnings.catch_warnings():
+        # These speak of what is as it should be: workers are the user's choice, resuming inside an epoch is exact here.
+        warnings.filterwarnings("ignore", ".*does not have many workers.*")
+        warnings.filterwarnings("ignore", ".*resuming training from a mid-epoch.*")
+        warnings.filterwarnings("ignore", ".*number of training batches.*")
+        warnings.filterwarnings("ignore", ".*LeafSpec.*")
+        try:
+            trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
+        except HorstError:
+            raise
+        except SystemExit as error:
+            if trainer.interrupted:  # so does Lightning end after ctrl-c
+                raise KeyboardInterrupt from error
+            raise
+        except (KeyError, ValueError, RuntimeError, EOFError, UnpicklingError) as error:
+            if checkpoint is None or trainer.global_step:
+                raise
+            raise CheckpointError(
+                f"{checkpoint} cannot be resumed from: {error}; it is of another config or damaged"
+            ) from error
+
+
+def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDataModule) -> None:
+    counts = data.annotations.counts()
+    size = sum(p.numel() for p in module.model.parameters() if p.requires_grad)
+    classes = ", ".join(f"{n} {task}s" for task, n in module.model.head.classes.items())
+    clips = f"{counts['train']:,} training and {counts.get('val', 0):,} validation clips, {classes}"
+    console.print(
+        f"[bold]{run.folder}[/bold]: {module.run.model.name}, {size / 1e6:.2f} M trained parameters", soft_wrap=True
+    )
+    console.print(f"{data.annotations.name}: {clips}", soft_wrap=True)
+
+
+def _first() -> bool:
+    """Whether this is the process that writes; before Lightning starts, the launcher's variables tell."""
+    return all(int(os.environ.get(name, "0")) == 0 for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+
+
+def with_options(config: RunConfig, *, name: str | None = None, init: str | None = None) -> RunConfig:
+    """A config with the two options that commands have of their own."""
+    if name is not None:
+        config = replace(config, name=name)
+    if init is not None:
+        config = replace(config, model=replace(config.model, init=str(Path(init).absolute())))
+    return config

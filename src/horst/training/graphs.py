@@ -1,0 +1,53 @@
+"""The training step as CUDA graphs: a clip is hundreds of small operations, which a CPU cannot hand out fast enough.
+
+A graph knows one shape, so clips are padded to a multiple of ROUND frames and a graph is captured for each length that
+comes up. It runs on one GPU; several would each need the gradients of the others inside.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from horst.training.network import Network
+
+ROUND = 8
+
+
+class Graphed:
+    """`network`, captured; other batch sizes than the first one run as they are."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.batch: int | None = None
+        self.captured: dict[tuple[int | bool, ...], Any] = {}
+
+    def __call__(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, ...]:
+        t = frames.shape[1]
+        more = -t % ROUND
+        if self.batch is None:
+            self.batch = len(frames)
+        if len(frames) != self.batch or not torch.is_grad_enabled():
+            return self.network(frames, valid)
+        frames = F.pad(frames, (0, 0, 0, 0, 0, 0, 0, more)).contiguous()
+        valid = F.pad(valid, (0, more))
+        shape = (*frames.shape, self.network.complete)
+        with torch.autocast(frames.device.type, enabled=False):  # the network brings its own, inside the graph
+            if shape not in self.captured:
+                self.captured[shape] = self._capture(frames, valid)
+            return tuple(logits[:, :t] for logits in self.captured[shape](frames, valid))
+
+    def _capture(self, frames: Tensor, valid: Tensor) -> Any:
+        """A copy of the network's shell, around the same parameters, with its forward and backward pass captured."""
+        network = self.network
+        shell = Network(network.model, freeze_backbone=network.freeze_backbone, autocast=network.autocast)
+        shell.complete = network.complete
+        buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
+        made = torch.cuda.make_graphed_callables(shell, (frames.clone(), valid.clone()), allow_unused_input=True)
+        with torch.no_grad():  # what was run for the capture did not count
+            for name, buffer in network.named_buffers():
+                buffer.copy_(buffers[name])
+        return made

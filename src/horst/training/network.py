@@ -1,0 +1,56 @@
+"""A model over whole clips, tensors in and tensors out: what training compiles, captures and differentiates.
+
+No lengths are passed: a model is causal, so what stands in the padding after a clip's end cannot change what was said
+before it. It is left out of the loss and of batch norms by `valid`.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+from torch import Tensor, nn
+
+from horst.heads import Logits
+from horst.models import Predictor
+
+TASKS = ("action", "verb", "noun")
+
+
+class Network(nn.Module):
+    """(frames (B, T, 3, H, W), valid (B, T)) -> logits by task."""
+
+    def __init__(self, model: Predictor, *, freeze_backbone: bool = False, autocast: torch.dtype | None = None) -> None:
+        """`autocast`: the precision of a captured graph, which cannot take it from around it."""
+        super().__init__()
+        self.model, self.freeze_backbone, self.autocast = model, freeze_backbone, autocast
+        self.complete = False
+        """Sequence completion: an unrolling head reads the frames that really follow."""
+        if freeze_backbone:
+            model.backbone.requires_grad_(False)
+        self.train()
+
+    def train(self, mode: bool = True) -> Network:
+        super().train(mode)
+        if self.freeze_backbone:
+            self.model.backbone.eval()  # its batch norms are frozen too
+        return self
+
+    def forward(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, ...]:
+        model = self.model
+        outside = torch.autocast(frames.device.type, self.autocast) if self.autocast is not None else nullcontext()
+        with outside:
+            with torch.no_grad() if self.freeze_backbone else nullcontext():
+                maps = model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+            out, _ = model.core(maps)
+            read = {"y": out.y, "e": out.e[-1], "statt": out.statt[-1], "valid": valid}
+            if model.head.unrolls:
+                unroll = list(range(frames.shape[1], 0, -1))
+                logits = model.head(**read, unroll=unroll, complete=self.complete)
+            else:
+                logits = model.head(**read)
+        return tuple(logits[task] for task in logits)
+
+
+def as_logits(tensors: tuple[Tensor, ...]) -> Logits:
+    return Logits(**dict(zip(TASKS, tensors, strict=False)))

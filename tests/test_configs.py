@@ -1,0 +1,190 @@
+"""Every file in configs/ is a whole run: it is read, its model is built, the paper has the row that it names."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from horst.data.config import SOURCES
+from horst.data.epic import read_epic
+from horst.data.ssv2 import read_ssv2
+from horst.evaluation.paper import paper_table, paper_tables, result
+from horst.models import Predictor, model_config
+from horst.training.config import RunConfig
+
+ROOT = Path(__file__).parents[1]
+FILES = sorted((ROOT / "configs").rglob("*.yaml"))
+NAMES = [str(file.relative_to(ROOT)) for file in FILES]
+COUNTS = {"num_classes": 5, "num_actions": 11, "num_verbs": 3, "num_nouns": 7}
+"""What the data will say."""
+every_file = pytest.mark.parametrize("file", FILES, ids=NAMES)
+
+
+def build(config: RunConfig) -> Predictor:
+    """Its model, without weights."""
+    options = config.model.options
+    head = model_config(config.model.name, **options).head.options
+    counts = {name: count for name, count in COUNTS.items() if name in head}
+    with torch.device("meta"):
+        return Predictor.from_config(model_config(config.model.name, **options, **counts))
+
+
+@every_file
+def test_it_is_a_run_whose_model_fits_its_data(file: Path) -> None:
+    config = RunConfig.from_file(file)
+    model = build(config)
+    anticipates = config.loss.steps == "anticipation"
+    assert ("verb" in model.head.classes) == anticipates
+    assert model.size == config.data.clip.size
+    assert model.fps == (1 / config.data.clip.stride if anticipates else config.data.clip.fps)
+    assert config.data.source in SOURCES
+    assert not config.model.freeze_backbone or any(True for _ in model.backbone.parameters())
+    assert (config.model.tsn is not None) == (model.config.backbone.name == "bn_inception")
+
+
+@every_file
+def test_paths_lead_to_one_place(file: Path) -> None:
+    """Data of all configs lie below data/ and runs/ beside configs/, however deep a config lies."""
+    config = RunConfig.from_file(file)
+    options = [*config.data.options.values(), config.model.tsn, config.model.init]
+    paths = [Path(value).resolve() for value in options if isinstance(value, str) and "/" in value]
+    assert paths
+    for path in paths:
+        place = path.relative_to(ROOT.resolve()).parts
+        assert place[0] == "data" or place[:2] == ("runs", "data"), path
+
+
+@every_file
+def test_the_comment_says_what_to_type(file: Path) -> None:
+    lines = file.read_text().splitlines()
+    head = lines[: next(i for i, line in enumerate(lines) if not line.startswith("#"))]
+    assert 2 <= len(head) <= 5
+    assert f"# horst train {file.relative_to(ROOT)}" in head
+    assert max(map(len, lines)) <= 120
+
+
+@every_file
+def test_a_run_as_saved_is_the_same_run(file: Path, tmp_path: Path) -> None:
+    config = RunConfig.from_file(file)
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    assert RunConfig.from_file(tmp_path / "config.yaml") == config
+
+
+def test_no_two_runs_have_one_name() -> None:
+    names = [RunConfig.from_file(file).name for file in FILES]
+    assert len(set(names)) == len(FILES)
+    for file, name in zip(FILES, names, strict=True):
+        folders = file.relative_to(ROOT / "configs").parts[:-1]
+        words = "-".join([folders[0], file.stem.replace("_", "-")])
+        assert name == words
+
+
+def papers() -> dict[Path, tuple[RunConfig, str, str]]:
+    configs = {file: RunConfig.from_file(file) for file in FILES}
+    return {file: (c, c.paper.table, c.paper.row) for file, c in configs.items() if c.paper is not None}
+
+
+def test_rows_that_configs_name_are_in_the_paper() -> None:
+    for file, (config, table, row) in papers().items():
+        assert result(table, row), file
+        # a run has at least one number to be compared with
+        shown = f"@{100 * config.data.clip.observe:g}%"
+        anticipates = config.loss.steps == "anticipation"
+        assert anticipates or any(metric.endswith(shown) for metric in result(table, row)), file
+
+
+def test_every_row_of_horst_has_a_run_in_both_variants() -> None:
+    """The ablations are HORST throughout; in the other tables its rows bear its name."""
+    wanted = {
+        (table.name, row.name)
+        for table in paper_tables().values()
+        for row in table.rows
+        if table.name in ("attention", "order", "key-value") or row.name.startswith("HORST")
+    }
+    for variant in ("released", "paper"):
+        direct = {
+            (table, row) for config, table, row in papers().values() if config.model.options["variant"] == variant
+        }
+        again = {
+            (table.name, row.name) for table in paper_tables().values() for row in table.rows if row.same in direct
+        }
+        assert direct | again == wanted, variant
+
+
+def test_early_recognition_has_a_run_for_each_column() -> None:
+    for variant in ("released", "paper"):
+        observed = sorted(
+            config.data.clip.observe
+            for config, table, _ in papers().values()
+            if table == "early-recognition" and config.model.options["variant"] == variant
+        )
+        assert [f"action/top1@{100 * part:g}%" for part in observed] == list(
+            paper_table("early-recognition").columns.values()
+        )
+
+
+def test_runs_of_the_paper_are_trained_as_it_says() -> None:
+    """Wherever it says it: 50 epochs, batches of 8 and 32 in all, AdaBelief with Lookahead, the rate and its end."""
+    assert papers()
+    for file, (config, table, _) in papers().items():
+        recipe, trainer = config.optimiser, config.trainer
+        assert isinstance(trainer.devices, int)
+        total = config.batches.size * trainer.devices * trainer.accumulate
+        epic = table.startswith("ek")
+        assert total == (32 if epic else 8), file
+        assert (trainer.epochs, config.schedule.decay, config.schedule.warmup) == (50, 0.25, 0), file
+        assert (recipe.name, recipe.lr, recipe.weight_decay, recipe.lookahead) == ("adabelief", 0.002, 0.001, True)
+        assert config.augment.operations > 0, file
+        assert config.loss.steps == ("anticipation" if epic else "last"), file
+        assert config.model.freeze_backbone == epic, file
+        assert config.data.clip.size == ((256, 454) if epic else (224, 224)), file
+        assert epic or config.data.clip.fps == 24, file
+
+
+def test_the_models_of_the_ablations_differ_from_horst_in_what_the_row_says() -> None:
+    cores = {config.name: build(config).config.core for config, *_ in papers().values()}
+    for variant in ("released", "paper"):
+        base = cores[f"ssv2-horst-25-{variant}"]
+        assert cores[f"ssv2-horst-50-{variant}"] == base
+        for name, core in cores.items():
+            if not name.startswith("ssv2") or not name.endswith(variant) or "horst" in name:
+                continue
+            changed = {key for key in type(core).__slots__ if getattr(core, key) != getattr(base, key)}
+            expected = {
+                "attention-temporal": {"attention"},
+                "attention-spatial": {"attention"},
+                "attention-joint-2": {"attention", "hidden", "stride"},
+                "attention-spatial-temporal-2": {"hidden", "stride"},
+                "key-value-split": {"key_value"},
+            }
+            kind = name.removeprefix("ssv2-").removesuffix(f"-{variant}")
+            assert changed == expected.get(kind, {"order"}), name
+            if kind.startswith("order"):
+                assert core.order == int(kind.rpartition("-")[2])
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if "in place of the above" in f.read_text()], ids=lambda f: f.stem)
+def test_what_a_comment_offers_instead_is_a_run_too(file: Path, tmp_path: Path) -> None:
+    text = file.read_text()
+    instead: dict[str, Any] = yaml.safe_load("\n".join(re.findall(r"^#   (.*)$", text, re.M)))
+    assert set(instead) == {"model", "data", "augment"}
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump({**yaml.safe_load(text), **instead}))
+    config = RunConfig.from_file(tmp_path / "run.yaml")
+    model, before = build(config), build(RunConfig.from_file(file))
+    assert model.config.core == before.config.core
+    assert model.size == config.data.clip.size == before.backbone.output_size(*before.size)
+    assert config.augment.operations == 0
+    assert not config.augment.mirror
+
+
+def test_paper_data_are_what_the_readers_call_them() -> None:
+    """The names by which a table is told from other data are the readers' own."""
+    for table in paper_tables().values():
+        reader = read_ssv2 if table.data.startswith("Something") else read_epic
+        assert f'"{table.data}"' in inspect.getsource(reader)
