@@ -6,9 +6,9 @@ import pytest
 import torch
 from small_sets import pair
 
+from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter, mirror_table
 from horst.data.batches import Item, collate
 from horst.data.example import Annotations
-from horst.data.module import NO_AUGMENT, Augment, Augmenter, mirror_table
 from horst.errors import ConfigError, DataError
 
 

@@ -14,9 +14,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from horst.data.augmenter import Augment
 from horst.data.batches import Batch
 from horst.data.config import DataConfig
-from horst.data.module import Augment, ClipDataModule, lightning
+from horst.data.module import ClipDataModule, lightning
 
 EPOCHS = 2
 

@@ -12,9 +12,10 @@ from small_sets import TRAIN, config
 from torch import Tensor
 from torch.nn import functional as F
 
+from horst.data.augmenter import Augment
 from horst.data.batches import Batch
 from horst.data.config import DataConfig
-from horst.data.module import Augment, ClipDataModule, lightning
+from horst.data.module import ClipDataModule, lightning
 from horst.errors import ConfigError, DataError
 from horst.models import create_model
 

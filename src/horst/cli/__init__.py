@@ -63,8 +63,10 @@ def _collect_entries(args: list[str], own: list[str]) -> list[str]:
     words = iter(args)
     for word in words:
         name, equals, value = word.partition("=")
-        if not word.startswith("-"):
+        if not word.startswith("-") and not any(a.startswith("--run=") for a in kept):
             kept.append(f"--run={word}")  # optional, as a run that is resumed needs none
+        elif not word.startswith("-"):
+            kept.append(word)  # one too many, which is refused
         elif name in (*own, "-h", "--help"):
             kept.append(word)
             if name in own and not equals and (value := next(words, "")):

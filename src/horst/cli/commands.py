@@ -5,16 +5,28 @@ from __future__ import annotations
 from typing import Any, Literal
 
 
-def demo(*, frames: int = 100, threads: int | None = None) -> None:
-    """See it work: parity with the paper's release, and the speed of a step.
+def demo(
+    *,
+    folder: str = "horst-demo",
+    clips: int = 96,
+    seed: int = 1000,
+    streams: int = 4,
+    frames: int = 100,
+    threads: int | None = None,
+) -> None:
+    """See it work: parity with the paper's release, the speed of a step, and a small trained model on fresh clips.
 
     Args:
+        folder: Where the clips and the report go.
+        clips: How many clips to make and to predict.
+        seed: Another seed makes other clips; the model was trained with seed 0.
+        streams: How many of them to stream frame by frame.
         frames: How many frames to time.
         threads: CPU threads to use; torch's own choice by default.
     """
     from horst.cli.demo import run
 
-    run(frames=frames, threads=threads)
+    run(folder=folder, clips=clips, seed=seed, streams=streams, frames=frames, threads=threads)
 
 
 def info(
@@ -189,7 +201,7 @@ def evaluate(
     """Evaluate a run: accuracy over the observed part of a clip, or at every time before an action.
 
     Args:
-        run: The folder of a run, or of a saved model together with --data.
+        run: The folder of a run; with --data also that of a saved model, or `somethings`, the package's own.
         data: A data set's YAML file, in place of the run's own.
         split: Which part of it.
         weights: The best model of the run or its last one.

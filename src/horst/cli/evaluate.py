@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,12 +13,11 @@ import torch
 from rich.console import Console
 
 from horst.data.config import DataConfig
-from horst.data.module import ClipDataModule
 from horst.errors import ConfigError, MissingExtraError
 from horst.evaluation.challenge import write_challenge
-from horst.evaluation.evaluate import assess, predict
+from horst.evaluation.evaluate import Clips, assess, predict
 from horst.evaluation.report import plot, show
-from horst.models import Predictor, load
+from horst.models import Predictor, load, load_pretrained, pretrained
 from horst.training.build import model_folder
 from horst.training.config import RunConfig
 from horst.training.run import Run
@@ -41,18 +41,23 @@ def run(
     config = RunConfig.from_file(place / "config.yaml") if Run(place).config.is_file() else None
     if config is None and data is None:
         raise ConfigError(f"{place} is no run, so it names no data: pass --data FILE")
-    model = load(model_folder(place, weights), device=_device(device))
+    if not place.exists() and source in pretrained():
+        model = load_pretrained(source, device=_device(device))
+    else:
+        model = load(model_folder(place, weights), device=_device(device))
     described = DataConfig.from_file(data) if config is None or data is not None else config.data  # type: ignore[arg-type]
     if mode is not None:
         described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
-    module = ClipDataModule(
+    module = Clips(
         described,
         batch_size=batch or (config.batches.size if config else 8),
         workers=workers if workers is not None else (config.batches.workers if config else 0),
     )
     check_labels(model, module, place)
+    begin = time.perf_counter()
     predictions = predict(model, module, split)
-    evaluation = assess(predictions, module.annotations, split, described.clip)
+    spent = round(time.perf_counter() - begin, 1)
+    evaluation = assess(predictions, module.annotations, split, described.clip, seconds=spent)
     own = config is not None and data is None
     name = split if own else f"{module.annotations.name}-{split}".replace(" ", "-").lower()
     folder = Run(place) if config is not None else None
@@ -75,7 +80,7 @@ def run(
         console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge", soft_wrap=True)
 
 
-def check_labels(model: Predictor, module: ClipDataModule, source: Path) -> None:
+def check_labels(model: Predictor, module: Clips, source: Path) -> None:
     """Scores mean nothing where the data counts its classes in another way than the model."""
     for task, names in module.annotations.classes.items():
         own = (model.labels or {}).get(task)

@@ -27,7 +27,7 @@ from horst.data.clips import Clip, ClipConfig, wanted_times
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
 from horst.data.tables import read_json
-from horst.errors import DamagedVideoError, DataError, HorstError, InputError, VideoError
+from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
 from horst.files import write_text
 from horst.video.images import decode_picture
 from horst.video.sampling import frames_at
@@ -145,6 +145,11 @@ class Packed:
             end = example.end if example.end is not None else times[-1] + 1 / self.fps
             chosen = frames_at(times, wanted_times(example.start, end, config))
         else:
+            if len(times) != config.steps:
+                raise ConfigError(
+                    f"{self.folder} holds {len(times)} positions of each action and clip.steps is {config.steps}: "
+                    "make them agree, or pack again"
+                )
             chosen = np.arange(len(times))
         with _shard(self.folder, number, "jpgs").open("rb") as file:
             pictures = {}

@@ -26,6 +26,8 @@ MADE = "made.json"
 CONFIG = "data.yaml"
 """Written last: where it is, all was made."""
 LOCK = ".lock"
+DRAWING = {"somethings": 2, "kitchen": 1}
+"""Raised whenever a generator comes to draw other clips."""
 SMALLEST = {"somethings": 16, "kitchen": 32}
 """Pixels each way, below which nothing can be seen."""
 
@@ -40,9 +42,12 @@ class Recipe:
     size: Sequence[int]
     """Height and width."""
     packed: bool
+    drawing: int = 0
+    """Of the generator: another one draws other clips for the same seed. 0: the present one."""
 
     def __post_init__(self) -> None:
         check_positive(count=self.count)
+        object.__setattr__(self, "drawing", self.drawing or DRAWING[self.generator])
         if type(self.seed) is not int or self.seed < 0:
             raise ConfigError(f"seed is {self.seed!r}; it takes a whole number from 0 on")
         least = SMALLEST[self.generator]
@@ -62,8 +67,12 @@ def hold(folder: Path, recipe: Recipe) -> Iterator[bool]:
     if _complete(folder, recipe):
         yield False
         return
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("w") as lock:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock_file = (folder / LOCK).open("w")
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written: {error}; choose another folder") from error
+    with lock_file as lock:
         if sys.platform != "win32":
             with suppress(OSError):  # a file system without locks
                 fcntl.flock(lock, fcntl.LOCK_EX)
@@ -87,7 +96,7 @@ def _complete(folder: Path, recipe: Recipe) -> bool:
         return False
     made, asked = read_json(folder / MADE), json.loads(json.dumps(asdict(recipe)))
     if made != asked:
-        raise DataError(f"{folder} holds {made}, not {asked}: choose another folder")
+        raise DataError(f"{folder} holds {made}, not {asked}: choose another folder, or delete it")
     if CONFIG not in there:
         return False
     if recipe.packed:

@@ -1,6 +1,6 @@
 """Evaluate a model on a split of a data set.
 
-    evaluation = evaluate(model, ClipDataModule(DataConfig.from_file("data.yaml"), batch_size=8))
+    evaluation = evaluate(model, Clips(DataConfig.from_file("data.yaml"), batch_size=8))
     evaluation.metrics["area"]
     evaluation.save("val.json")
 
@@ -15,8 +15,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from rich.console import Console
@@ -28,9 +29,10 @@ import horst
 from horst.data.batches import UNKNOWN, Batch, ClipDataset, collate
 from horst.data.buckets import EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
+from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Split, Task
 from horst.data.tables import read_json
-from horst.errors import DataError, near
+from horst.errors import ConfigError, DataError, near
 from horst.evaluation.gather import place
 from horst.evaluation.guard import check
 from horst.evaluation.measure import left_out, measure, prior
@@ -38,9 +40,45 @@ from horst.evaluation.predictions import Collector, Predictions
 from horst.files import write_text
 from horst.heads import Logits
 from horst.models import Predictor
+from horst.registry import check_positive
 
-if TYPE_CHECKING:
-    from horst.data.module import ClipDataModule  # it needs Lightning, and what is asked of it here does not
+
+class Loading(Protocol):
+    """What evaluation asks of the data; `ClipDataModule` has it too."""
+
+    data: DataConfig
+    batch_size: int
+    workers: int
+    seed: int
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def annotations(self) -> Annotations: ...
+
+
+@dataclass
+class Clips:
+    """A data set to evaluate on."""
+
+    data: DataConfig
+    batch_size: int = 8
+    workers: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        check_positive(batch_size=self.batch_size)
+        if type(self.workers) is not int or self.workers < 0:
+            raise ConfigError(f"workers is {self.workers!r}; it takes a whole number from 0 on")
+
+    @cached_property
+    def source(self) -> Source:
+        return open_source(self.data)
+
+    @property
+    def annotations(self) -> Annotations:
+        return self.source.annotations
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,7 +135,7 @@ class Evaluation:
 
 def evaluate(
     model: Predictor,
-    module: ClipDataModule,
+    module: Loading,
     split: Split = "val",
     device: torch.device | str | None = None,
     *,
@@ -114,7 +152,7 @@ def evaluate(
 
 def predict(
     model: Predictor,
-    module: ClipDataModule,
+    module: Loading,
     split: Split = "val",
     device: torch.device | str | None = None,
     *,
@@ -198,7 +236,7 @@ def assess(
     )
 
 
-def _loader(module: ClipDataModule, split: Split) -> DataLoader[Any]:
+def _loader(module: Loading, split: Split) -> DataLoader[Any]:
     """This process's share. The module's own loader knows of other processes only while a trainer runs."""
     clip = module.data.clip
     replicas, rank = place()

@@ -6,13 +6,12 @@ first. A batch norm of the means brings these differences out; in evaluation it 
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributed.nn.functional import all_reduce
 
 from horst.heads.logits import check_maps
 from horst.registry import check_type
@@ -49,20 +48,20 @@ class FrameNorm(nn.BatchNorm1d):
             normed = F.batch_norm(rows, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
             return normed.view(x.shape)
         assert self.running_mean is not None
-        shift = self.running_mean.clone()  # small numbers lose less in the sum of squares
-        shifted = x - shift  # in the statistics' own precision where x has less
-        if valid is not None:  # what stands in the padding may be anything
-            shifted = torch.where(valid.unsqueeze(-1), shifted, 0.0)
+        wide = x.to(self.running_mean.dtype)
         places = tuple(range(x.ndim - 1))
-        count = shifted.new_tensor(x[..., 0].numel()) if valid is None else valid.sum()
-        sums = torch.cat([shifted.sum(places), (shifted * shifted).sum(places), count.to(shifted.dtype).reshape(1)])
-        if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-            sums = all_reduce(sums)
+        count = wide.new_full((), x[..., 0].numel()) if valid is None else valid.sum().to(wide.dtype)
+        if valid is not None:  # what stands in the padding may be anything
+            wide = torch.where(valid.unsqueeze(-1), wide, 0.0)
+        sums = _over_processes(torch.cat([wide.sum(places), count.reshape(1)]))
         total = sums[-1].detach()
-        mean, square = sums[:-1].view(2, -1) / total.clamp_min(1)
-        variance = (square - mean * mean).clamp_min(0)
-        self._remember(mean.detach() + shift, variance.detach() * total / (total - 1).clamp_min(1), total > 0)
-        normed = (shifted - mean) * torch.rsqrt(variance + self.eps)
+        mean = sums[:-1] / total.clamp_min(1)
+        centred = wide - mean
+        if valid is not None:
+            centred = torch.where(valid.unsqueeze(-1), centred, 0.0)
+        variance = _over_processes((centred * centred).sum(places)) / total.clamp_min(1)
+        self._remember(mean.detach(), variance.detach() * total / (total - 1).clamp_min(1), total > 0)
+        normed = centred * torch.rsqrt(variance + self.eps)
         return (normed * self.weight + self.bias).to(x.dtype)
 
     @torch.no_grad()
@@ -76,3 +75,26 @@ class FrameNorm(nn.BatchNorm1d):
         momentum = self.momentum * counts.to(mean.dtype)
         self.running_mean.lerp_(mean, momentum)
         self.running_var.lerp_(variance, momentum)
+
+
+def _over_processes(sums: Tensor) -> Tensor:
+    """Sums over all processes of a distributed run; gradients find their way back to each."""
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        return _Summed.apply(sums)
+    return sums
+
+
+class _Summed(torch.autograd.Function):
+    """A sum over processes. What each of them makes of it depends on every summand, so gradients are summed too."""
+
+    @staticmethod
+    def forward(ctx: Any, sums: Tensor) -> Tensor:
+        total = sums.clone()
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        total = gradient.clone()
+        dist.all_reduce(total)
+        return total

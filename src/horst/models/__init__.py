@@ -2,6 +2,7 @@
 
 from horst.models.checkpoint import load, save
 from horst.models.predictor import Output, Predictor, PredictorConfig
+from horst.models.pretrained import load_pretrained, pretrained
 from horst.models.registry import MODELS, create_model, model_config
 
 __all__ = [
@@ -11,6 +12,8 @@ __all__ = [
     "PredictorConfig",
     "create_model",
     "load",
+    "load_pretrained",
     "model_config",
+    "pretrained",
     "save",
 ]

@@ -55,7 +55,7 @@ def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: b
         for file in new.iterdir():
             _sync(file)
         _put(new, path)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be written: {error}") from error
     finally:
         shutil.rmtree(new, ignore_errors=True)

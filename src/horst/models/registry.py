@@ -79,7 +79,7 @@ def horst_tiny_anticipation() -> PredictorConfig:
         head=Part(
             name="verb_noun_action", options={"num_actions": 75, "num_verbs": 14, "num_nouns": 20, "norm": "batch"}
         ),
-        size=(128, 228),
+        size=(96, 168),
         fps=4.0,
     )
 

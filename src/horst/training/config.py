@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import yaml
 
+from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
-from horst.data.module import Augment
 from horst.errors import ConfigError
 from horst.plain import from_plain
 
@@ -212,10 +212,11 @@ def _anchored(data: dict[str, Any], base: Path) -> dict[str, Any]:
         data["data"] = DataConfig.from_file(base / given).to_dict()
     elif isinstance(given, dict):
         data["data"] = DataConfig.from_dict(given, base=base).to_dict()
-    model = data.get("model")
-    if isinstance(model, dict):
-        here = {key: str((base / model[key]).absolute()) for key in ("init", "tsn") if isinstance(model.get(key), str)}
-        data["model"] = {**model, **here}
+    for section, keys in (("model", ("init", "tsn")), ("batches", ("cache",))):
+        given = data.get(section)
+        if isinstance(given, dict):
+            here = {key: str((base / given[key]).absolute()) for key in keys if isinstance(given.get(key), str)}
+            data[section] = {**given, **here}
     return data
 
 

@@ -12,7 +12,8 @@ from typing import Any
 
 from rich.console import Console
 
-from horst.data.module import ClipDataModule, lightning, mirror_table
+from horst.data.augmenter import mirror_table
+from horst.data.module import ClipDataModule, lightning
 from horst.errors import CheckpointError, ConfigError, HorstError
 from horst.evaluation.measure import summary
 from horst.training.averages import Averages
@@ -66,8 +67,6 @@ def prepare(config: RunConfig) -> tuple[ClipDataModule, TrainingModule]:
         raise ConfigError(f"{annotations.name} has no training examples: its splits are {', '.join(counts)}")
     if config.loss.steps == "anticipation" and annotations.task != "anticipation":
         raise ConfigError(f"loss.steps is anticipation and {annotations.name} is for recognition: use last or every")
-    if config.batches.drop_last and counts["train"] < batches.size:
-        raise ConfigError(f"batches.size is {batches.size} and there are {counts['train']} training clips: lower it")
     model = build_model(config, annotations)
     if config.trainer.completion_epochs and not model.head.unrolls:
         raise ConfigError(f"trainer.completion_epochs is for unrolling heads; {config.model.name} has none")
@@ -88,6 +87,9 @@ def _fit(
         callbacks=[averages, Bar(console), Keeper(run, averages, minutes=options.checkpoint_minutes)],
         validate_every=(options.validate_every or options.epochs) if has_val else None,
     )
+    clips, size = data.annotations.counts()["train"], config.batches.size * trainer.world_size
+    if config.batches.drop_last and clips < size:
+        raise ConfigError(f"batches.size makes {size} on all devices and there are {clips} training clips: lower it")
     if new and _first():  # the last thing before work starts
         Run.create(run.folder, config)
     if trainer.is_global_zero:

@@ -42,6 +42,7 @@ class Keeper(lightning.Callback):
             self._board = _board(self.run, len(self.history))
             if self.history:
                 write_text(self.run.metrics, _csv(self.history))
+        self.on_train_epoch_start(trainer, pl_module)  # Lightning leaves it out where it goes on inside an epoch
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self._epoch_start = self._batch_end = time.monotonic()

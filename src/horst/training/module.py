@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +50,7 @@ class TrainingModule(lightning.LightningModule):
         self._graphed: Graphed | None = None
         self._collector: Collector | None = None
         self._anticipated = len(positions(annotations.task, config.data.clip))
-        self._pending: tuple[Tensor, str] | None = None
+        self._pending: tuple[Tensor, str, torch.cuda.Event | None] | None = None
 
     @property
     def model(self) -> Predictor:
@@ -62,17 +63,15 @@ class TrainingModule(lightning.LightningModule):
         if self.run.trainer.graphs and self.device.type == "cuda" and self.trainer.world_size == 1:
             self._graphed = Graphed(self.network)
 
-    def on_train_epoch_start(self) -> None:
-        self.network.complete = self.current_epoch < self.run.trainer.completion_epochs
-
     def training_step(self, batch: Batch, index: int) -> dict[str, Any] | None:
         self.check_finite()
+        self.network.complete = self.current_epoch < self.run.trainer.completion_epochs
         processes, _ = place()
         if not len(batch) and processes == 1:
             return None  # all its clips were bad: there is nothing to learn from
         given = batch if len(batch) else self._blank(batch)
-        if processes > 1 and given.frames.shape[1] == 1 and not self.model.head.unrolls:
-            # One frame has no past: weights that read it would have no gradient, for which the others wait.
+        if given.frames.shape[1] == 1 and not self.model.head.unrolls:
+            # One frame has no past: weights that read it would have no gradient, for which other processes wait.
             given = _with_padding(given)
         valid = given.valid
         logits = as_logits((self._graphed or self.network)(given.frames, valid))
@@ -93,18 +92,23 @@ class TrainingModule(lightning.LightningModule):
     def _remember(self, bad: Tensor, batch: Batch, index: int) -> None:
         """To be looked at one step later, when a GPU has it ready: to ask at once would make it wait."""
         where = f"epoch {self.current_epoch}, batch {index} (clips {_shown(batch)})"
-        self._pending = bad.to("cpu", non_blocking=True), where
-        if bad.device.type == "cpu":
+        if bad.device.type != "cuda":
+            self._pending = bad, where, None
             self.check_finite()
+            return
+        told = bad.to("cpu", non_blocking=True)
+        copied = torch.cuda.Event()
+        copied.record()
+        self._pending = told, where, copied
 
     def check_finite(self) -> None:
         """Stop where the loss of the step before was not a number, on all processes alike."""
         if self._pending is None:
             return
-        bad, where = self._pending
+        bad, where, copied = self._pending
         self._pending = None
-        if self.device.type == "cuda":
-            torch.cuda.current_stream().synchronize()
+        if copied is not None:
+            copied.synchronize()  # with the forward pass alone: the GPU goes on with the rest of the step
         if bad.item():
             raise DivergedError(f"the loss is not a number in {where}: {REMEDY}")
 
@@ -142,12 +146,19 @@ class TrainingModule(lightning.LightningModule):
 
     def configure_optimizers(self) -> Any:
         optimiser = create_optimiser(self.parameters(), self.run.optimiser)
-        steps = int(self.trainer.estimated_stepping_batches)
-        epoch = steps / self.run.trainer.epochs
+        epoch = self.steps_an_epoch()
+        steps = epoch * self.run.trainer.epochs
         schedule = torch.optim.lr_scheduler.LambdaLR(
             optimiser, lambda step: learning_rate(step, steps, epoch, self.run.schedule)
         )
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def steps_an_epoch(self) -> int:
+        """Counted here: Lightning would open the loader for it, before a resumed run knows where it goes on."""
+        clips, batches = len(self.annotations.split("train").examples), self.run.batches
+        size = batches.size * self.trainer.world_size
+        count = clips // size if batches.drop_last else math.ceil(clips / size)
+        return math.ceil(count / self.run.trainer.accumulate)
 
     def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
         scheduler.step()

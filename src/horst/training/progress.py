@@ -42,6 +42,7 @@ class Bar(lightning.Callback):
             disable=not self.console.is_terminal,
         )
         self._bar.start()
+        self.on_train_epoch_start(trainer, pl_module)  # Lightning leaves it out where it goes on inside an epoch
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self._frames, self._waited, self._right, self._count = 0, 0.0, 0, 0

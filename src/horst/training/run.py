@@ -48,9 +48,12 @@ class Run:
                 f"{run.folder} holds a run already: go on with `horst train --resume {run.folder}`, or give another "
                 "--folder or --name"
             )
-        run.folder.mkdir(parents=True, exist_ok=True)
-        write_text(run.folder / "environment.json", json.dumps(environment(), indent=1) + "\n")
-        write_text(run.config, config.to_yaml())  # last: from now on it is a run
+        try:
+            run.folder.mkdir(parents=True, exist_ok=True)
+            write_text(run.folder / "environment.json", json.dumps(environment(), indent=1) + "\n")
+            write_text(run.config, config.to_yaml())  # last: from now on it is a run
+        except OSError as error:
+            raise ConfigError(f"{run.folder} cannot be written: {error}; give another --folder") from error
         return run
 
     @classmethod

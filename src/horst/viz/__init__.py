@@ -1,0 +1,1 @@
+"""Pictures of predictions: pages and charts without anything to install."""

@@ -1,0 +1,238 @@
+"""Whole runs of a small model: what goes wrong, what they start from, what they leave behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import small_runs
+import torch
+import yaml
+
+import horst
+from horst.data.module import lightning
+from horst.errors import CheckpointError, ConfigError, DivergedError
+from horst.models import create_model
+from horst.plain import from_plain
+from horst.training.build import build_model, initialise, model_folder
+from horst.training.config import RunConfig
+from horst.training.fit import create_trainer, prepare, resume, train
+from horst.training.module import TrainingModule
+from horst.training.progress import Bar
+
+silent = small_runs.silent
+
+
+def poison(monkeypatch: pytest.MonkeyPatch, value: float, *, epoch: int, batch: int, after: bool = False) -> None:
+    """One weight becomes `value` before a batch, or after it."""
+    hook = "on_train_batch_end" if after else "on_train_batch_start"
+    before = getattr(Bar, hook)
+
+    def put(self: Bar, trainer: Any, pl_module: TrainingModule, *args: Any) -> None:
+        before(self, trainer, pl_module, *args)
+        if (trainer.current_epoch, args[-1]) == (epoch, batch):
+            pl_module.model.core.cells[0].ff_x[0].weight.data[0, 0, 0, 0] = value
+
+    monkeypatch.setattr(Bar, hook, put)
+
+
+def test_a_loss_that_is_not_a_number_stops_the_run(
+    somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is said where; what the epoch before left is whole."""
+    poison(monkeypatch, math.nan, epoch=1, batch=2)
+    with pytest.raises(DivergedError, match=r"epoch 1, batch 2 \(clips \d+, \d+, \d+, \d+\): lower optimiser.lr"):
+        train(small_runs.config(somethings), tmp_path / "run", console=silent())
+    for which in ("best", "last"):
+        assert all(p.isfinite().all() for p in horst.load(tmp_path / "run" / which).parameters())
+    assert len(small_runs.metrics(tmp_path / "run")) == 1
+    state = torch.load(tmp_path / "run/checkpoint.ckpt", weights_only=True)
+    assert state["global_step"] == 5
+    assert all(value.isfinite().all() for value in state["state_dict"].values())
+
+
+@pytest.mark.parametrize("validate_every", [1, 0])
+def test_weights_that_are_not_numbers_are_not_saved(
+    somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validate_every: int
+) -> None:
+    """The last step of an epoch may make them: no loss tells."""
+    poison(monkeypatch, math.inf, epoch=0, batch=4, after=True)
+    config = small_runs.config(
+        somethings,
+        trainer={"validate_every": validate_every},
+        optimiser={"name": "adamw", "lookahead": False},
+    )
+    with pytest.raises(DivergedError, match="not numbers after epoch 0"):
+        train(config, tmp_path / "run", console=silent())
+    assert not (tmp_path / "run/last").exists()
+    with pytest.raises(CheckpointError, match="no best model yet"):
+        model_folder(tmp_path / "run")
+
+
+def test_accumulated_batches_are_one_large_one(somethings: Path, tmp_path: Path) -> None:
+    """All clips of an epoch make one step. The loss that is shown is that of a clip either way."""
+    found = []
+    for accumulate in (1, 2):
+        config = small_runs.config(
+            somethings,
+            model={"options": {**small_runs.TINY, "norm": "none"}},
+            batches={"size": 20 // accumulate},
+            optimiser={"name": "sgd", "lr": 0.1, "lookahead": False},
+            trainer={"accumulate": accumulate},
+        )
+        run = train(config, tmp_path / str(accumulate), console=silent())
+        found.append((small_runs.weights(run.last), small_runs.metrics(run.folder)))
+    (one, rows), (two, others) = found
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-4, atol=1e-5)
+    for a, b in zip(rows, others, strict=True):
+        assert float(b["train/loss"]) == pytest.approx(float(a["train/loss"]), rel=1e-3)
+        assert a["step"] == b["step"]
+
+
+def test_the_learning_rate_falls_to_the_end_of_the_run(somethings: Path, tmp_path: Path) -> None:
+    """The steps that the schedule counts are those that are made."""
+    for batches, accumulate in (({"size": 3}, 4), ({"size": 3, "drop_last": False}, 1)):
+        config = small_runs.config(
+            somethings, batches=batches, trainer={"accumulate": accumulate, "epochs": 2}, schedule={"decay": 1.0}
+        )
+        seen: list[float] = []
+
+        class Watch(lightning.Callback):
+            def on_train_batch_end(self, trainer: Any, *args: Any, seen: list[float] = seen) -> None:
+                seen.append(trainer.optimizers[0].param_groups[0]["lr"])
+
+        data, module = prepare(config)
+        trainer = create_trainer(config, callbacks=[Watch()], validate_every=None)
+        trainer.fit(module, data)
+        assert trainer.global_step == 2 * module.steps_an_epoch()
+        assert seen[-1] == pytest.approx(0, abs=1e-9)
+        assert seen[-2] > 0 or accumulate > 1
+        assert seen == sorted(seen, reverse=True)
+
+
+def test_without_validation_clips_the_best_is_the_last(
+    somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("horst.training.fit.ClipDataModule.val_dataloader", lambda self: [])
+    run = train(small_runs.config(somethings), tmp_path / "run", console=silent())
+    small_runs.assert_same(small_runs.weights(run.best), small_runs.weights(run.last))
+
+
+def test_sequence_completion_comes_first(kitchen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And in the middle of it a run can be stopped."""
+    plain = small_runs.kitchen(kitchen, trainer={"completion_epochs": 1, "checkpoint_minutes": 0.0})
+    seen: list[bool] = []
+    forward = horst.heads.UnrollingHead.forward
+
+    def look(self: Any, **inputs: Any) -> Any:
+        if self.training:
+            seen.append(inputs["complete"])
+        return forward(self, **inputs)
+
+    monkeypatch.setattr(horst.heads.UnrollingHead, "forward", look)
+    whole = train(from_plain(RunConfig, plain), tmp_path / "whole", console=silent())
+    assert seen == [True] * 3 + [False] * 3
+    assert len(small_runs.metrics(whole.folder)) == 2
+    assert "val/action/top5@1s" in small_runs.metrics(whole.folder)[1]
+
+    seen.clear()
+    stop = TrainingModule.training_step
+
+    def stopped(self: TrainingModule, batch: Any, index: int) -> Any:
+        if (self.current_epoch, index) == (0, 2):
+            raise InterruptedError
+        return stop(self, batch, index)
+
+    monkeypatch.setattr(TrainingModule, "training_step", stopped)
+    with pytest.raises(InterruptedError):
+        train(from_plain(RunConfig, plain), tmp_path / "stopped", console=silent())
+    monkeypatch.setattr(TrainingModule, "training_step", stop)
+    resume(tmp_path / "stopped", console=silent())
+    assert seen == [True] * 3 + [False] * 3
+    small_runs.assert_same(small_runs.weights(tmp_path / "stopped/last"), small_runs.weights(whole.last))
+
+
+def test_a_run_starts_from_another(somethings: Path, saved: Path, tmp_path: Path) -> None:
+    """With its head where the labels are the same, and with a head of its own where they are not."""
+    given = small_runs.weights(saved)
+    config = small_runs.config(somethings, model={"init": str(saved)})
+    _, module = prepare(config)
+    small_runs.assert_same(dict(module.model.state_dict()), given)
+
+    other = create_model("horst_tiny", **small_runs.TINY, num_classes=24, size=(32, 32), fps=4)
+    other.labels = {"action": [f"action {i}" for i in range(24)]}
+    fresh = {name: value.clone() for name, value in other.head.state_dict().items()}
+    assert not initialise(other, saved)
+    for part, weights in ((other.backbone, "backbone."), (other.core, "core.")):
+        small_runs.assert_same(
+            dict(part.state_dict()), {n.removeprefix(weights): v for n, v in given.items() if n.startswith(weights)}
+        )
+    small_runs.assert_same(dict(other.head.state_dict()), fresh)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"order": 2}, "another core: order is 3 there and 2 here"),
+        ({"hidden": [16, 8]}, r"another core: hidden is \(16, 16\) there and \(16, 8\) here"),
+        ({"backbone": {"name": "stem", "widths": [8, 16]}}, "another backbone: options"),
+    ],
+)
+def test_a_run_cannot_start_from_another_model(
+    somethings: Path, saved: Path, tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    options = {**small_runs.TINY, **change}
+    with pytest.raises(CheckpointError, match=says):
+        train(small_runs.config(somethings, model={"init": str(saved), "options": options}), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_resumed_run_needs_nothing_that_it_started_from(somethings: Path, saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(saved, tmp_path / "init")
+    config = small_runs.config(somethings, model={"init": str(tmp_path / "init")}, trainer={"epochs": 1})
+    run = train(config, tmp_path / "run", console=silent())
+    before = small_runs.weights(run.last)
+    shutil.rmtree(tmp_path / "init")
+    resume(run.folder, console=silent())  # it is at its end: nothing happens
+    small_runs.assert_same(small_runs.weights(run.last), before)
+    assert len(small_runs.metrics(run.folder)) == 1
+
+
+def test_a_checkpoint_of_something_else(somethings: Path, tmp_path: Path) -> None:
+    run = train(small_runs.config(somethings, trainer={"epochs": 1}), tmp_path / "run", console=silent())
+    whole = run.checkpoint.read_bytes()
+    changed = yaml.safe_load(run.config.read_text())
+    changed["model"]["options"]["hidden"] = [16, 8]
+    texts = {"damaged": run.config.read_text(), "changed": yaml.safe_dump(changed)}
+    for text, content in ((texts["damaged"], whole[:1000]), (texts["damaged"], b"x"), (texts["changed"], whole)):
+        run.config.write_text(text)
+        run.checkpoint.write_bytes(content)
+        with pytest.raises(CheckpointError, match=r"checkpoint.ckpt cannot be resumed from"):
+            resume(run.folder, console=silent())
+
+
+def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path) -> None:
+    config = small_runs.config(somethings, trainer={"epochs": 1}, seed=3)
+    run = train(config, tmp_path / "run", console=silent())
+    assert RunConfig.from_file(run.config) == config
+    about = json.loads((run.folder / "environment.json").read_text())
+    assert about["horst"] == horst.__version__
+    assert about["packages"]["torch"].startswith(torch.__version__.split("+")[0])
+    assert horst.load(run.best).labels == build_model(config, prepare(config)[0].annotations).labels
+    with pytest.raises(ConfigError, match="holds a run already: go on with `horst train --resume"):
+        train(config, run.folder, console=silent())
+    assert RunConfig.from_file(run.config) == config
+
+
+def test_a_seed_decides_everything(somethings: Path, tmp_path: Path) -> None:
+    config = small_runs.config(somethings, batches={"prefix": [0.2, 1.0]}, trainer={"epochs": 1})
+    runs = [train(replace(config, seed=s), tmp_path / str(i), console=silent()) for i, s in enumerate((1, 1, 2))]
+    first, again, other = (small_runs.weights(run.last) for run in runs)
+    small_runs.assert_same(first, again)
+    assert any(not torch.equal(first[name], other[name]) for name in first)

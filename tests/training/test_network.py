@@ -1,0 +1,157 @@
+"""The network of training: what a model says with lengths, whatever stands in the padding; compiled or not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import small_runs
+import torch
+from torch import Tensor, nn
+
+from horst.heads import UnrollingHead
+from horst.models import Predictor, create_model
+from horst.training.config import Loss
+from horst.training.losses import clip_loss, frame_weights
+from horst.training.network import Network, as_logits
+
+LENGTHS = [5, 2, 4]
+SIZE = (16, 16)
+COUNTS = {"num_actions": 5, "num_verbs": 3, "num_nouns": 4}
+MODELS: dict[str, dict[str, Any]] = {
+    "horst_tiny": {"num_classes": 5},
+    "horst_tiny_anticipation": COUNTS,
+    "horst_ek55_unroll": COUNTS,
+}
+
+
+def model_of(name: str, variant: str = "released") -> Predictor:
+    torch.manual_seed(0)
+    options = {**small_runs.TINY, "variant": variant, "norm": "batch"}
+    return create_model(name, **options, **MODELS[name], size=SIZE)
+
+
+def clips(frames: int, lengths: list[int] = LENGTHS, fill: int = 0) -> tuple[Tensor, Tensor]:
+    """Random frames, the same whatever is in the padding, and which are no padding."""
+    generator = torch.Generator().manual_seed(1)
+    real = torch.randint(0, 256, (len(lengths), max(lengths), 3, *SIZE), generator=generator, dtype=torch.uint8)
+    out = torch.full((len(lengths), frames, 3, *SIZE), fill, dtype=torch.uint8)
+    valid = torch.arange(frames) < torch.tensor(lengths)[:, None]
+    out[:, : max(lengths)] = real
+    out[~valid] = fill
+    return out, valid
+
+
+def loss_of(network: Network, frames: Tensor, valid: Tensor) -> Tensor:
+    logits = as_logits(network(frames, valid))
+    labels = {task: torch.arange(len(valid)) % 3 for task in logits}
+    return clip_loss(logits, labels, frame_weights(Loss(steps="every"), valid, valid, 0), valid, 0.1).loss
+
+
+@pytest.mark.parametrize("variant", ["released", "paper"])
+@pytest.mark.parametrize("name", ["horst_tiny", "horst_tiny_anticipation"])
+@pytest.mark.parametrize("training", [True, False])
+def test_it_says_what_the_model_says(name: str, variant: str, training: bool) -> None:
+    model = model_of(name, variant)
+    frames, valid = clips(5)
+    network = Network(model).train(training)
+    with torch.no_grad():
+        ours = as_logits(network(frames, valid))
+        theirs = model(frames, lengths=torch.tensor(LENGTHS))[0].logits
+    assert ours.keys() == theirs.keys()
+    for task in theirs:
+        torch.testing.assert_close(ours[task][valid], theirs[task][valid], rtol=1e-5, atol=1e-6)
+
+
+def test_an_unrolling_model_unrolls_to_the_end_of_the_clip() -> None:
+    model = model_of("horst_ek55_unroll")
+    frames, valid = clips(5, [5, 5])
+    network = Network(model).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(
+            network(frames, valid)[0], model(frames, unroll=[5, 4, 3, 2, 1])[0].logits.action, rtol=1e-5, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize("name", ["horst_tiny", "horst_tiny_anticipation"])
+def test_padding_changes_nothing(name: str) -> None:
+    """Neither its length nor what is in it: losses, gradients and statistics are the same."""
+    found = []
+    for frames, fill in ((5, 0), (7, 255)):
+        model = model_of(name)
+        loss = loss_of(Network(model), *clips(frames, fill=fill))
+        loss.sum().backward()
+        found.append((loss.detach(), {n: p.grad for n, p in model.named_parameters()}, dict(model.named_buffers())))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_a_frozen_backbone_stays_as_it_was() -> None:
+    model = model_of("horst_tiny")
+    model.backbone = nn.Sequential(model.backbone, nn.BatchNorm2d(16))  # type: ignore[assignment]
+    before = {name: value.clone() for name, value in model.backbone.state_dict().items()}
+    network = Network(model, freeze_backbone=True).train()
+    loss_of(network, *clips(5)).sum().backward()
+    assert all(p.grad is None for p in model.backbone.parameters())
+    assert all(p.grad is not None for p in model.core.parameters())
+    small_runs.assert_same(before, dict(model.backbone.state_dict()))
+
+
+def completed(head: UnrollingHead, pooled: tuple[Tensor, Tensor, Tensor], t: int) -> Tensor:
+    """Sequence completion from frame t, as a loop: the LSTM reads the frames that follow, up to the last."""
+    y, e, statt = pooled
+    seen = (e + statt)[:, t]
+    xi_v, xi_n = torch.relu(head.fc_xi_v(seen)), torch.relu(head.fc_xi_n(seen))
+    feat = torch.relu(head.fc_feat(torch.cat([xi_v, xi_n], -1)))
+    h, c = head.fc_h(feat), head.fc_c(feat)
+    for k in range(t, y.shape[1]):
+        h, c = head.lstm(y[:, k], (h, c))
+    return head.fc_a(h)
+
+
+def test_sequence_completion_reads_the_frames_that_follow() -> None:
+    model = model_of("horst_ek55_unroll", "paper").eval()
+    assert isinstance(model.head, UnrollingHead)
+    network = Network(model).eval()
+    frames, valid = clips(5, [5, 5])
+    with torch.no_grad():
+        without = network(frames, valid)[0]
+        network.complete = True
+        action = network(frames, valid)[0]
+        out, _ = model.core(model.backbone(frames.flatten(0, 1)).unflatten(0, (2, 5)))
+        pooled = tuple(model.head.pool(None, y=out.y, e=out.e[-1], statt=out.statt[-1]))
+        for t in range(5):
+            expected = completed(model.head, pooled, t)  # type: ignore[arg-type]
+            torch.testing.assert_close(action[:, t], expected, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(action[:, -1], without[:, -1])  # nothing follows the last
+    assert not torch.allclose(action[:, 0], without[:, 0])
+
+
+@pytest.mark.parametrize("variant", ["released", "paper"])
+def test_compiled_it_computes_the_same_and_is_compiled_once(variant: str) -> None:
+    compiled: list[torch.fx.GraphModule] = []
+
+    def count(graph: torch.fx.GraphModule, inputs: list[Tensor]) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    plain, fast = model_of("horst_tiny", variant), model_of("horst_tiny", variant)
+    for cell in fast.core.cells:
+        cell.compile_recurrence(backend=count)
+    seen = []
+    for frames, lengths in ((5, LENGTHS), (3, [3, 1, 2]), (8, [8, 8, 1]), (5, [1, 5, 5])):
+        both = [loss_of(Network(model), *clips(frames, lengths)) for model in (plain, fast)]
+        torch.testing.assert_close(both[1], both[0], rtol=1e-4, atol=1e-6)
+        for loss, model in zip(both, (plain, fast), strict=True):
+            model.zero_grad()
+            loss.sum().backward()
+        for a, b in zip(plain.parameters(), fast.parameters(), strict=True):
+            torch.testing.assert_close(b.grad, a.grad, rtol=1e-3, atol=1e-5)
+        seen.append(len(compiled))
+    assert seen[0] >= 2  # both layers
+    assert set(seen) == {seen[0]}  # and never again, whatever the lengths
+    with torch.no_grad():  # without gradients it runs as it is, also on other batch sizes
+        frames, valid = clips(5, [5])
+        torch.testing.assert_close(Network(fast).eval()(frames, valid), Network(plain).eval()(frames, valid))
+    assert len(compiled) == seen[0]

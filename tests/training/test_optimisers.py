@@ -1,0 +1,108 @@
+"""The learning rate over a run, the optimisers by name, and the weights that are evaluated."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, get_args
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from horst.training.config import Optimiser, OptimiserName, Schedule
+from horst.training.optimisers import create_optimiser, learning_rate, slow_weights
+
+schedules = st.builds(Schedule, warmup=st.floats(0, 3), decay=st.just(0.0) | st.floats(0.01, 1))
+
+
+def test_the_papers_schedule() -> None:
+    """Constant, then over the last quarter a cosine to 0."""
+    factors = [learning_rate(step, 100, 10, Schedule()) for step in range(101)]
+    assert factors[:76] == [1.0] * 76
+    assert factors[87] == pytest.approx(0.5 * (1 + math.cos(math.pi * 12 / 25)))
+    assert factors[75:] == sorted(factors[75:], reverse=True)
+    assert factors[100] == pytest.approx(0, abs=1e-9)
+
+
+@given(schedule=schedules, epochs=st.integers(1, 20), epoch=st.integers(1, 30))
+def test_any_schedule_rises_once_and_falls_once(schedule: Schedule, epochs: int, epoch: int) -> None:
+    steps = epochs * epoch
+    factors = [learning_rate(step, steps, epoch, schedule) for step in range(steps)]
+    assert all(0 < factor <= 1 for factor in factors)
+    top = factors.index(max(factors))
+    assert factors[: top + 1] == sorted(factors[: top + 1])
+    if schedule.warmup + schedule.decay * epochs <= epochs:  # else the fall begins inside the rise
+        assert factors[top:] == sorted(factors[top:], reverse=True)
+        for step, factor in enumerate(factors):
+            if schedule.warmup * epoch <= step <= steps * (1 - schedule.decay):
+                assert factor == 1
+    if schedule.warmup * epoch < steps:
+        assert learning_rate(steps, steps, epoch, schedule) == (pytest.approx(0, abs=1e-9) if schedule.decay else 1.0)
+
+
+def test_warm_up_rises_evenly_from_above_zero() -> None:
+    factors = [learning_rate(step, 100, 10, Schedule(warmup=1)) for step in range(12)]
+    assert factors[:10] == pytest.approx([n / 11 for n in range(1, 11)])
+    assert factors[10:] == [1.0, 1.0]
+
+
+def bowl() -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    model.frozen = nn.Parameter(torch.ones(1), requires_grad=False)
+    return model
+
+
+def descend(model: nn.Module, optimiser: Any, steps: int) -> list[float]:
+    losses = []
+    for step in range(steps):
+        x = torch.linspace(-1, 1, 12).view(4, 3) + step % 3
+        loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    return losses
+
+
+@pytest.mark.parametrize("lookahead", [True, False])
+@pytest.mark.parametrize("name", get_args(OptimiserName))
+def test_optimisers_by_name(name: OptimiserName, lookahead: bool) -> None:
+    model = bowl()
+    optimiser = create_optimiser(model.parameters(), Optimiser(name=name, lr=0.02, lookahead=lookahead))
+    losses = descend(model, optimiser, 60)
+    assert losses[-1] < 0.5 * losses[2]
+    trained = [p for group in optimiser.param_groups for p in group["params"]]
+    assert [id(p) for p in trained] == [id(p) for p in model.parameters() if p.requires_grad]
+    assert all(group["lr"] == 0.02 for group in optimiser.param_groups)
+    assert bool(slow_weights(optimiser)) == lookahead
+    assert isinstance(optimiser, torch.optim.Optimizer)
+
+
+def test_weight_decay_and_momentum_are_passed_on() -> None:
+    for name in get_args(OptimiserName):
+        optimiser = create_optimiser(bowl().parameters(), Optimiser(name=name, weight_decay=0.03, momentum=0.7))
+        assert {group["weight_decay"] for group in optimiser.param_groups} == {0.03}
+        assert {group.get("momentum", 0.7) for group in optimiser.param_groups} == {0.7}
+
+
+def test_slow_weights_are_lookaheads() -> None:
+    """Every fifth step they go half of the way to the fast ones, which start again from there."""
+    model, plain = bowl(), bowl()
+    optimiser = create_optimiser(model.parameters(), Optimiser(name="sgd", momentum=0.0, lr=0.05))
+    other = create_optimiser(plain.parameters(), Optimiser(name="sgd", momentum=0.0, lr=0.05, lookahead=False))
+    start = [p.detach().clone() for p in model.parameters() if p.requires_grad]
+    descend(model, optimiser, 4)
+    for (p, slow), first in zip(slow_weights(optimiser), start, strict=True):
+        assert torch.equal(slow, first)
+        assert not torch.equal(p, slow)
+    model = bowl()
+    optimiser = create_optimiser(model.parameters(), Optimiser(name="sgd", momentum=0.0, lr=0.05))
+    descend(model, optimiser, 5)
+    descend(plain, other, 5)
+    fast = [p for p in plain.parameters() if p.requires_grad]
+    for (p, slow), first, far in zip(slow_weights(optimiser), start, fast, strict=True):
+        torch.testing.assert_close(slow, (first + far) / 2)
+        assert torch.equal(p, slow)
