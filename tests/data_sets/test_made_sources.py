@@ -19,6 +19,8 @@ from horst.data.features import Features
 from horst.data.make import make_somethings
 from horst.data.packed import Packed
 from horst.data.recipe import CONFIG, LOCK, MADE, Recipe, hold
+from horst.data.ssv2 import plain
+from horst.data.synthetic import somethings
 from horst.errors import ConfigError, DataError
 
 
@@ -172,3 +174,14 @@ def test_others_wait(tmp_path: Path) -> None:
         thread.join()
     assert found == [True, False, False, False]
     assert order[:2] == ["in", "out"]
+
+
+@pytest.mark.parametrize("packed", [True, False])
+def test_somethings_can_be_of_the_simplest_actions_alone(tmp_path: Path, packed: bool) -> None:
+    data = {"source": "somethings", "folder": str(tmp_path), "clips": 4, "templates": 3, "size": 32, "packed": packed}
+    annotations = open_source(DataConfig.from_dict(data)).annotations
+    assert annotations.classes["action"] == tuple(plain(t) for t in somethings.TEMPLATES[:3])
+    assert {e.labels["action"] for e in annotations.examples} == {0, 1, 2}
+    assert annotations.mirror == (0, 1, -1)  # the third one's mirror image is not among them
+    with pytest.raises(ConfigError, match="templates is 1"):
+        open_source(DataConfig.from_dict({**data, "folder": str(tmp_path / "other"), "templates": 1}))

@@ -55,6 +55,7 @@ def make_somethings(
     clips: int = 1000,
     seed: int = 0,
     size: int = 112,
+    templates: int = 0,
     packed: bool = False,
     processes: int | None = None,
 ) -> None:
@@ -65,12 +66,13 @@ def make_somethings(
         clips: How many.
         seed: Another seed makes other clips.
         size: Height and width in pixels.
+        templates: How many of the 24 actions, beginning with the simplest; 0: all.
         packed: Write the packed form instead of files, which needs no FFmpeg.
         processes: How many at once; all cores by default.
     """
     from horst.data.make import make_somethings
 
-    print(make_somethings(folder, clips, seed=seed, size=size, packed=packed, processes=processes))
+    print(make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed, processes=processes))
 
 
 def make_kitchen(

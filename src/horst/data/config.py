@@ -35,10 +35,11 @@ Opened = Packed | Features | RulstmFeatures
 
 
 def open_somethings(
-    folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, packed: bool = True
+    folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, templates: int = 0, packed: bool = True
 ) -> Annotations | Opened:
     """`make_somethings`, which makes what is missing, and what it made."""
-    return _open(DataConfig.from_file(make_somethings(folder, clips, seed=seed, size=size, packed=packed)))
+    made = make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed)
+    return _open(DataConfig.from_file(made))
 
 
 def open_kitchen(

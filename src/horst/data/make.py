@@ -41,12 +41,15 @@ def make_somethings(
     *,
     seed: int = 0,
     size: int = 112,
+    templates: int = 0,
     packed: bool = False,
     processes: int | None = None,
 ) -> Path:
-    """`clips` clips of early recognition; see `synthetic.somethings`."""
+    """`clips` clips of early recognition, of the first `templates` or of all; see `synthetic.somethings`."""
     folder = Path(folder)
-    recipe = Recipe(generator="somethings", count=clips, seed=seed, size=(size, size), packed=packed)
+    recipe = Recipe(
+        generator="somethings", count=clips, seed=seed, size=(size, size), templates=templates, packed=packed
+    )
     with hold(folder, recipe) as unfinished:
         if unfinished:
             _make_somethings(folder, recipe, processes)
@@ -72,14 +75,16 @@ def make_kitchen(
 
 
 def _make_somethings(folder: Path, recipe: Recipe, processes: int | None) -> None:
-    specs, size = somethings.plan(recipe.count, recipe.seed), recipe.size[0]
+    templates = somethings.TEMPLATES[: recipe.templates or None]
+    specs, size = somethings.plan(recipe.count, recipe.seed, templates=templates), recipe.size[0]
     if recipe.packed:
         by_id = {spec.id: spec for spec in specs}
         render = partial(_somethings_clips, by_id, size)
-        write_packed(folder / "packed", _somethings_annotations(specs), render, fps=somethings.FPS, processes=processes)
+        annotations = _somethings_annotations(specs, templates)
+        write_packed(folder / "packed", annotations, render, fps=somethings.FPS, processes=processes)
         return _config(folder, {"source": "packed", "folder": "packed"}, size=[size, size], fps=somethings.FPS)
-    write_text(folder / "annotations" / "labels.json", _json({plain(t): str(i) for t, i in somethings.LABELS.items()}))
-    mirror = {plain(a): plain(b) for a, b in somethings.MIRROR.items()}
+    write_text(folder / "annotations" / "labels.json", _json({plain(t): str(i) for i, t in enumerate(templates)}))
+    mirror = {plain(t): plain(somethings.MIRROR[t]) for t in templates if somethings.MIRROR[t] in templates}
     write_text(folder / "annotations" / "mirror.json", _json(mirror))
     for split, name in (("train", "train"), ("val", "validation")):
         items = [
@@ -160,16 +165,15 @@ def _kitchen_clips(
         yield Clip(np.stack(frames), times)
 
 
-def _somethings_annotations(specs: Iterable[somethings.ClipSpec]) -> Annotations:
-    names = [plain(template) for template in somethings.TEMPLATES]
-    mirrored = [somethings.LABELS[somethings.MIRROR[template]] for template in somethings.TEMPLATES]
+def _somethings_annotations(specs: Iterable[somethings.ClipSpec], templates: Sequence[str]) -> Annotations:
+    names = [plain(template) for template in templates]
+    label = {template: index for index, template in enumerate(templates)}
+    mirrored = [label.get(somethings.MIRROR[template], -1) for template in templates]
     return Annotations(
         name="somethings",
         task="recognition",
         examples=tuple(
-            Example(
-                id=s.id, split=s.split, media=Path(f"{s.id}.webm"), labels={"action": somethings.LABELS[s.template]}
-            )
+            Example(id=s.id, split=s.split, media=Path(f"{s.id}.webm"), labels={"action": label[s.template]})
             for s in specs
         ),
         classes={"action": tuple(names)},

@@ -42,12 +42,16 @@ class Recipe:
     size: Sequence[int]
     """Height and width."""
     packed: bool
+    templates: int = 0
+    """Of somethings: only the first ones, which are the simplest. 0: all."""
     drawing: int = 0
     """Of the generator: another one draws other clips for the same seed. 0: the present one."""
 
     def __post_init__(self) -> None:
         check_positive(count=self.count)
         object.__setattr__(self, "drawing", self.drawing or DRAWING[self.generator])
+        if type(self.templates) is not int or self.templates < 0 or self.templates == 1:
+            raise ConfigError(f"templates is {self.templates!r}; it takes a number from 2 on, or 0 for all")
         if type(self.seed) is not int or self.seed < 0:
             raise ConfigError(f"seed is {self.seed!r}; it takes a whole number from 0 on")
         least = SMALLEST[self.generator]
