@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import types
 from dataclasses import MISSING, fields, is_dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import yaml
 
 from horst.errors import ConfigError, near
 
 T = TypeVar("T")
+
+
+def read_yaml(path: Path) -> Any:
+    """What a YAML file holds; nothing in it is executed."""
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{path}: there is no such file") from error
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
 
 
 def from_plain(cls: type[T], data: Any, where: str = "") -> T:

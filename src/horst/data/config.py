@@ -16,8 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from horst.data.clips import Clip, ClipConfig, read_clip
 from horst.data.epic import read_epic
 from horst.data.example import Annotations, Example
@@ -28,6 +26,7 @@ from horst.data.make import make_kitchen, make_somethings
 from horst.data.packed import Packed
 from horst.data.ssv2 import read_ssv2
 from horst.errors import ConfigError, near
+from horst.plain import read_yaml
 from horst.registry import build
 
 Opened = Packed | Features | RulstmFeatures
@@ -102,12 +101,7 @@ class DataConfig:
     @classmethod
     def from_file(cls, path: str | Path) -> DataConfig:
         path = Path(path)
-        try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise ConfigError(f"{path}: there is no such file") from error
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
+        data = read_yaml(path)
         try:
             return cls.from_dict(data, base=path.parent)
         except ConfigError as error:

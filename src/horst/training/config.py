@@ -20,7 +20,7 @@ import yaml
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError
-from horst.plain import from_plain
+from horst.plain import from_plain, read_yaml
 
 Steps = Literal["last", "every", "anticipation"]
 OptimiserName = Literal["adabelief", "adamw", "sgd"]
@@ -180,12 +180,7 @@ class RunConfig:
     def from_file(cls, path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         """The run of a YAML file; `overrides` ("trainer.epochs=3") and the paths in them come from the command line."""
         path = Path(path)
-        try:
-            data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        except FileNotFoundError as error:
-            raise ConfigError(f"{path}: there is no such file; a run is described by a YAML file") from error
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-            raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
+        data = read_yaml(path)
         if not isinstance(data, dict):
             raise ConfigError(f"{path} holds {data!r}; a run is a mapping with a name, a model and data")
         try:
