@@ -26,7 +26,6 @@ from horst.training.config import (
     RunConfig,
     Schedule,
     TrainerOptions,
-    with_seed,
 )
 from horst.training.fit import prepare, train
 
@@ -109,12 +108,6 @@ def test_overrides(file: Path) -> None:
     assert (run.trainer.epochs, run.optimiser.lr, run.batches.prefix, run.trainer.ema) == (7, 1e-3, (0.5, 1.0), None)
     assert run.name == "a=b"
     assert RunConfig.from_file(file, ["model.options.heads=2"]).model.options == {**small_runs.TINY, "heads": 2}
-
-
-def test_seeds_make_runs_of_their_own(somethings: Path) -> None:
-    config = small_runs.config(somethings)
-    assert with_seed(config, 3).name == "small-seed3"
-    assert with_seed(config, 3).seed == 3
 
 
 @pytest.mark.parametrize(

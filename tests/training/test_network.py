@@ -9,11 +9,11 @@ import small_runs
 import torch
 from torch import Tensor, nn
 
-from horst.heads import UnrollingHead
+from horst.heads import Logits, UnrollingHead
 from horst.models import Predictor, create_model
 from horst.training.config import Loss
 from horst.training.losses import clip_loss, frame_weights
-from horst.training.network import Network, as_logits
+from horst.training.network import Network
 
 LENGTHS = [5, 2, 4]
 SIZE = (16, 16)
@@ -43,7 +43,7 @@ def clips(frames: int, lengths: list[int] = LENGTHS, fill: int = 0) -> tuple[Ten
 
 
 def loss_of(network: Network, frames: Tensor, valid: Tensor) -> Tensor:
-    logits = as_logits(network(frames, valid))
+    logits = Logits(*network(frames, valid))
     labels = {task: torch.arange(len(valid)) % 3 for task in logits}
     return clip_loss(logits, labels, frame_weights(Loss(steps="every"), valid, valid, 0), valid, 0.1).loss
 
@@ -56,7 +56,7 @@ def test_it_says_what_the_model_says(name: str, variant: str, training: bool) ->
     frames, valid = clips(5)
     network = Network(model).train(training)
     with torch.no_grad():
-        ours = as_logits(network(frames, valid))
+        ours = Logits(*network(frames, valid))
         theirs = model(frames, lengths=torch.tensor(LENGTHS))[0].logits
     assert ours.keys() == theirs.keys()
     for task in theirs:

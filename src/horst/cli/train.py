@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from horst.errors import ConfigError
 from horst.training.config import RunConfig
-from horst.training.fit import prepare, resume, train, with_options
+from horst.training.fit import prepare, resume, train
 
 
 def run(
@@ -26,7 +26,7 @@ def run(
         return
     if config is None:
         raise ConfigError("name the run's YAML file, such as configs/somethings/cpu.yaml, or --resume RUN")
-    chosen = with_options(RunConfig.from_file(config, overrides), init=init)
+    chosen = RunConfig.from_file(config, [*overrides, *([f"model.init={init}"] if init is not None else [])])
     if dry_run:
         prepare(chosen)
         print(chosen.to_yaml(), end="")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 from horst.data.clips import Clip, ClipConfig
 from horst.data.example import Example
 from horst.errors import HorstError
+from horst.files import whole
 from horst.video.sampling import observed_frames
 
 Read = Callable[[Example, ClipConfig], Any]
@@ -63,13 +64,7 @@ class Cached:
             return None  # a part of it may be there all the same: that is for the caller to try
         if not isinstance(clip, Clip) or clip.note:
             return None
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
-            with partial.open("wb") as file:
-                np.lib.format.write_array(file, clip.times)
-                np.lib.format.write_array(file, np.ascontiguousarray(clip.frames))
-            os.replace(partial, path)
-        except OSError:  # a full disk is no reason to stop
-            partial.unlink(missing_ok=True)
+        with suppress(OSError), whole(path) as partial, partial.open("wb") as file:  # a full disk is no reason to stop
+            np.lib.format.write_array(file, clip.times)
+            np.lib.format.write_array(file, np.ascontiguousarray(clip.frames))
         return clip

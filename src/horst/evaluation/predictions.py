@@ -10,7 +10,6 @@ Shapes: N examples in the order of the annotations, P positions, C classes, T fr
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from horst.data.example import Annotations, Example, Task
 from horst.data.features import seen_frames
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.gather import gather
+from horst.files import whole
 from horst.heads import Logits
 from horst.video.sampling import observed_frames
 
@@ -92,13 +92,8 @@ class Predictions:
         for kind, values in (("labels", self.labels), ("scores", self.scores)):
             tensors |= {f"{kind}.{task}": value.contiguous() for task, value in values.items()}
         about = {"format": FORMAT} | {name: getattr(self, name) for name in PLAIN}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        try:
+        with whole(path) as partial:
             save_file(tensors, partial, {"predictions": json.dumps(about)})
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Predictions:

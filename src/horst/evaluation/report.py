@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from rich.text import Text
 from horst.errors import InputError, MissingExtraError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.predictions import position_name
+from horst.files import whole
 
 KINDS = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5"}
 CURVES = {"top5": "top-5 accuracy", "recall5": "mean top-5 recall"}
@@ -108,14 +108,8 @@ def plot(evaluation: Evaluation, path: str | Path) -> None:
     else:
         for axis, (kind, what) in zip(figure.subplots(1, 2), CURVES.items(), strict=True):
             _dress(axis, evaluation, what, [_curve(axis, evaluation, task, kind, task) for task in TASKS])
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    with whole(Path(path)) as partial:
         figure.savefig(partial, format="png")
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _rows(evaluation: Evaluation, task: str, names: list[str]) -> list[tuple[str, list[float | None], float | None]]:

@@ -102,7 +102,7 @@ class HORSTCell(nn.Module):
         recur = self.recur if self._compiled is None or not torch.is_grad_enabled() else self._compiled
         # A compiled recurrence knows one shape: windows of all S states, masked where they are not there yet.
         fresh = state is None and recur is not self._compiled
-        before, entries = self._past(x, state)
+        before, entries = self._past(x, state, contiguous=recur is self._compiled)
         number = before.unsqueeze(1) + torch.arange(t, device=before.device)  # (B, T)
         seen = self.observe(x.flatten(0, 1), number.flatten())
         attended, memory = [], []
@@ -134,17 +134,18 @@ class HORSTCell(nn.Module):
 
         def recur(*args: Any, **kwargs: Any) -> tuple[Attended, Tensor, Entry]:
             result, h, entry = self.recur(*args, **kwargs)
-            return result, h, Entry(*(x.contiguous() for x in entry))
+            return result, h, _contiguous(entry)
 
         self._compiled = torch.compile(recur, dynamic=False, **options)
 
-    def _past(self, x: Tensor, state: LayerState | None) -> tuple[Tensor, list[Entry]]:
+    def _past(self, x: Tensor, state: LayerState | None, *, contiguous: bool) -> tuple[Tensor, list[Entry]]:
         """How many frames each sample has seen, and the S entries before the clip in order of time."""
         if state is None:
             state = self.init_state(x.shape[0], *x.shape[-2:])
         else:
             state = state.chronological()
-        return state.count, [Entry(*(x.contiguous() for x in entry)) for entry in state.entries()]
+        entries = state.entries()
+        return state.count, [_contiguous(entry) for entry in entries] if contiguous else entries
 
     def step(self, x: Tensor, state: LayerState, attention: bool) -> tuple[CellOutput, LayerState]:
         """One frame x (B, C_in, H_in, W_in)."""
@@ -221,6 +222,10 @@ class HORSTCell(nn.Module):
 
     def _zero(self, height: int, width: int) -> Entry:
         return self._entry(*self.key_value.of_zero(height, width))
+
+
+def _contiguous(entry: Entry) -> Entry:
+    return Entry(*(x.contiguous() for x in entry))
 
 
 def _split(x: Tensor, heads: int) -> Tensor:

@@ -149,7 +149,7 @@ class Predictor(nn.Module):
         if lengths is not None and self.training:  # a batch norm counts no padding
             places = torch.arange(frames.shape[1], device=frames.device)
             valid = places < torch.tensor(seen, device=frames.device).unsqueeze(1)
-        return Output(self.read(out, unroll, valid), out), state
+        return Output(self.read(out, valid, **_given(unroll=unroll)), out), state
 
     def step(
         self, frame: Tensor, state: HORSTState, *, unroll: Unroll | None = None, attention: bool = False
@@ -158,7 +158,7 @@ class Predictor(nn.Module):
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
-        return Output(self.read(out, unroll), out), state
+        return Output(self.read(out, **_given(unroll=unroll)), out), state
 
     def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: HORSTState | None) -> None:
         """Everything that can be wrong is found before the backbone runs: it may keep statistics."""
@@ -187,10 +187,13 @@ class Predictor(nn.Module):
         self.head.horizons(unroll, frames, clip)
         return unroll
 
-    def read(self, out: CoreOutput, unroll: Unroll | None = None, valid: Tensor | None = None) -> Logits:
-        """What the head says of a core's output; `valid` (B, T): which frames are no padding."""
-        maps = {"y": out.y, "e": out.e[-1], "statt": out.statt[-1], "valid": valid}
-        return self.head(**maps) if unroll is None else self.head(**maps, unroll=unroll)
+    def read(self, out: CoreOutput, valid: Tensor | None = None, **options: Any) -> Logits:
+        """What the head says of a core's output. `valid` (B, T): no padding; `options`: the head's."""
+        return self.head(y=out.y, e=out.e[-1], statt=out.statt[-1], valid=valid, **options)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def check_labels(labels: Labels, classes: dict[str, int]) -> Labels:

@@ -11,7 +11,7 @@ Whatever is left out takes the paper's value. Paths are relative to the file tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -261,8 +261,3 @@ def _plain(value: Any) -> Any:
 def _check_range(name: str, value: float, low: float, high: float) -> None:
     if not low <= value <= high:
         raise ConfigError(f"{name} is {value}; it takes a number from {low} to {high}")
-
-
-def with_seed(config: RunConfig, seed: int) -> RunConfig:
-    """The same run with another seed and a name of its own."""
-    return replace(config, seed=seed, name=f"{config.name}-seed{seed}")

@@ -81,10 +81,11 @@ def _fit(
 ) -> Run:
     options = config.trainer
     averages = Averages(options.ema)
+    keeper = Keeper(run, averages, minutes=options.checkpoint_minutes)
     has_val = "val" in data.annotations.counts()
     trainer = create_trainer(
         config,
-        callbacks=[averages, Bar(console), Keeper(run, averages, minutes=options.checkpoint_minutes)],
+        callbacks=[averages, Bar(console), keeper],
         validate_every=(options.validate_every or options.epochs) if has_val else None,
     )
     clips, size = data.annotations.counts()["train"], config.batches.size * trainer.world_size
@@ -97,10 +98,8 @@ def _fit(
     checkpoint = run.checkpoint if run.checkpoint.exists() else None
     _fit_quietly(trainer, module, data, checkpoint)
     if trainer.is_global_zero:
-        best = trainer.callbacks[2].best if isinstance(trainer.callbacks[2], Keeper) else None
-        told = (
-            f", best {summary(data.annotations.task, config.data.clip)} {100 * best:.1f}%" if best is not None else ""
-        )
+        name = summary(data.annotations.task, config.data.clip)
+        told = "" if keeper.best is None else f", best {name} {100 * keeper.best:.1f}%"
         console.print(f"done{told}. Next: [bold]horst evaluate {run.folder}[/bold]", soft_wrap=True)
     return run
 
@@ -170,12 +169,3 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
 def _first() -> bool:
     """Whether this is the process that writes; before Lightning starts, the launcher's variables tell."""
     return all(int(os.environ.get(name, "0")) == 0 for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
-
-
-def with_options(config: RunConfig, *, name: str | None = None, init: str | None = None) -> RunConfig:
-    """A config with the two options that commands have of their own."""
-    if name is not None:
-        config = replace(config, name=name)
-    if init is not None:
-        config = replace(config, model=replace(config.model, init=str(Path(init).absolute())))
-    return config

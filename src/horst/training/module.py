@@ -23,7 +23,7 @@ from horst.models import Predictor
 from horst.training.config import RunConfig
 from horst.training.graphs import Graphed
 from horst.training.losses import clip_loss, frame_weights
-from horst.training.network import Network, as_logits
+from horst.training.network import Network
 from horst.training.optimisers import create_optimiser, learning_rate
 
 AUTOCAST = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
@@ -74,7 +74,7 @@ class TrainingModule(lightning.LightningModule):
             # One frame has no past: weights that read it would have no gradient, for which other processes wait.
             given = _with_padding(given)
         valid = given.valid
-        logits = as_logits((self._graphed or self.network)(given.frames, valid))
+        logits = Logits(*(self._graphed or self.network)(given.frames, valid))
         weights = frame_weights(self.run.loss, valid, given.observed, self._anticipated)
         clips = clip_loss(logits, given.labels, weights, valid, self.run.loss.label_smoothing)
         count = clips.labelled.sum().float()
@@ -112,9 +112,6 @@ class TrainingModule(lightning.LightningModule):
         if bad.item():
             raise DivergedError(f"the loss is not a number in {where}: {REMEDY}")
 
-    def on_train_epoch_end(self) -> None:
-        self.check_finite()
-
     def check_weights(self) -> None:
         """Stop before weights are saved of which one is not a number: the last step of an epoch may have made it."""
         norms = torch._foreach_norm([p.detach() for p in self.parameters()], torch.inf)
@@ -131,17 +128,14 @@ class TrainingModule(lightning.LightningModule):
         assert self._collector is not None
         logits = Logits(batch.frames)  # of an empty batch nobody looks at it
         if len(batch):
-            logits = as_logits(tuple(a.float() for a in self.network(batch.frames, batch.valid)))
+            logits = Logits(*tuple(a.float() for a in self.network(batch.frames, batch.valid)))
             if logits.action.isnan().any():
                 raise DivergedError(f"the predictions for validation clips {_shown(batch)} {self._remedy()}")
         self._collector.add(batch, logits)
 
     def on_validation_epoch_end(self) -> None:
         assert self._collector is not None
-        whole = not self.trainer.sanity_checking
-        predictions = self._collector.predictions(complete=whole)
-        if whole:
-            self.found = measure(predictions, self.annotations)
+        self.found = measure(self._collector.predictions(), self.annotations)
         self._collector = None
 
     def configure_optimizers(self) -> Any:

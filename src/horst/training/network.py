@@ -11,14 +11,11 @@ from contextlib import nullcontext
 import torch
 from torch import Tensor, nn
 
-from horst.heads import Logits
 from horst.models import Predictor
-
-TASKS = ("action", "verb", "noun")
 
 
 class Network(nn.Module):
-    """(frames (B, T, 3, H, W), valid (B, T)) -> logits by task."""
+    """(frames (B, T, 3, H, W), valid (B, T)) -> the tensors of `Logits`."""
 
     def __init__(self, model: Predictor, *, freeze_backbone: bool = False, autocast: torch.dtype | None = None) -> None:
         """`autocast`: the precision of a captured graph, which cannot take it from around it."""
@@ -43,14 +40,6 @@ class Network(nn.Module):
             with torch.no_grad() if self.freeze_backbone else nullcontext():
                 maps = model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
             out, _ = model.core(maps)
-            read = {"y": out.y, "e": out.e[-1], "statt": out.statt[-1], "valid": valid}
-            if model.head.unrolls:
-                unroll = list(range(frames.shape[1], 0, -1))
-                logits = model.head(**read, unroll=unroll, complete=self.complete)
-            else:
-                logits = model.head(**read)
+            unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.complete}
+            logits = model.read(out, valid, **(unrolled if model.head.unrolls else {}))
         return tuple(logits[task] for task in logits)
-
-
-def as_logits(tensors: tuple[Tensor, ...]) -> Logits:
-    return Logits(**dict(zip(TASKS, tensors, strict=False)))
