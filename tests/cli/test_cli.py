@@ -45,6 +45,7 @@ def test_info_of_a_saved_model_as_json(tmp_path: Path, capsys: pytest.CaptureFix
     [
         (["info", "horst_tinny"], "did you mean 'horst_tiny'"),
         (["demo", "--frames", "0"], "frames 0"),
+        (["demo", "--videos", "0"], "videos 0"),
         (["info", "horst_tiny", "--size", "[1,1]"], "vanishes"),
         (["info", "horst_tiny", "--size", "[-3,5]"], "size is (-3, 5)"),
     ],
@@ -79,7 +80,7 @@ def test_the_wheel_runs_the_demo_outside_the_checkout(root: Path, tmp_path: Path
     target = tmp_path / "installed"
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target), str(wheel)]
     subprocess.run(install, check=True, capture_output=True)
-    options = ["demo", "--frames", "5", "--clips", "5", "--streams", "2"]
+    options = ["demo", "--frames", "5", "--clips", "5", "--streams", "2", "--videos", "1"]
     script = f"import horst, sys, horst.cli as cli; print(horst.__file__); sys.exit(cli.main({options}))"
     # Neither training nor plotting is needed to see it work.
     script = f"import sys; sys.modules |= dict.fromkeys(['lightning', 'matplotlib', 'pytorch_optimizer']); {script}"
@@ -98,6 +99,10 @@ def test_the_wheel_runs_the_demo_outside_the_checkout(root: Path, tmp_path: Path
     assert "frames/s" in done.stdout
     assert "5 examples, 5 read" in done.stdout
     report = (tmp_path / "horst-demo" / "report.html").read_text()
-    assert report.count("<div class=card>") == 2
-    assert report.count("<img") == 16
+    assert "seconds before" in done.stdout
+    assert "prior" in done.stdout
+    assert "protocol strict: no leak" in done.stdout
+    assert "What was said 1 s before each action" in done.stdout
+    assert report.count("<div class=card>") == 3  # two clips, and moments of a video
+    assert report.count("<img") == 16 + 8
     assert 'src="http' not in report  # it needs no network

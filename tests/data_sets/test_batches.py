@@ -142,6 +142,11 @@ def test_bad_clips_are_counted_once_and_listed(tmp_path: Path) -> None:
     assert (again.seen, again.listed) == (bad.seen, bad.listed)
     with pytest.raises(DataError, match="made with 1000 training clips and there are 5 now"):
         BadClips(total=5).load_state_dict(bad.state_dict())
+    other = BadClips(total=1000)
+    other.add(with_bad([5], [8]))
+    other.merge(bad.state_dict())  # as after a checkpoint of several processes
+    assert [ident for ident, _ in other.listed] == ["clip 7", "clip 8", "clip 9"]
+    assert other.seen == 9
     with pytest.raises(ConfigError, match="limit of bad clips is 2"):
         BadClips(2, total=5)
 

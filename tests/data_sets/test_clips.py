@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tarfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from PIL import Image
 
 from horst.data.clips import Clip, ClipConfig, read_clip
 from horst.data.example import Example
+from horst.data.folder import read_csv
 from horst.data.media import find_media
 from horst.errors import DamagedVideoError, InputError, MissingVideoError
 
@@ -77,6 +79,20 @@ def test_all_layouts_give_the_same_clip(media: Path) -> None:
     assert np.isnan(strict.times[:8]).all()
     with pytest.raises(InputError, match="leave it out"):
         read_clip(segment(media, 3), "anticipation", SMALL)
+
+
+@pytest.mark.parametrize("start", [0.5, 0.5499, 0.583, 0.617, 0.85, 0.99])
+def test_a_strict_clip_shows_nothing_later_than_its_times(tmp_path: Path, start: float) -> None:
+    """Also where the action starts between two of EPIC's frames: the nearest of them may begin after it."""
+    videos.clip(tmp_path / "a.mp4", frames=60, fps=60)
+    (tmp_path / "list.csv").write_text(f"path,split,label,start\na.mp4,val,x,{start}\n")
+    (example,) = read_csv(tmp_path / "list.csv", task="anticipation").examples
+    config = ClipConfig(size=(48, 64), steps=2, stride=0.25, mode="strict")
+    for said in (example, replace(example, start_frame=None)):
+        clip = read_clip(said, "anticipation", config)
+        for shown, time, tau in zip(numbers(clip), clip.times, (0.5, 0.25), strict=True):
+            assert np.isnan(time) or shown / 60 <= time + 1e-3 <= start - tau + 2e-3
+        assert start - 0.25 - clip.times[-1] < 2 / 30  # nor much earlier: start and 0.25 s are rounded down
 
 
 def test_missing_media_is_named(tmp_path: Path) -> None:

@@ -17,11 +17,12 @@ from rich.console import Console
 import horst
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
+from horst.data.example import Example
 from horst.data.make import make_somethings
 from horst.data.module import ClipDataModule
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation import report
-from horst.evaluation.evaluate import Evaluation, assess, evaluate, predict
+from horst.evaluation.evaluate import Clips, Evaluation, assess, evaluate, predict, shown
 from horst.evaluation.measure import measure, prior, summary
 from horst.evaluation.predictions import FRACTIONS, Collector, Predictions
 from horst.heads import Logits
@@ -94,6 +95,29 @@ def test_one_pass_equals_every_prefix(data_yaml: Path, predictions: Predictions)
             assert (predictions.answers[row, frames:] == -1).all()
 
 
+def test_a_model_is_shown_its_own_rate_unless_the_data_say_one(data_yaml: Path, tmp_path: Path) -> None:
+    folder = {"source": "packed", "folder": str(data_yaml.parent / "packed")}
+    model = tiny(fps=6.0)
+    for clip, fps, size in (({}, 6.0, (32, 32)), ({"fps": 12, "size": [24, 24]}, 12.0, (24, 24))):
+        data = DataConfig.from_dict({**folder, "clip": clip})
+        found = evaluate(model, Clips(data), progress=False)
+        assert (found.protocol["fps"], tuple(found.protocol["size"])) == (fps, size)
+        lengths = predict(model, Clips(data), progress=False).lengths
+        frames = [len(Clips(data).source.read(e, ClipConfig(fps=fps)).times) for e in _val(data)]
+        assert lengths.tolist() == frames
+        said = [note for note in report.notes(found) if "made for" in note]
+        assert bool(said) == bool(clip)
+        assert not said or "24x24 at 12 frames a second; the model was made for 32x32 at 6" in said[0]
+    changed = DataConfig.from_dict(folder)  # what a program sets is meant, too
+    changed = replace(changed, clip=replace(changed.clip, fps=4))
+    assert shown(Clips(changed), model).fps == 4
+    assert shown(Clips(DataConfig(source="packed", options={"folder": "x"})), model).fps == 12
+
+
+def _val(data: DataConfig) -> tuple[Example, ...]:
+    return Clips(data).annotations.split("val").examples
+
+
 @pytest.mark.parametrize("observe", [0.25, 0.5])
 def test_a_part_of_each_clip(data_yaml: Path, predictions: Predictions, observe: float) -> None:
     """Where clips are cut, there is one position: what the whole pass says there."""
@@ -141,7 +165,8 @@ def test_evaluation(data_yaml: Path, tmp_path: Path) -> None:
         horst.__version__,
     )
     assert found.counts == {"examples": VAL, "read": VAL, "missing": 0, "left_out": 0, "unlabelled": 0}
-    assert found.protocol == {"mode": "prefix", "leaks": {}, "unobserved": {}, "fractions": list(FRACTIONS)}
+    shown = {"size": [32, 32], "fps": 12.0}
+    assert found.protocol == {"mode": "prefix", "leaks": {}, "unobserved": {}, "fractions": list(FRACTIONS), **shown}
     assert found.seconds > 0
     assert found.classes == {"action": 24}
     assert all(0 <= value <= 1 for value in found.metrics.values())

@@ -1,4 +1,4 @@
-"""The models in the package: small, loadable, and better than guessing on clips that were drawn just now."""
+"""The models in the package: small, loadable, and good on what was drawn just now, shown as they were made for."""
 
 from __future__ import annotations
 
@@ -8,28 +8,57 @@ import pytest
 
 import horst
 from horst.data.config import DataConfig
-from horst.data.synthetic import somethings
+from horst.data.synthetic import kitchen, somethings
 from horst.errors import ConfigError
-from horst.evaluation.evaluate import Clips, evaluate
+from horst.evaluation.evaluate import evaluate
+from horst.evaluation.fresh import fresh_kitchen, fresh_somethings
 from horst.models import pretrained
+from horst.plain import read_yaml
 
 
 def test_they_are_small(root: Path) -> None:
-    assert pretrained()
+    assert pretrained() == ["kitchen", "somethings"]
     weights = list((root / "src/horst/assets/models").glob("*/weights.safetensors"))
     assert len(weights) == len(pretrained())
     assert sum(file.stat().st_size for file in weights) <= 6e6
 
 
-def test_somethings_is_far_above_chance_on_fresh_clips(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", pretrained())
+def test_they_are_what_the_configs_train(root: Path, name: str) -> None:
+    run, model = read_yaml(root / "configs" / name / "gpu.yaml"), horst.load_pretrained(name)
+    clip = DataConfig.from_dict(run["data"]).clip
+    assert model.size == clip.size
+    assert model.fps == (clip.fps if name == "somethings" else 1 / clip.stride)
+    bare = horst.create_model(run["model"]["name"], **run["model"]["options"])
+    assert (model.config.core, model.config.backbone) == (bare.config.core, bare.config.backbone)
+
+
+def test_somethings_recognises_fresh_clips_early(tmp_path: Path) -> None:
+    """Of the seeds 1, 2, 3, 4 and 77 the lowest values are 90.0% after 50% and 93.3% after 100%."""
     model = horst.load_pretrained("somethings")
     assert model.labels is not None
     assert model.labels["action"] == [t.replace("[", "").replace("]", "") for t in somethings.TEMPLATES]
-    data = {"source": "somethings", "folder": str(tmp_path), "clips": 60, "seed": 77, "clip": {"size": [112, 112]}}
-    found = evaluate(model, Clips(DataConfig.from_dict(data)), progress=False)
-    chance = 1 / len(somethings.TEMPLATES)
-    assert found.counts["examples"] > 8
-    assert found.metrics["action/top5@100%"] > 2 * 5 * chance
+    found = evaluate(model, fresh_somethings(tmp_path, clips=60, seed=77), progress=False)
+    assert found.counts["examples"] == 60
+    assert found.protocol["fps"] == model.fps == 6  # the clips have 12 frames a second
+    assert "made_for" not in found.protocol
+    assert found.metrics["action/top1@25%"] > 0.3
+    assert found.metrics["action/top1@50%"] > 0.75
+    assert found.metrics["action/top1@100%"] > 0.85
+
+
+def test_kitchen_foresees_actions_of_fresh_videos(tmp_path: Path) -> None:
+    """Of the seeds 1, 2, 3, 4 and 77 top-5 is lowest with the last, 51.5% where the prior gives 28.8%."""
+    model = horst.load_pretrained("kitchen")
+    assert model.labels is not None
+    assert model.labels["action"] == [action.name for action in kitchen.ACTIONS]
+    fresh = fresh_kitchen(tmp_path, videos=2, seed=77, size=model.size)
+    found = evaluate(model, fresh, progress=False)
+    assert found.counts["examples"] > 50
+    assert found.protocol["mode"] == "strict"
+    assert "made_for" not in found.protocol
+    assert 0.2 < found.prior["action/top5"] < 0.4
+    assert found.metrics["action/top5@1s"] > found.prior["action/top5"] + 0.15
 
 
 def test_an_unknown_name_is_told() -> None:

@@ -9,24 +9,26 @@ def demo(
     *,
     folder: str = "horst-demo",
     clips: int = 96,
+    videos: int = 4,
     seed: int = 1000,
     streams: int = 4,
     frames: int = 100,
     threads: int | None = None,
 ) -> None:
-    """See it work: parity with the paper's release, the speed of a step, and a small trained model on fresh clips.
+    """See it work: parity with the paper's release, the speed of a step, and small trained models on fresh videos.
 
     Args:
-        folder: Where the clips and the report go.
-        clips: How many clips to make and to predict.
-        seed: Another seed makes other clips; the model was trained with seed 0.
-        streams: How many of them to stream frame by frame.
+        folder: Where the clips, the videos and the report go.
+        clips: How many clips to make, in which an action is to be recognised early.
+        videos: How many videos of a cook to make, in which the next action is to be foreseen.
+        seed: Another seed makes others; the models were trained with seed 0.
+        streams: How many of the clips to stream frame by frame.
         frames: How many frames to time.
         threads: CPU threads to use; torch's own choice by default.
     """
     from horst.cli.demo import run
 
-    run(folder=folder, clips=clips, seed=seed, streams=streams, frames=frames, threads=threads)
+    run(folder=folder, clips=clips, videos=videos, seed=seed, streams=streams, frames=frames, threads=threads)
 
 
 def info(
@@ -203,7 +205,7 @@ def evaluate(
     """Evaluate a run: accuracy over the observed part of a clip, or at every time before an action.
 
     Args:
-        run: The folder of a run; with --data also that of a saved model, or `somethings`, the package's own.
+        run: The folder of a run; with --data also a saved model's, or `somethings` or `kitchen`, the package's own.
         data: A data set's YAML file, in place of the run's own.
         split: Which part of it.
         weights: The best model of the run or its last one.

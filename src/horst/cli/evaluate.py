@@ -15,7 +15,7 @@ from rich.console import Console
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, MissingExtraError
 from horst.evaluation.challenge import write_challenge
-from horst.evaluation.evaluate import Clips, assess, predict
+from horst.evaluation.evaluate import Clips, assess, predict, shown
 from horst.evaluation.report import plot, show
 from horst.models import Predictor, load, load_pretrained, pretrained
 from horst.training.build import model_folder
@@ -57,7 +57,8 @@ def run(
     begin = time.perf_counter()
     predictions = predict(model, module, split)
     spent = round(time.perf_counter() - begin, 1)
-    evaluation = assess(predictions, module.annotations, split, described.clip, seconds=spent)
+    clip = shown(module, model)
+    evaluation = assess(predictions, module.annotations, split, clip, model=model, seconds=spent)
     own = config is not None and data is None
     name = split if own else f"{module.annotations.name}-{split}".replace(" ", "-").lower()
     folder = Run(place) if config is not None else None

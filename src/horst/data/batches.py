@@ -200,7 +200,7 @@ class BadClips:
     ones are let pass while that is less than `limit` of all `total` clips: 3 bad ones among the first 10 of 50,000 stop
     nothing, while the first one among 50 clips does, as it is more than 1% of them whatever follows.
 
-    Each process of a distributed run counts what it reads itself.
+    Each process of a distributed run counts what it reads itself; `merge` adds what others counted.
     """
 
     MINIMUM = 10
@@ -236,6 +236,11 @@ class BadClips:
                 f"{len(self)} of {self.seen} training clips read so far ({self.total} in all) are bad, more than the "
                 f"limit of {self.limit:.3g}: mend them, leave them out, or raise the limit{head}{more}"
             )
+
+    def merge(self, state: dict[str, Any]) -> None:
+        """Add what another process has counted, as its `state_dict` tells it. Nothing stops here: `add` decides."""
+        self._seen |= state["seen"].bool()
+        self._bad |= {index: BadClip(ident, index, why) for index, ident, why in state["bad"]}
 
     def write(self, path: str | Path) -> None:
         """The list as CSV (id, why), whole or not at all."""

@@ -17,7 +17,15 @@ from horst.data.example import Example, Task
 from horst.errors import ConfigError, DamagedVideoError
 from horst.registry import check_type
 from horst.video.images import ImageSequence
-from horst.video.sampling import UNOBSERVED, Anticipation, anticipation_frames, frames_at, observed_frames, ticks
+from horst.video.sampling import (
+    UNOBSERVED,
+    Anticipation,
+    anticipation_frames,
+    frames_at,
+    observed_frames,
+    start_frame,
+    ticks,
+)
 
 EPIC_FPS = 30.0
 
@@ -116,7 +124,7 @@ def _recognition(example: Example, config: ClipConfig) -> Clip:
 
 
 def _anticipation(example: Example, config: ClipConfig) -> Clip:
-    start = example.start_frame if example.start_frame is not None else round(example.start * EPIC_FPS) + 1
+    start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
     numbers = anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
     observed = numbers != UNOBSERVED
     frames = np.zeros((len(numbers), *config.size, 3), np.uint8)

@@ -11,7 +11,7 @@ Paths are relative to the file that names them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,17 @@ class DataConfig:
     source: str
     options: dict[str, Any] = field(default_factory=dict)
     clip: ClipConfig = field(default_factory=ClipConfig)
+    unsaid: frozenset[str] = field(default=frozenset(), compare=False)
+    """Of `size` and `fps`, what a file left out: `clip` has a default there, which an evaluated model overrides."""
+
+    def clip_for(self, *, size: tuple[int, int], fps: float) -> ClipConfig:
+        """How to show clips to a model that was made for `size` and `fps`: as the data say, and else as it was made."""
+        clip, default = self.clip, ClipConfig()
+        if "size" in self.unsaid and clip.size == default.size:
+            clip = replace(clip, size=size)
+        if "fps" in self.unsaid and clip.fps == default.fps:
+            clip = replace(clip, fps=fps)
+        return clip
 
     @classmethod
     def from_dict(cls, data: Any, *, base: Path | None = None) -> DataConfig:
@@ -79,7 +90,9 @@ class DataConfig:
         for key in PATHS:
             if isinstance(options.get(key), str):
                 options[key] = str((base or Path()) / Path(options[key]).expanduser())
-        return cls(source=data["source"], options=options, clip=_clip(data.get("clip", {})))
+        clip = _clip(data.get("clip", {}))
+        unsaid = frozenset({"size", "fps"} - set(data.get("clip", {})))
+        return cls(source=data["source"], options=options, clip=clip, unsaid=unsaid)
 
     @classmethod
     def from_plain(cls, data: Any, where: str) -> DataConfig:

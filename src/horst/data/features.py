@@ -31,7 +31,7 @@ from horst.data.clips import EPIC_FPS, ClipConfig
 from horst.data.example import Annotations, Example
 from horst.data.tables import read_json
 from horst.errors import DamagedVideoError, DataError
-from horst.video.sampling import UNOBSERVED, Indices, anticipation_frames, observed_frames
+from horst.video.sampling import UNOBSERVED, Indices, anticipation_frames, observed_frames, start_frame
 
 FORMAT = 1
 INDEX = "index.json"
@@ -264,7 +264,7 @@ def unfinished_path(path: Path) -> Path:
 
 def seen_frames(example: Example, config: ClipConfig) -> Indices:
     """Anticipation: the numbers of the frames that are seen before the action of an example."""
-    start = example.start_frame if example.start_frame is not None else round(example.start * EPIC_FPS) + 1
+    start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
     return anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from horst.data.example import Annotations, Example, Task
 from horst.data.tables import need, read_rows, seconds
 from horst.errors import DataError, near
+from horst.video.sampling import start_frame
 
 VIDEOS = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
 SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
@@ -72,7 +73,7 @@ def read_csv(path: str | Path, *, root: str | Path | None = None, task: Task = "
                 labels=labels,
                 start=start,
                 end=end,
-                start_frame=round(30 * start) + 1 if task == "anticipation" else None,
+                start_frame=start_frame(start) if task == "anticipation" else None,
                 group=row.get("group", ""),
             )
         )

@@ -82,7 +82,7 @@ def _make_somethings(folder: Path, recipe: Recipe, processes: int | None) -> Non
         render = partial(_somethings_clips, by_id, size)
         annotations = _somethings_annotations(specs, templates)
         write_packed(folder / "packed", annotations, render, fps=somethings.FPS, processes=processes)
-        return _config(folder, {"source": "packed", "folder": "packed"}, size=[size, size], fps=somethings.FPS)
+        return _config(folder, {"source": "packed", "folder": "packed"}, size=[size, size])
     write_text(folder / "annotations" / "labels.json", _json({plain(t): str(i) for i, t in enumerate(templates)}))
     mirror = {plain(t): plain(somethings.MIRROR[t]) for t in templates if somethings.MIRROR[t] in templates}
     write_text(folder / "annotations" / "mirror.json", _json(mirror))
@@ -96,7 +96,7 @@ def _make_somethings(folder: Path, recipe: Recipe, processes: int | None) -> Non
     videos = {folder / "videos" / f"{spec.id}.webm": spec for spec in specs}
     _make_missing("making somethings", videos, partial(_write_somethings, size), processes)
     source = {"source": "ssv2", "name": "somethings", "annotations": "annotations", "videos": "videos"}
-    return _config(folder, source, size=[size, size], fps=somethings.FPS)
+    return _config(folder, source, size=[size, size])
 
 
 def _make_kitchen(folder: Path, recipe: Recipe, processes: int | None) -> None:
@@ -204,7 +204,7 @@ def _write_epic(folder: Path, specs: Sequence[kitchen.VideoSpec]) -> None:
 
 
 def _config(folder: Path, source: dict[str, str], **clip: Any) -> None:
-    """data.yaml: JSON is YAML, and the order is kept."""
+    """data.yaml: JSON is YAML, and the order is kept. It names no rate: each model is shown the clips at its own."""
     lines = [f"{key}: {value}" for key, value in source.items()]
     write_text(folder / CONFIG, "\n".join([*lines, f"clip: {json.dumps(clip)}", ""]))
 

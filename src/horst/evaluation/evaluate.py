@@ -6,6 +6,8 @@
 
 One pass over each clip gives the predictions at every position: a model is causal, so its logits at a frame are those
 that it would give if the clip ended there. In a distributed run each process takes its share and all get the whole.
+
+Where the data do not say which size and rate its clips have, they are shown as the model was made for.
 """
 
 from __future__ import annotations
@@ -92,7 +94,8 @@ class Evaluation:
     """examples; read and missing (could not be read: misses); left_out (of every denominator, by the protocol);
     unlabelled (left out too)."""
     protocol: dict[str, Any]
-    """mode; leaks and unobserved, examples by position; fractions or taus."""
+    """mode; leaks and unobserved, examples by position; fractions or taus; size and fps, what was shown; where it
+    differs made_for, the size and fps of the model."""
     metrics: dict[str, float]
     """See `measure`."""
     classes: dict[str, int] = field(default_factory=dict)
@@ -145,9 +148,13 @@ def evaluate(
     """What `predict` and `assess` give together."""
     begin = time.perf_counter()
     predictions = predict(model, module, split, device, autocast=autocast, progress=progress)
-    return assess(
-        predictions, module.annotations, split, module.data.clip, seconds=round(time.perf_counter() - begin, 3)
-    )
+    seconds = round(time.perf_counter() - begin, 3)
+    return assess(predictions, module.annotations, split, shown(module, model), model=model, seconds=seconds)
+
+
+def shown(module: Loading, model: Predictor) -> ClipConfig:
+    """What the clips of a data set look like to a model."""
+    return module.data.clip_for(size=model.size, fps=model.fps)
 
 
 def predict(
@@ -172,8 +179,9 @@ def predict(
     where = next(model.parameters()).device if device is None else torch.device(device)
     model.to(where)
     annotations = module.annotations.split(split)
-    collector = Collector(annotations, module.data.clip)
-    loader = _loader(module, split)
+    clip = shown(module, model)
+    collector = Collector(annotations, clip)
+    loader = _loader(module, split, clip)
     replicas, rank = place()
     console = Console(stderr=True)
     bar = Progress(
@@ -194,7 +202,13 @@ def predict(
 
 
 def assess(
-    predictions: Predictions, annotations: Annotations, split: Split, clip: ClipConfig, *, seconds: float = 0.0
+    predictions: Predictions,
+    annotations: Annotations,
+    split: Split,
+    clip: ClipConfig,
+    *,
+    model: Predictor | None = None,
+    seconds: float = 0.0,
 ) -> Evaluation:
     """Metrics of predictions, once they are known to have seen no more than they may.
 
@@ -203,6 +217,7 @@ def assess(
         annotations: Of the whole data set: the prior comes from its training split.
         split: Which one it was.
         clip: How clips were shown.
+        model: Whose predictions they are: the evaluation then tells where it was made for other clips.
         seconds: That it took to predict.
     """
     anticipation = predictions.task == "anticipation"
@@ -211,6 +226,8 @@ def assess(
     unobserved = {
         name: count for name, count in zip(predictions.names(), nothing.sum(0).tolist(), strict=True) if count
     }
+    frames = {"size": list(clip.size), "fps": float(1 / clip.stride if anticipation else clip.fps)}
+    made_for = {"size": list(model.size), "fps": float(model.fps)} if model is not None else {}
     return Evaluation(
         data=annotations.name,
         split=split,
@@ -227,6 +244,8 @@ def assess(
             "leaks": leaks,
             "unobserved": unobserved,
             "taus" if anticipation else "fractions": list(predictions.positions),
+            **frames,
+            **({"made_for": made_for} if model is not None and made_for != frames else {}),
         },
         metrics=measure(predictions, annotations),
         classes={task: len(names) for task, names in annotations.classes.items()},
@@ -236,9 +255,8 @@ def assess(
     )
 
 
-def _loader(module: Loading, split: Split) -> DataLoader[Any]:
+def _loader(module: Loading, split: Split, clip: ClipConfig) -> DataLoader[Any]:
     """This process's share. The module's own loader knows of other processes only while a trainer runs."""
-    clip = module.data.clip
     replicas, rank = place()
     lengths = clip_lengths(module.source, split, clip)
     return DataLoader(

@@ -76,6 +76,10 @@ def notes(evaluation: Evaluation) -> list[str]:
     ):
         counted += f", {count} {what}" if count else ""
     lines.append(f"{counted}; {evaluation.seconds:.1f} s, horst {evaluation.version}")
+    if "made_for" in protocol:
+        lines.append(
+            f"the clips are shown as {_frames(protocol)}; the model was made for {_frames(protocol['made_for'])}"
+        )
     if evaluation.task == "anticipation":
         leaks = ", ".join(f"{count} at {name}" for name, count in protocol["leaks"].items())
         lines.append(
@@ -129,6 +133,10 @@ def _rows(evaluation: Evaluation, task: str, names: list[str]) -> list[tuple[str
     if task == "action" and f"calibration@{names[0]}" in metrics:
         rows.append(("calibration", [metrics[f"calibration@{name}"] for name in names], None))
     return rows
+
+
+def _frames(about: dict[str, Any]) -> str:
+    return f"{about['size'][0]}x{about['size'][1]} at {about['fps']:g} frames a second"
 
 
 def _positions(evaluation: Evaluation) -> list[float]:

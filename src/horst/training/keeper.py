@@ -10,7 +10,9 @@ from typing import Any
 
 import torch
 
+from horst.data.batches import BadClips
 from horst.data.module import lightning
+from horst.evaluation.gather import gather
 from horst.evaluation.measure import summary
 from horst.files import write_text
 from horst.models import save
@@ -35,9 +37,12 @@ class Keeper(lightning.Callback):
         self._sums: dict[str, Any] = {}
         self._kept = self._epoch_start = self._batch_end = time.monotonic()
         self._board: Any = None
+        self._shared = 0
+        """Bad clips that all processes know of."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._kept = time.monotonic()
+        self._shared = len(trainer.datamodule.bad_clips)  # after a resume those of the checkpoint
         if trainer.is_global_zero:
             self._board = _board(self.run, len(self.history))
             if self.history:
@@ -132,6 +137,8 @@ class Keeper(lightning.Callback):
 
     def _checkpoint(self, trainer: Any) -> None:
         self._sums = self._means(trainer)  # there is one checkpoint for all processes
+        _share(trainer.datamodule.bad_clips)
+        self._shared = len(trainer.datamodule.bad_clips)
         partial = self.run.checkpoint.with_name(".checkpoint.partial")
         trainer.save_checkpoint(partial, weights_only=False)
         if trainer.is_global_zero:
@@ -140,9 +147,19 @@ class Keeper(lightning.Callback):
         self._kept = time.monotonic()
 
     def _write_bad_clips(self, trainer: Any) -> None:
-        bad = trainer.datamodule.bad_clips
-        if len(bad) or trainer.is_global_zero:
-            bad.write(self.run.bad_clips(trainer.global_rank))
+        """One list, by the first process; another one's own is for what it found since it was last put together."""
+        bad, path = trainer.datamodule.bad_clips, self.run.bad_clips(trainer.global_rank)
+        if trainer.is_global_zero or len(bad) > self._shared:
+            bad.write(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _share(bad: BadClips) -> None:
+    """What all processes have counted, on each of them: a checkpoint has one list, from which all go on."""
+    state = bad.state_dict()
+    for tensors, listed in gather({"seen": state["seen"].byte()}, state["bad"]):
+        bad.merge({**tensors, "bad": listed})
 
 
 def _csv(rows: list[dict[str, float]]) -> str:

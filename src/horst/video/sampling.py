@@ -84,6 +84,14 @@ def resample(times: Sequence[float] | NDArray[np.float64], fps: float, *, end: f
     return frames_at(begins, ticks(begins[0], end if end is not None else begins[-1] + 2 * SLACK, fps))
 
 
+def start_frame(start: float, fps: float = 30) -> int:
+    """The frame (numbered from 1) that is shown when an action starts at `start`: the last one that began by then.
+
+    The next one would be nearer now and then, and shows what comes after the start.
+    """
+    return math.floor(round(start * fps, 6)) + 1  # 2.3 * 30 is a little under 69 in binary
+
+
 def anticipation_frames(
     start_frame: int, fps: float = 30, steps: int = 14, stride: float = 0.25, mode: Anticipation = "rulstm"
 ) -> Indices:

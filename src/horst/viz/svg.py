@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 LEFT, RIGHT, TOP, BOTTOM = 46, 22, 14, 34
+QUARTERS = tuple((i / 4, f"{25 * i}%") for i in range(5))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,20 +21,27 @@ class Line:
 
 
 def chart(
-    lines: Sequence[Line], *, width: int = 640, height: int = 280, x_name: str = "", marks: Sequence[float] = ()
+    lines: Sequence[Line],
+    *,
+    width: int = 640,
+    height: int = 280,
+    x_name: str = "",
+    x_ticks: Sequence[tuple[float, str]] = QUARTERS,
+    marks: Sequence[float] = (),
 ) -> str:
-    """Curves over a common axis of 0 to 100%; `marks` are upright lines."""
+    """Curves over a common axis; `x_ticks` are names of places on it in 0..1, `marks` upright lines."""
 
     def at(x: float, y: float) -> tuple[float, float]:
         return LEFT + x * (width - LEFT - RIGHT), height - BOTTOM - y * (height - TOP - BOTTOM)
 
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" xmlns="http://www.w3.org/2000/svg">']
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
+    for tick, name in QUARTERS:
         (x0, y), (x1, _) = at(0, tick), at(1, tick)
         parts.append(f'<line x1="{x0:.1f}" y1="{y:.1f}" x2="{x1:.1f}" y2="{y:.1f}" class="grid"/>')
-        parts.append(f'<text x="{x0 - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{100 * tick:.0f}%</text>')
+        parts.append(f'<text x="{x0 - 6:.1f}" y="{y + 4:.1f}" text-anchor="end">{name}</text>')
+    for tick, name in x_ticks:
         x, y = at(tick, 0)
-        parts.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{100 * tick:.0f}%</text>')
+        parts.append(f'<text x="{x:.1f}" y="{y + 16:.1f}" text-anchor="middle">{escape(name)}</text>')
     for mark in marks:
         (x, y0), (_, y1) = at(mark, 0), at(mark, 1)
         parts.append(f'<line x1="{x:.1f}" y1="{y0:.1f}" x2="{x:.1f}" y2="{y1:.1f}" class="mark"/>')

@@ -1,0 +1,85 @@
+"""The part of `horst demo` that recognises early: the package's model on fresh clips, all of them and some in full."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.table import Table
+
+from horst.data.example import Annotations, Example
+from horst.evaluation.evaluate import assess, predict, shown
+from horst.evaluation.fresh import Fresh, fresh_somethings
+from horst.evaluation.predictions import Predictions
+from horst.evaluation.report import show
+from horst.models import Predictor, load_pretrained
+from horst.viz.page import Streamed, clip_section, curve_section
+
+AT = (0.25, 0.5, 1.0)
+"""Observed parts at which answers are printed."""
+PAIRS = 3
+"""Of actions that are mistaken for each other."""
+
+
+def somethings(folder: Path, clips: int, seed: int, streams: int, console: Console) -> list[str]:
+    """Print what the model makes of fresh clips; sections for the page."""
+    model, fresh = load_pretrained("somethings"), fresh_somethings(folder, clips, seed)
+    names = fresh.annotations.classes["action"]
+    begin = time.perf_counter()
+    predictions = predict(model, fresh)
+    spent = time.perf_counter() - begin
+    evaluation = assess(predictions, fresh.annotations, "val", shown(fresh, model), model=model, seconds=spent)
+    show(evaluation, console)
+    for part in AT:
+        if pairs := _mistaken(predictions, names, part):
+            console.print(f"mistaken most often after {100 * part:g}%: {'; '.join(pairs)}", highlight=False)
+    streamed = [_stream(model, fresh, example) for example in _chosen(fresh.annotations, streams)]
+    console.print(_answers(streamed, names))
+    sections = (clip_section(clip, names) for clip in streamed)
+    return [curve_section(evaluation), "<h2>Clips, streamed frame by frame</h2>", *sections]
+
+
+def _mistaken(predictions: Predictions, names: tuple[str, ...], part: float) -> list[str]:
+    """What is done and what is said instead: the pairs that occur most often, and more than once."""
+    labels = predictions.labels["action"].tolist()
+    said = predictions.scores["action"][:, predictions.positions.index(part)].argmax(-1).tolist()
+    wrong = Counter((a, b) for a, b in zip(labels, said, strict=True) if a != b)
+    return [f"{names[a]} → {names[b]} ({n})" for (a, b), n in wrong.most_common(PAIRS) if n > 1]
+
+
+def _chosen(annotations: Annotations, count: int) -> list[Example]:
+    """Clips of different actions."""
+    first = {example.labels["action"]: example for example in reversed(annotations.examples)}
+    return list(first.values())[:count]
+
+
+def _stream(model: Predictor, fresh: Fresh, example: Example) -> Streamed:
+    """One frame after the other, as from a camera, at the model's own rate."""
+    clip = fresh.clip(example, shown(fresh, model))
+    answers = []
+    with torch.inference_mode():
+        state = model.init_state(1, *model.size)
+        for image in clip.frames:
+            out, state = model.step(torch.from_numpy(image).permute(2, 0, 1).unsqueeze(0), state)
+            answers.append(out.logits.action.double().softmax(-1)[0].numpy())
+    label = example.labels["action"]
+    return Streamed(fresh.annotations.classes["action"][label], label, list(clip.frames), np.stack(answers))
+
+
+def _answers(streamed: list[Streamed], names: tuple[str, ...]) -> Table:
+    table = Table(title="Streams, frame by frame", title_justify="left")
+    table.add_column("what is done")
+    for part in AT:
+        table.add_column(f"said after {100 * part:g}%")
+    for clip in streamed:
+        cells = []
+        for part in AT:
+            at = clip.probabilities[max(1, int(np.ceil(part * len(clip.frames)))) - 1]
+            colour = "green" if at.argmax() == clip.label else "red"
+            cells.append(f"[{colour}]{names[int(at.argmax())]}[/{colour}] {100 * at.max():.0f}%")
+        table.add_row(clip.name, *cells)
+    return table
