@@ -116,6 +116,14 @@ def test_the_learning_rate_falls_to_the_end_of_the_run(somethings: Path, tmp_pat
         assert seen == sorted(seen, reverse=True)
 
 
+@pytest.mark.parametrize(("every", "looked"), [(2, [2, 3]), (0, [3]), (1, [1, 2, 3])])
+def test_the_last_epoch_is_always_looked_at(somethings: Path, tmp_path: Path, every: int, looked: list[int]) -> None:
+    config = small_runs.config(somethings, trainer={"epochs": 3, "validate_every": every})
+    train(config, tmp_path / "run", console=silent())
+    rows = small_runs.metrics(tmp_path / "run")
+    assert [i + 1 for i, row in enumerate(rows) if row.get("val/area")] == looked
+
+
 def test_without_validation_clips_the_best_is_the_last(
     somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
