@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 
 from torch import Tensor
@@ -29,6 +29,10 @@ class Logits:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Logits:
+        """`function` of the scores of every task."""
+        return Logits(**{task: function(self[task]) for task in self})
 
     def keys(self) -> list[str]:
         """The tasks that this head predicts."""

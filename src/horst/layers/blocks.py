@@ -29,6 +29,18 @@ class FF(nn.Sequential):
     def __init__(self, in_channels: int, out_channels: int) -> None:
         super().__init__(conv3x3(in_channels, out_channels), nn.GroupNorm(1, out_channels))
 
+    @property
+    def conv(self) -> nn.Conv2d:
+        conv = self[0]
+        assert isinstance(conv, nn.Conv2d)
+        return conv
+
+    @property
+    def norm(self) -> nn.GroupNorm:
+        norm = self[1]
+        assert isinstance(norm, nn.GroupNorm)
+        return norm
+
 
 class SpatialFilter(nn.Module):
     """Eq. (4): a learned map of where to look, (N, C, H, W) -> (N, H, W) in 0..1."""
@@ -69,8 +81,8 @@ class KeyValue(nn.Module):
         return key, value
 
     def of_zero(self, height: int, width: int) -> tuple[Tensor, Tensor]:
-        """Key and value (1, C, H, W) of the all-zero state: without bias, its convolutions are zero."""
-        key, value = self.norm(self.norm.weight.new_zeros(1, self.norm.num_channels, height, width)).chunk(2, 1)
+        """Key and value (1, C, H, W) of the all-zero state: its convolutions have no bias, so the norm's is left."""
+        key, value = self.norm.bias.view(1, -1, 1, 1).expand(-1, -1, height, width).chunk(2, 1)
         return key, value
 
 

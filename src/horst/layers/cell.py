@@ -18,10 +18,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from horst.layers import fused
 from horst.layers.blocks import FF, KeyValue, SpatialFilter, activation, output_block, sinusoidal
 from horst.layers.config import HORSTConfig
 from horst.layers.state import Entry, LayerState, in_order, ring_of
 from horst.ops import Attended, eager
+from horst.ops.backend import Choice, Wanted, choose
 
 
 class Observed(NamedTuple):
@@ -72,6 +74,8 @@ class HORSTCell(nn.Module):
         self.config = config
         self.in_channels, self.channels, self.stride = in_channels, channels, stride
         self._compiled: Callable[..., tuple[Attended, Tensor, Entry]] | None = None
+        self._backend: Wanted = "auto"
+        self._chosen: dict[torch.device, Choice] = {}
         mode = config.attention
         self.act = activation(config.activation)
         self.ff_x = FF(in_channels, channels)
@@ -91,22 +95,28 @@ class HORSTCell(nn.Module):
         It holds the key and value of an all-zero state, which follow from the weights: where gradients are enabled,
         they reach the weights through it.
         """
-        return LayerState.start(self._zero(*self.output_size(height, width)), batch_size, self.config.order)
+        return LayerState.start(self.zero_entry(*self.output_size(height, width)), batch_size, self.config.order)
 
     def forward(
         self, x: Tensor, state: LayerState | None, lengths: Sequence[int], attention: bool
     ) -> tuple[CellOutput, LayerState]:
         """A clip x (B, T, C_in, H_in, W_in). Without a state it starts afresh."""
+        # The kernels' weights of attention have no gradient: where one could be asked for, plain PyTorch runs.
+        chosen = self.backend(x.device).name
+        if chosen == "triton" and not (attention and torch.is_grad_enabled()):
+            out, after = fused.clip(self, x, state, lengths)
+            return CellOutput._make(out if attention else (*out[:3], None, None)), after
         b, t = x.shape[:2]
         order = self.config.order
-        recur = self.recur if self._compiled is None or not torch.is_grad_enabled() else self._compiled
+        compiled = chosen == "compiled" and torch.is_grad_enabled()
+        recur = self._compiled_recurrence() if compiled else self.recur
         # A compiled recurrence knows one shape: windows of all S states, masked where they are not there yet.
-        fresh = state is None and recur is not self._compiled
-        before, entries = self._past(x, state, contiguous=recur is self._compiled)
+        fresh = state is None and not compiled
+        before, entries = self._past(x, state, contiguous=compiled)
         number = before.unsqueeze(1) + torch.arange(t, device=before.device)  # (B, T)
         seen = self.observe(x.flatten(0, 1), number.flatten())
         attended, memory = [], []
-        for i, now in enumerate(seen.by_frame(b, t, contiguous=recur is self._compiled)):
+        for i, now in enumerate(seen.by_frame(b, t, contiguous=compiled)):
             window, valid = entries[i : i + order], None
             if not fresh:
                 valid = _valid_window(before, i, order)
@@ -124,19 +134,33 @@ class HORSTCell(nn.Module):
             spatial = torch.stack([_aligned(a.spatial, order) for a in attended], 1)
             temporal = torch.stack([_aligned(a.temporal, order) for a in attended], 1)
         y, e = (m.unflatten(0, (b, t)) for m in (y, seen.e))
-        return CellOutput(y, e, statt, spatial, temporal), ring_of(entries, lengths, before, order)
+        after = ring_of(entries, lengths, before, order, fresh=state is None)
+        return CellOutput(y, e, statt, spatial, temporal), after
 
-    def compile_recurrence(self, **options: Any) -> None:
-        """In training, run the recurrence over clips compiled: its many small operations become a few large ones.
+    def backend(self, device: torch.device) -> Choice:
+        """What runs clips on a device; chosen once."""
+        if device not in self._chosen:
+            self._chosen[device] = choose(device, fused.unknown(self.config), self._backend)
+        return self._chosen[device]
+
+    def use_backend(self, name: Wanted) -> None:
+        """Run clips by another implementation; see `horst.ops.backend`."""
+        self._backend, self._chosen = name, {}
+
+    def _compiled_recurrence(self) -> Callable[..., tuple[Attended, Tensor, Entry]]:
+        """`recur` compiled, for training: its many small operations become a few large ones.
 
         It is compiled once for a batch size and map size; all it sees is contiguous, so that no stride depends on T.
         """
+        if self._compiled is not None:
+            return self._compiled
 
         def recur(*args: Any, **kwargs: Any) -> tuple[Attended, Tensor, Entry]:
             result, h, entry = self.recur(*args, **kwargs)
             return result, h, _contiguous(entry)
 
-        self._compiled = torch.compile(recur, dynamic=False, **options)
+        self._compiled = torch.compile(recur, dynamic=False)
+        return self._compiled
 
     def _past(self, x: Tensor, state: LayerState | None, *, contiguous: bool) -> tuple[Tensor, list[Entry]]:
         """How many frames each sample has seen, and the S entries before the clip in order of time."""
@@ -220,7 +244,7 @@ class HORSTCell(nn.Module):
         dtype = self.key_value.norm.weight.dtype  # autocast picks others here and there; a state has one
         return Entry(key.to(dtype), f_k.to(dtype), value.to(dtype))
 
-    def _zero(self, height: int, width: int) -> Entry:
+    def zero_entry(self, height: int, width: int) -> Entry:
         return self._entry(*self.key_value.of_zero(height, width))
 
 

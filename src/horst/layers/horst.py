@@ -21,6 +21,8 @@ from horst.errors import ConfigError, InputError, StateError
 from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
 from horst.layers.state import HORSTState
+from horst.ops.backend import Choice, Wanted
+from horst.registry import check_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,16 @@ class HORST(nn.Module):
     def channels(self) -> int:
         """Channels of y, and of the last layer's e and STATT."""
         return self.config.hidden[-1]
+
+    def use_backend(self, name: Wanted) -> None:
+        """Run clips by another implementation than the one that fits best; see `horst.ops.backend`."""
+        check_type("backend", name, Wanted)
+        for cell in self.cells:
+            cell.use_backend(name)
+
+    def backend(self, device: torch.device) -> Choice:
+        """What runs clips on a device, and why."""
+        return self.cells[0].backend(device)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """The size of y for maps of height x width."""

@@ -131,11 +131,18 @@ def in_order(x: Tensor, order: Tensor) -> Tensor:
     return x.gather(1, order.view(*order.shape, *(1,) * (x.ndim - 2)).expand_as(x))
 
 
-def ring_of(entries: Sequence[Entry], lengths: Sequence[int], before: Tensor, order: int) -> LayerState:
+def ring_of(
+    entries: Sequence[Entry], lengths: Sequence[int], before: Tensor, order: int, *, fresh: bool = False
+) -> LayerState:
     """The ring after a clip, from all its entries in order of time, preceded by the S entries of the state before it.
 
-    `lengths` are the frames of each sample, `before` (B,) the frames that each had seen before the clip.
+    `lengths` are the frames of each sample, `before` (B,) the frames that each had seen before the clip: none, where
+    they are `fresh`.
     """
+    if fresh and len(set(lengths)) == 1:  # every entry's slot is known, so that it is copied once
+        n = lengths[0]
+        keys, filters, values = _stacked([entries[n + (slot - n) % order] for slot in range(order)])
+        return LayerState(keys, filters, values, before + n)
     if len(set(lengths)) == 1:  # no numbers travel to the device, as a CUDA graph demands
         count = before + lengths[0]
         keys, filters, values = _stacked(entries[lengths[0] : lengths[0] + order])

@@ -20,6 +20,7 @@ import yaml
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError
+from horst.ops.backend import Wanted
 from horst.plain import from_plain, read_yaml
 
 Steps = Literal["last", "every", "anticipation"]
@@ -125,12 +126,12 @@ class TrainerOptions:
     """Of each machine."""
     nodes: int = 1
     """Machines, each started with torchrun or by SLURM."""
-    compile: bool = False
-    """Compile the recurrence: a minute at the start, then fewer and larger operations."""
+    backend: Wanted = "auto"
+    """What runs the layers: reference, compiled (a minute at the start), triton, or the one that fits best."""
     graphs: bool = False
     """Capture the step as CUDA graphs, for one GPU: small models are several times faster."""
     validate_every: int = 1
-    """Epochs between two looks at the validation clips; 0: only after the last."""
+    """Epochs between two looks at the validation clips, which the last one gets always; 0: only that."""
     checkpoint_minutes: float = 10.0
     """How much work a kill may cost at most, where an epoch takes longer."""
     completion_epochs: int = 0

@@ -16,6 +16,7 @@ from horst.data.augmenter import mirror_table
 from horst.data.module import ClipDataModule, lightning
 from horst.errors import CheckpointError, ConfigError, HorstError
 from horst.evaluation.measure import summary
+from horst.ops.backend import Choice
 from horst.training.averages import Averages
 from horst.training.build import build_model
 from horst.training.config import RunConfig
@@ -88,13 +89,15 @@ def _fit(
         callbacks=[averages, Bar(console), keeper],
         validate_every=(options.validate_every or options.epochs) if has_val else None,
     )
+    module.model.core.use_backend(options.backend)
+    choice = module.model.core.backend(trainer.strategy.root_device)
     clips, size = data.annotations.counts()["train"], config.batches.size * trainer.world_size
     if config.batches.drop_last and clips < size:
         raise ConfigError(f"batches.size makes {size} on all devices and there are {clips} training clips: lower it")
     if new and _first():  # the last thing before work starts
         Run.create(run.folder, config)
     if trainer.is_global_zero:
-        _introduce(console, run, module, data)
+        _introduce(console, run, module, data, choice)
     checkpoint = run.checkpoint if run.checkpoint.exists() else None
     _fit_quietly(trainer, module, data, checkpoint)
     if trainer.is_global_zero:
@@ -155,7 +158,7 @@ def _fit_quietly(trainer: Any, module: TrainingModule, data: ClipDataModule, che
             ) from error
 
 
-def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDataModule) -> None:
+def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDataModule, backend: Choice) -> None:
     counts = data.annotations.counts()
     size = sum(p.numel() for p in module.model.parameters() if p.requires_grad)
     classes = ", ".join(f"{n} {task}s" for task, n in module.model.head.classes.items())
@@ -164,6 +167,7 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
         f"[bold]{run.folder}[/bold]: {module.run.model.name}, {size / 1e6:.2f} M trained parameters", soft_wrap=True
     )
     console.print(f"{data.annotations.name}: {clips}", soft_wrap=True)
+    console.print(f"backend {backend}", soft_wrap=True)
 
 
 def _first() -> bool:

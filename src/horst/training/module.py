@@ -57,9 +57,6 @@ class TrainingModule(lightning.LightningModule):
         return self.network.model
 
     def on_fit_start(self) -> None:
-        if self.run.trainer.compile:
-            for cell in self.model.core.cells:
-                cell.compile_recurrence()
         if self.run.trainer.graphs and self.device.type == "cuda" and self.trainer.world_size == 1:
             self._graphed = Graphed(self.network)
 

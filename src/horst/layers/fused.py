@@ -1,0 +1,186 @@
+"""A HORST layer over a clip by the kernels of `horst.ops.fused`: which layers they can run, and how.
+
+Shapes: B batch, T frames, S past states, C channels, H x W map after the layer's pooling.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from horst.layers.blocks import FF, ResidualOutput
+from horst.layers.config import HORSTConfig
+from horst.layers.state import Entry, LayerState, ring_of
+
+if TYPE_CHECKING:
+    from horst.layers.cell import HORSTCell
+    from horst.ops.fused.layer import Done, Form, LayerWeights
+    from horst.ops.fused.statt import Memory
+    from horst.ops.fused.step import StepLayer
+
+CHOICES = {
+    "attention": ("spatial-temporal",),
+    "key_value": ("encoding+h",),
+    "output": ("residual", "concat+se"),
+    "heads": (1,),
+    "position": ("none",),
+}
+"""What the kernels know; every other option is free."""
+
+
+def unknown(config: HORSTConfig) -> str:
+    """The options of a layer that there are no kernels for; empty where there are none."""
+    chosen = {name: getattr(config, name) for name in CHOICES}
+    return ", ".join(f"{name}={value}" for name, value in chosen.items() if value not in CHOICES[name])
+
+
+def clip(
+    cell: HORSTCell, x: Tensor, state: LayerState | None, lengths: Sequence[int]
+) -> tuple[tuple[Tensor, ...], LayerState]:
+    """A clip x (B, T, C_in, H_in, W_in): the fields of a `CellOutput`, and the state after it."""
+    from horst.ops.fused.layer import run
+    from horst.ops.fused.maps import pixels
+
+    order = cell.config.order
+    b, t = x.shape[:2]
+    frames = x.transpose(0, 1).flatten(0, 1)
+    if torch.is_autocast_enabled(x.device.type):
+        frames = frames.to(torch.get_autocast_dtype(x.device.type))
+    if cell.stride > 1:
+        frames = F.max_pool2d(frames, cell.stride)
+    height, width = frames.shape[-2:]
+    count, start = _start(cell, state, b, height, width, frames.dtype)
+    windows = valid_windows(count, t, order)
+    done = run(pixels(frames), start, windows, weights(cell), form_of(cell, height, width))
+
+    def clips(m: Tensor) -> Tensor:
+        return m.view(t, b, height, width, -1).permute(1, 0, 4, 2, 3)
+
+    after = _after(done, state, count, lengths, order, (b, height, width), cell.key_value.norm.weight.dtype)
+    spatial = done.spatial.view(t, b, order, height, width).transpose(0, 1)
+    return (clips(done.y), clips(done.e), clips(done.statt), spatial, done.temporal.transpose(0, 1)), after
+
+
+def _after(
+    done: Done, state: LayerState | None, count: Tensor, lengths: Sequence[int], order: int,
+    maps: tuple[int, int, int], dtype: torch.dtype,
+) -> LayerState:  # fmt: skip
+    """The state after a clip, from its entries and those before it: one where it started afresh (`state`), else S."""
+    before, n = 1 if state is None else order, lengths[0]
+
+    def picture(m: Tensor) -> Tensor:
+        """(..., B, P, C) -> (..., B, C, H, W)"""
+        return m.unflatten(-2, maps[1:]).movedim(-1, -3)
+
+    if state is None and set(lengths) == {n} and n + before >= order:  # two copies of the window, turned into a ring
+        window = slice(n + before - order, n + before)
+        keys, filters, values = (
+            torch.roll(m[window], n % order, 0).to(dtype).transpose(0, 1)
+            for m in (done.keys, done.filters, done.values)
+        )
+        return LayerState(picture(keys), filters.unflatten(2, maps[1:]), picture(values), count + n)
+    keys, values, filters = picture(done.keys), picture(done.values), done.filters.unflatten(2, maps[1:])
+    entries = list(itertools.starmap(Entry, zip(keys, filters, values, strict=True)))
+    if before < order:  # what was never there is zero
+        entries = [Entry(*(torch.zeros_like(m) for m in entries[0]))] * (order - before) + entries
+    after = ring_of(entries, lengths, count, order, fresh=state is None)
+    return LayerState(after.keys.to(dtype), after.filters.to(dtype), after.values.to(dtype), after.count)
+
+
+def weights(cell: HORSTCell) -> LayerWeights:
+    """The parameters of a layer by the names of the kernels."""
+    from horst.ops.fused.layer import LayerWeights
+
+    def block(ff: FF | None) -> tuple[Tensor | None, ...]:
+        if ff is None:
+            return None, None, None
+        return ff.conv.weight, ff.norm.weight, ff.norm.bias
+
+    out, kv = cell.output, cell.key_value
+    project: Tensor | None = None
+    excited: list[Tensor | None] = [None] * 4
+    if isinstance(out, ResidualOutput):
+        project = getattr(out.project, "weight", None)
+    else:
+        excited = [p for linear in (out.se.squeeze, out.se.excite) for p in (linear.weight, linear.bias)]
+    assert cell.filter_q is not None
+    assert cell.filter_k is not None
+    return LayerWeights._make((
+        *block(cell.ff_x), *block(cell.ff_q), cell.filter_q.conv.weight, cell.filter_q.conv.bias,
+        kv.observed.weight, kv.recurrent.weight, kv.norm.weight, kv.norm.bias,
+        cell.filter_k.conv.weight, cell.filter_k.conv.bias, *block(cell.ff_h), *block(out.ff), project, *excited,
+    ))  # fmt: skip
+
+
+def form_of(cell: HORSTCell, height: int, width: int) -> Form:
+    """What kind of layer it is, for maps of height x width."""
+    from horst.ops.fused.layer import Form
+    from horst.ops.fused.recurrence import Sizes
+
+    config = cell.config
+    assert config.activation is not None
+    size = cell.channels * (height * width if config.temporal_scale == "chw" else 1)
+    return Form(Sizes(height, width, size**-0.5, config.activation), config.pooled_pair == "max,avg")
+
+
+def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
+    """(T, B, S) uint8: which of the S entries before each frame are there, for samples that had seen `before` frames.
+
+    Of a fresh sample the all-zero state is there for its first frame, and gone with it.
+    """
+    frame, place = (torch.arange(n, device=before.device) for n in (frames, order))
+    entry = frame[:, None, None] + place  # the first S are those of the state before the clip
+    count = before[:, None]
+    zero = (count == 0) & (entry == order - 1) & (frame[:, None, None] == 0)
+    return ((entry >= order - count) | zero).to(torch.uint8)
+
+
+def _start(
+    cell: HORSTCell, state: LayerState | None, b: int, height: int, width: int, dtype: torch.dtype
+) -> tuple[Tensor, Memory]:
+    """How many frames each sample has seen, and the entries before the clip: one where it starts afresh, else S."""
+    from horst.ops.fused.statt import Memory
+
+    if state is None:
+        zero = cell.zero_entry(height, width)
+        count = torch.zeros(b, dtype=torch.int64, device=zero.key.device)
+        keys, filters, values = (m.expand(b, *m.shape[1:]).unsqueeze(0) for m in zero)
+    else:
+        state = state.chronological()
+        count, keys, filters, values = (
+            state.count,
+            *(m.transpose(0, 1) for m in (state.keys, state.filters, state.values)),
+        )
+    maps = (m.permute(0, 1, 3, 4, 2).flatten(2, 3).to(dtype).contiguous() for m in (keys, values))
+    key, value = maps
+    return count, Memory(key, filters.flatten(2).float().contiguous(), value)
+
+
+def step_layer(
+    cell: HORSTCell, streams: int, height: int, width: int, dtype: torch.dtype
+) -> tuple[StepLayer, tuple[Tensor, ...]]:
+    """The layer for one frame at a time of maps of height x width (after pooling), and its all-zero state."""
+    from horst.ops.fused.statt import Memory
+    from horst.ops.fused.step import StepLayer
+
+    order = cell.config.order
+    _, zero = _start(cell, None, 1, height, width, dtype)
+    ring = Memory(*(m.new_zeros(order, streams, *m.shape[2:]) for m in zero))
+    return StepLayer(weights(cell), form_of(cell, height, width), ring), tuple(m[0, 0] for m in zero)
+
+
+def step(
+    cell: HORSTCell, layer: StepLayer, x: Tensor, valid: Tensor, count: Tensor, active: Tensor, dtype: torch.dtype
+) -> tuple[Tensor, ...]:
+    """One frame x (B, C_in, H_in, W_in): y, e and STATT (B, C, H, W); see `StepLayer`."""
+    from horst.ops.fused.maps import picture, pixels
+
+    sizes = layer.form.sizes
+    x = x.to(dtype)
+    x = F.max_pool2d(x, cell.stride) if cell.stride > 1 else x
+    return tuple(picture(m, sizes.height, sizes.width) for m in layer(pixels(x), valid, count, active))

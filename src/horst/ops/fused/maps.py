@@ -1,0 +1,52 @@
+"""Maps as the kernels see them, (N, P, C), and the 3x3 convolutions that the vendor's library does best.
+
+Shapes: N maps, P = H * W pixels, C channels; memory is channels-last throughout, so both views are free.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def picture(x: Tensor, height: int, width: int) -> Tensor:
+    """(..., P, C) -> (N, C, H, W), a view in torch's channels_last."""
+    return x.reshape(-1, height, width, x.shape[-1]).permute(0, 3, 1, 2)
+
+
+def pixels(x: Tensor) -> Tensor:
+    """(N, C, H, W) -> (N, P, C); copies what is not channels-last."""
+    return x.permute(0, 2, 3, 1).contiguous().flatten(1, 2)
+
+
+def conv(x: Tensor, weight: Tensor, height: int, width: int) -> Tensor:
+    """x (..., P, C) convolved with `weight` (C_out, C, k, k), k odd, zeros around: (N, P, C_out)."""
+    return pixels(F.conv2d(picture(x, height, width), weight, padding=weight.shape[-1] // 2))
+
+
+def conv_grads(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+    """The gradients of `conv` at x (N, P, C) and at its weight."""
+    d_x, d_w = _backward(grad, x, weight, height, width, [True, True, False])
+    return pixels(d_x), d_w
+
+
+def conv_input_grad(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int) -> Tensor:
+    """That at x alone; of x only the shape is needed."""
+    return pixels(_backward(grad, x, weight, height, width, [True, False, False])[0])
+
+
+def conv_weight_grad(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int) -> Tensor:
+    """That at the weight alone; of the weight only the shape is needed."""
+    return _backward(grad, x, weight, height, width, [False, True, False])[1]
+
+
+def _backward(
+    grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int, wanted: list[bool]
+) -> tuple[Tensor, Tensor]:
+    pad = weight.shape[-1] // 2
+    d_x, d_w, _ = torch.ops.aten.convolution_backward(
+        picture(grad, height, width), picture(x, height, width), weight, None,
+        [1, 1], [pad, pad], [1, 1], False, [0, 0], 1, wanted,
+    )  # fmt: skip
+    return d_x, d_w

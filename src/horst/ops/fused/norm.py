@@ -1,0 +1,190 @@
+"""GroupNorm, activation and what hangs on them, forward and backward, over channels-last maps.
+
+A norm over (C, H, W) needs its statistics before its output, so each direction is two passes: one that sums, one that
+writes. What else reads the same tensors rides along: the sum with a second input, the pooled maps of the spatial filter
+(Eq. 4) and their gradient, squeeze-excite.
+
+Shapes: N maps, P = H * W pixels, C channels. A map tensor is (N, P, C) with channels at stride 1, and may be a slice of
+a wider one. `groups` is 1 or 2 (a key and its value). Statistics, gates, pooled maps and sums are contiguous float32.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from horst.ops.fused import norm_kernels as kernels
+from horst.ops.fused.tuning import LAUNCHES
+
+Act = Literal["none", "relu", "silu"]
+
+
+class PooledGrad(NamedTuple):
+    """The spatial filter's gradient, on its way to the first group's output."""
+
+    dpre: Tensor
+    """(N, P) float32, the gradient before the filter's sigmoid."""
+    weight: Tensor
+    """(2, 3, 3) float32, the filter's weight in the order max, mean."""
+    y: Tensor
+    """(N, P, C / groups), the first group's output as `norm` stored it."""
+    pooled: Tensor
+    """(N, 2, P) float32, its maximum and mean over the channels as `norm` filled them."""
+    width: int
+    """W of the map."""
+
+
+def norm(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    outs: tuple[Tensor, ...] | None,
+    *,
+    groups: int = 1,
+    act: Act = "none",
+    add: Tensor | None = None,
+    pooled: Tensor | None = None,
+    means: Tensor | None = None,
+    stats: Tensor | None = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """act(GroupNorm(x)) into `outs`, one (N, P, C / groups) a group; returns the statistics (N, groups, 2): mean, rstd.
+
+    They are written into `stats` where that is given. With `add` (N, P, C), x becomes x + add, rounded to its dtype,
+    and that is what is normalised. `pooled` (N, 2, P) is filled with maximum and mean over the channels of the first
+    group's output as stored. `means` (N, C) is filled with the output's mean over the pixels, unrounded (one group).
+    Without `outs` (None) only statistics and means are made.
+    """
+    n, p, c = x.shape[0], x.shape[1], x.shape[2] // groups
+    bp, cp = _tile(p, c, "norm")
+    blocks = triton.cdiv(p, bp)
+    merged = triton.next_power_of_2(blocks)
+    moments = x.new_empty(n, groups, blocks, 2, dtype=torch.float32)
+    stats = moments.new_empty(n, groups, 2) if stats is None else stats
+    kernels.moments_kernel[n * blocks, groups](
+        *_map(x), *_map(add), moments, p, c, bp, cp, num_warps=LAUNCHES["norm"].warps
+    )
+    if outs is None:
+        kernels.stats_kernel[n * groups,](moments, stats, p, eps, c, bp, merged, num_warps=1)
+    else:
+        first, second = outs[0], outs[1] if groups == 2 else None
+        kernels.apply_kernel[n * blocks, groups](
+            *_map(x), moments, stats, weight, bias, None, *_map(first), *_map(second), pooled, p, eps,
+            c, act, bp, cp, merged, num_warps=LAUNCHES["norm"].warps,
+        )  # fmt: skip
+    if means is not None:
+        torch.sum(_channel_sums(None, x, stats, weight, bias, act, 1 / p), 1, out=means)
+    return stats
+
+
+def scale_apply(x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor, gate: Tensor, out: Tensor, act: Act) -> None:
+    """Squeeze-excite's output z + z * gate, with z = act(norm(x)) and the gate (N, C) after its sigmoid."""
+    n, p, c = x.shape
+    bp, cp = _tile(p, c, "norm")
+    kernels.apply_kernel[n * triton.cdiv(p, bp), 1](
+        *_map(x), None, stats, weight, bias, gate, *_map(out), *_map(None), None, p, 0.0,
+        c, act, bp, cp, 1, num_warps=LAUNCHES["norm"].warps,
+    )  # fmt: skip
+
+
+def gate_sums(dy: Tensor, x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor, act: Act) -> Tensor:
+    """The gradient (N, C) at squeeze-excite's gate: the sum over the pixels of dy * z, with z = act(norm(x))."""
+    return _channel_sums(dy, x, stats, weight, bias, act, 1.0).sum(1)
+
+
+def partial_blocks(pixels: int, channels: int, groups: int = 1) -> int:
+    """Into how many blocks `norm_backward` cuts a map: the second size of its `partials`."""
+    bp, _, tiles = _sum_tiles(pixels, channels // groups)
+    return triton.cdiv(pixels, bp * tiles)
+
+
+def norm_backward(
+    dys: tuple[Tensor, ...],
+    x: Tensor,
+    stats: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    dx: Tensor,
+    partials: Tensor,
+    *,
+    groups: int = 1,
+    act: Act = "none",
+    gate: Tensor | None = None,
+    dmean: Tensor | None = None,
+    pooled_grad: PooledGrad | None = None,
+) -> None:
+    """The gradient at x into `dx` (N, P, C), which must not be x, from `dys`, one (N, P, C / groups) a group.
+
+    `partials` (N, partial_blocks, C, 2) gets every block's share of the gradients at bias and weight, which are its sum
+    over the first two axes. With `gate` and `dmean` (N, C; one group) dy is squeeze-excite's, and what it sends on is
+    dy * (1 + gate) + dmean / P. `pooled_grad` is added to dys[0], which is overwritten by the sum.
+    """
+    n, p, c = x.shape[0], x.shape[1], x.shape[2] // groups
+    first, second = dys[0], dys[1] if groups == 2 else None
+    if gate is not None and dmean is None:
+        dmean = torch.zeros_like(gate)
+    elif dmean is not None and gate is None:
+        gate = torch.zeros_like(dmean)
+    dpre, filter_weight, y, pooled, width = pooled_grad or (None, None, None, None, 0)
+    bp, cp, tiles = _sum_tiles(p, c)
+    summed = triton.cdiv(p, bp * tiles)
+    sums = stats.new_empty(n, groups, summed, 2)
+    kernels.backward_sums_kernel[n * summed, groups](
+        *_map(first), *_map(second), *_map(x), stats, weight, bias, gate, dmean, partials, sums,
+        dpre, filter_weight, *_map(y), pooled, width, p, c, act, bp, cp, tiles, num_warps=LAUNCHES["norm_sums"].warps,
+    )  # fmt: skip
+    bp, cp = _tile(p, c, "norm_backward")
+    kernels.backward_kernel[n * triton.cdiv(p, bp), groups](
+        *_map(first), *_map(second), *_map(x), *_map(dx), stats, weight, bias, gate, dmean, sums,
+        summed, p, c, act, bp, cp, triton.next_power_of_2(summed),
+        num_warps=LAUNCHES["norm_backward"].warps,
+    )  # fmt: skip
+
+
+def _channel_sums(
+    dy: Tensor | None, x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor, act: Act, scale: float
+) -> Tensor:
+    """(N, blocks, C) float32: scale * the sums over each block's pixels of z, or of dy * z."""
+    n, p, c = x.shape
+    bp, cp, tiles = _sum_tiles(p, c)
+    blocks = triton.cdiv(p, bp * tiles)
+    sums = stats.new_empty(n, blocks, c)
+    kernels.channel_sums_kernel[n * blocks,](
+        *_map(x),
+        *_map(dy),
+        stats,
+        weight,
+        bias,
+        sums,
+        scale,
+        p,
+        c,
+        act,
+        bp,
+        cp,
+        tiles,
+        num_warps=LAUNCHES["norm_sums"].warps,
+    )
+    return sums
+
+
+def _map(x: Tensor | None) -> tuple[Tensor | None, int, int]:
+    """A map tensor as a kernel takes it: with the strides of its maps and its pixels."""
+    return (None, 0, 0) if x is None else (x, x.stride(0), x.stride(1))
+
+
+def _tile(pixels: int, channels: int, kernel: str) -> tuple[int, int]:
+    """Pixels and channels of a tile, powers of two; it has all channels of its group."""
+    return min(LAUNCHES[kernel].pixels(channels), triton.next_power_of_2(pixels)), triton.next_power_of_2(channels)
+
+
+def _sum_tiles(pixels: int, channels: int) -> tuple[int, int, int]:
+    """Tiles of the kernels that sum over pixels, and how many make a block.
+
+    A block's sums cost as much to write as a few of its pixels: wide maps, with few pixels a tile, take more tiles.
+    """
+    bp, cp = _tile(pixels, channels, "norm_sums")
+    return bp, cp, min(LAUNCHES["norm_sums"].stages * (1 if cp <= 256 else 2), triton.cdiv(pixels, bp))

@@ -1,0 +1,207 @@
+"""The recurrence of a layer over a clip, forward and backward, on plain tensors.
+
+Each frame waits for the one before it: STATT over the queue, then the convolution and norm that make its own entry. All
+that can wait is left to the end, where one large operation does it for all frames: the gradients of the queries and of
+every weight.
+
+Shapes: T frames of B maps, P pixels, C channels, S states, E = before + T entries; see `statt`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from horst.ops.fused import filter as filters
+from horst.ops.fused import maps, norm, statt
+from horst.ops.fused.norm import Act, PooledGrad
+from horst.ops.fused.statt import Memory, WeightGrads, Weights
+
+
+class Sizes(NamedTuple):
+    """What is not a tensor."""
+
+    height: int
+    width: int
+    scale: float
+    """Of the temporal logits."""
+    act: Act
+
+
+class Norm(NamedTuple):
+    weight: Tensor
+    bias: Tensor
+
+
+class Queue(NamedTuple):
+    """The weights of a recurrence. Convolutions are in the dtype of the maps, all others float32."""
+
+    recurrent: Tensor
+    """(2C, C, 3, 3), of keys and values."""
+    norm: Norm
+    """(2C,)"""
+    filter: Tensor
+    """(2, 3, 3), of keys, in the order max, mean."""
+    filter_bias: Tensor
+    """(1,)"""
+    h: Tensor | None = None
+    """(C, C, 3, 3) of FF_h in Eq. (8); None where the queue keeps STATT itself."""
+    h_norm: Norm | None = None
+
+
+class Tape(NamedTuple):
+    """What the forward pass leaves."""
+
+    statt: Tensor
+    """(T, B, P, C)"""
+    with_e: Tensor
+    """(T, B, P, C): STATT + e."""
+    memory: Memory
+    weights: Weights
+    key_value: Tensor
+    """(T, B, P, 2C), keys and values before their norm."""
+    stats: Tensor
+    """(T, B, 2, 2)"""
+    pooled: Tensor
+    """(T, B, 2, P) of the keys."""
+    h: Tensor
+    """(T, B, P, C); STATT where the queue keeps that."""
+    h_stats: Tensor | None
+    """(T, B, 1, 2)"""
+    h_pre: tuple[Tensor, ...]
+    """T times (B, P, C), h before its norm."""
+
+
+def forward(
+    q: Tensor, f_q: Tensor, e: Tensor, key_value: Tensor, start: Memory, valid: Tensor, queue: Queue, sizes: Sizes
+) -> Tape:
+    """A clip.
+
+    Args:
+        q: (T, B, P, C)
+        f_q: (T, B, P) float32
+        e: (T, B, P, C)
+        key_value: (T, B, P, 2C), the part of keys and values that reads the observation; is overwritten.
+        start: The entries before the clip.
+        valid: (T, B, S) uint8, which entries of each window are there.
+        queue: Weights.
+        sizes: Sizes.
+    """
+    t, b, p, _ = q.shape
+    before, order = start.keys.shape[0], valid.shape[2]
+    memory = Memory(*(torch.cat([x, x.new_empty(t, *x.shape[1:])]) for x in start))
+    weights = Weights.empty(q, order)
+    out, with_e = torch.empty_like(q), torch.empty_like(q)
+    stats, pooled = f_q.new_empty(t, b, 2, 2), f_q.new_empty(t, b, 2, p)
+    h, h_stats, h_pre = out, None, []
+    if queue.h is not None:
+        h, h_stats = torch.empty_like(q), f_q.new_empty(t, b, 1, 2)
+    for i in range(t):
+        statt.attend(
+            q[i], f_q[i], memory, valid[i], i, i + before - order, sizes.scale, weights, out[i], e[i], with_e[i]
+        )
+        if queue.h is not None and queue.h_norm is not None and h_stats is not None:
+            h_pre.append(maps.conv(with_e[i], queue.h, sizes.height, sizes.width))
+            norm.norm(h_pre[i], *queue.h_norm, (h[i],), act=sizes.act, stats=h_stats[i])
+        recurrent = maps.conv(h[i], queue.recurrent, sizes.height, sizes.width)
+        entry = (memory.keys[before + i], memory.values[before + i])
+        norm.norm(key_value[i], *queue.norm, entry, groups=2, add=recurrent, pooled=pooled[i], stats=stats[i])
+        filters.spatial_filter(
+            pooled[i], queue.filter, queue.filter_bias, memory.filters[before + i],
+            height=sizes.height, width=sizes.width,
+        )  # fmt: skip
+    return Tape(out, with_e, memory, weights, key_value, stats, pooled, h, h_stats, tuple(h_pre))
+
+
+class Grads(NamedTuple):
+    """What the backward pass gives."""
+
+    q: Tensor
+    """(T, B, P, C)"""
+    f_q: Tensor
+    """(T, B, P), before the filter's sigmoid."""
+    with_e: Tensor | None
+    """(T, B, P, C), what e receives through h; None where it does not read e."""
+    key_value: Tensor
+    """(T, B, P, 2C)"""
+    start: Memory
+    queue: Queue
+
+
+class Given(NamedTuple):
+    """Gradients of what the recurrence returns; None where there is none."""
+
+    statt: Tensor | None
+    h: Tensor | None
+    memory: Memory | None
+    """Of all entries, those before the clip too."""
+
+
+def backward(
+    given: Given, q: Tensor, f_q: Tensor, tape: Tape, valid: Tensor, queue: Queue, sizes: Sizes
+) -> Grads:  # fmt: skip
+    """From the gradients of STATT, of h (where the queue keeps h) and of the entries."""
+    t, b, p, c = q.shape
+    size = sizes.height, sizes.width
+    memory = tape.memory
+    before, order = memory.keys.shape[0] - t, valid.shape[2]
+    weight_grads = WeightGrads.like(tape.weights)
+    total, d_kv = torch.empty_like(q), torch.empty_like(tape.key_value)
+    partials = f_q.new_empty(t, b, norm.partial_blocks(p, 2 * c, 2), 2 * c, 2)
+    d_filter = torch.empty_like(f_q)
+    d_entry = [q.new_empty(b, p, c) for _ in range(2)]
+    d_with_e: list[Tensor] = []  # latest first
+    d_h_pre = torch.empty_like(q if queue.h is not None else q[:0])
+    h_partials = f_q.new_empty(len(d_h_pre), b, norm.partial_blocks(p, c), c, 2)
+
+    def more(i: int) -> Memory | None:
+        return None if given.memory is None else Memory(*(x[i] for x in given.memory))
+
+    for i in reversed(range(t)):
+        entry = Memory(d_entry[0], d_filter[i], d_entry[1])
+        statt.entry_backward(
+            before + i, total, q, f_q, memory, before, valid, tape.weights, weight_grads, entry, more(before + i),
+            slope=True,
+        )  # fmt: skip
+        pooled = PooledGrad(d_filter[i], queue.filter, memory.keys[before + i], tape.pooled[i], sizes.width)
+        norm.norm_backward(
+            (entry.keys, entry.values), tape.key_value[i], tape.stats[i], *queue.norm, d_kv[i], partials[i],
+            groups=2, pooled_grad=pooled,
+        )  # fmt: skip
+        d_h = maps.conv_input_grad(d_kv[i], tape.h[i], queue.recurrent, *size)
+        extra = None if given.statt is None else given.statt[i]
+        if queue.h is not None and queue.h_norm is not None and tape.h_stats is not None:
+            if given.h is not None:
+                d_h += given.h[i]
+            norm.norm_backward(
+                (d_h,), tape.h_pre[i], tape.h_stats[i], *queue.h_norm, d_h_pre[i], h_partials[i], act=sizes.act
+            )
+            d_h = maps.conv_input_grad(d_h_pre[i], tape.with_e[i], queue.h, *size)
+            d_with_e.append(d_h)
+        statt.attend_backward(
+            d_h, extra, total[i], memory, valid[i], i, i + before - order, sizes.scale, tape.weights, weight_grads
+        )
+    start = Memory(*(torch.empty_like(x[:before]) for x in memory))
+    for i in range(before):
+        entry = Memory(*(x[i] for x in start))
+        statt.entry_backward(
+            i, total, q, f_q, memory, before, valid, tape.weights, weight_grads, entry, more(i), slope=False
+        )
+    d_q, d_f = statt.query_backward(f_q, memory, before, valid, tape.weights, weight_grads)
+    d_recurrent = maps.conv_weight_grad(d_kv, tape.h, queue.recurrent, *size)
+    d_weight, d_bias = filters.filter_weight_grad(d_filter.flatten(0, 1), tape.pooled.flatten(0, 1), *size)
+    d_h_conv = d_h_norm = d_u = None
+    if queue.h is not None:
+        d_u = total if given.statt is None else torch.stack(d_with_e[::-1])
+        d_h_conv = maps.conv_weight_grad(d_h_pre, tape.with_e, queue.h, *size)
+        d_h_norm = norm_grads(h_partials)
+    queue_grads = Queue(d_recurrent, norm_grads(partials), d_weight, d_bias, d_h_conv, d_h_norm)
+    return Grads(d_q, d_f, d_u, d_kv, start, queue_grads)
+
+
+def norm_grads(partials: Tensor) -> Norm:
+    """The gradients of a norm's weight and bias from `norm_backward`'s sums (..., C, 2)."""
+    bias, weight = partials.flatten(0, -3).sum(0).unbind(-1)
+    return Norm(weight, bias)

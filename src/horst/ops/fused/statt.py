@@ -1,0 +1,194 @@
+"""STATT over kept keys and values, forward and backward, without products of maps in memory.
+
+    attend            one frame: K and V of the window are read once each
+    attend_backward   one frame: what its weights receive, again one reading of K and V
+    entry_backward    one entry: gathered from the up to S frames that attended to it
+    query_backward    all frames at once: no frame's query depends on another's gradient
+
+The backward of a clip runs over its frames in reverse: the gradient of an entry is complete when all frames after it
+are done. Nothing is ever added to a gradient in memory, which S readers of each entry would otherwise do.
+
+Shapes: T frames of B maps, P pixels, C channels, S states, E kept entries: `before` of them lie before the clip, frame
+t attends to the entries t + before - S ... t + before - 1 and adds entry t + before. Layout: `statt_kernels`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+import triton
+from torch import Tensor
+
+from horst.ops.fused import statt_kernels as kernels
+from horst.ops.fused.tuning import LAUNCHES
+
+Q_HAT_CHUNK, Q_HAT_CHANNELS, Q_HAT_PIXELS = 512, 32, 64
+
+
+class Memory(NamedTuple):
+    """What the queue holds."""
+
+    keys: Tensor
+    """(E, B, P, C)"""
+    filters: Tensor
+    """(E, B, P) float32"""
+    values: Tensor
+    """(E, B, P, C)"""
+
+
+class Weights(NamedTuple):
+    """What the forward pass keeps of T frames for the backward pass; all float32."""
+
+    spatial: Tensor
+    """(T, B, S, P)"""
+    temporal: Tensor
+    """(T, B, S)"""
+    dots: Tensor
+    """(T, B, S, P): q . K, pixel by pixel."""
+    q_hat: Tensor
+    """(T, B, S, C)"""
+
+    @classmethod
+    def empty(cls, q: Tensor, order: int) -> Weights:
+        """For queries (T, B, P, C)."""
+        t, b, p, c = q.shape
+
+        def new(*shape: int) -> Tensor:
+            return torch.empty(t, b, order, *shape, dtype=torch.float32, device=q.device)
+
+        return cls(new(p), new(), new(p), new(c))
+
+
+class WeightGrads(NamedTuple):
+    """What the weights of T frames receive; all float32."""
+
+    where: Tensor
+    """(T, B, S, P), of the logits of S(Q, K)."""
+    slope: Tensor
+    """(T, B, S), of q . K weighed by both filters."""
+    q_hat: Tensor
+    """(T, B, S, C)"""
+
+    @classmethod
+    def like(cls, weights: Weights) -> WeightGrads:
+        return cls(*(torch.empty_like(w) for w in (weights.spatial, weights.temporal, weights.q_hat)))
+
+
+def attend(
+    q: Tensor, f_q: Tensor, memory: Memory, valid: Tensor, t: int, first: int, scale: float, weights: Weights,
+    out: Tensor, plus: Tensor | None = None, with_plus: Tensor | None = None,
+) -> None:  # fmt: skip
+    """Eq. (7) of frame t: fills out (B, P, C) with STATT, `with_plus` with STATT + `plus`, and weights[t].
+
+    Args:
+        q: (B, P, C) of the frame.
+        f_q: (B, P) float32.
+        memory: The queue.
+        valid: (B, S) uint8: which entries of the window are there.
+        t: Where in `weights` the frame lies.
+        first: The entry that the window starts with; those that are not there may lie outside of the memory.
+        scale: Of the temporal logits.
+        weights: To be filled at t.
+        out: To be filled.
+        plus: (B, P, C)
+        with_plus: To be filled, where there is a `plus`.
+    """
+    (b, p, c), order = q.shape, valid.shape[1]
+    spatial, temporal, dots, q_hat = (w[t] for w in weights)
+    s_pad, c_pad = max(16, triton.next_power_of_2(order)), triton.next_power_of_2(c)
+    chunks, columns = triton.cdiv(p, Q_HAT_CHUNK), triton.cdiv(c, Q_HAT_CHANNELS)
+    parts = q_hat if chunks == 1 else torch.empty(b, chunks, order, c, dtype=torch.float32, device=q.device)
+    kernels.q_hat_kernel[(b, columns, chunks)](
+        q, memory.filters, valid, parts, first, b, p, c,
+        S=order, SP=s_pad, BP=Q_HAT_PIXELS, BC=Q_HAT_CHANNELS, CHUNK=Q_HAT_CHUNK, EXACT=q.dtype == torch.float32,
+    )  # fmt: skip
+    if chunks > 1:
+        _sum_parts(parts, q_hat)
+    blocks = triton.cdiv(p, LAUNCHES["logits"].pixels(c))
+    logits = torch.empty(b, blocks, order, dtype=torch.float32, device=q.device)
+    kernels.logits_kernel[(b, blocks)](
+        q, f_q, q_hat, memory.keys, memory.filters, valid, spatial, dots, logits, first, b, p, c,
+        NB=blocks, S=order, CP=c_pad, **_sizes("logits", c),
+    )  # fmt: skip
+    kernels.combine_kernel[_grid("combine", b, p, c)](
+        memory.values, spatial, logits, valid, plus, out, with_plus, temporal, first, b, p, c, scale,
+        NB=blocks, S=order, SP=s_pad, CP=c_pad, PLUS=plus is not None, **_sizes("combine", c),
+    )  # fmt: skip
+
+
+def attend_backward(
+    grad: Tensor, more: Tensor | None, total: Tensor, memory: Memory, valid: Tensor, t: int, first: int, scale: float,
+    weights: Weights, grads: WeightGrads,
+) -> None:  # fmt: skip
+    """From the gradient of STATT at frame t, `grad` (+ `more`), which is written to `total`: fills grads[t]."""
+    (b, p, c), order = grad.shape, valid.shape[1]
+    blocks, c_pad = triton.cdiv(p, LAUNCHES["reader"].pixels(c)), triton.next_power_of_2(c)
+    d_temporal = torch.empty(b, blocks, order, dtype=torch.float32, device=grad.device)
+    parts = torch.empty(b, blocks, order, c, dtype=torch.float32, device=grad.device)
+    kernels.reader_kernel[(b, blocks)](
+        grad, more, total, memory.keys, memory.values, valid, weights.spatial[t],
+        weights.temporal[t], grads.where[t], d_temporal, parts, first, b, p, c,
+        NB=blocks, S=order, CP=c_pad, MORE=more is not None, **_sizes("reader", c),
+    )  # fmt: skip
+    kernels.reader_sums_kernel[(b, order)](
+        d_temporal, parts, weights.temporal[t], grads.slope[t], grads.q_hat[t], c, scale,
+        NB=blocks, S=order, SP=triton.next_power_of_2(order), BN=max(1, 4096 // c_pad), CP=c_pad,
+    )  # fmt: skip
+
+
+def entry_backward(
+    i: int, grad: Tensor, q: Tensor, f_q: Tensor, memory: Memory, before: int, valid: Tensor, weights: Weights,
+    grads: WeightGrads, out: Memory, more: Memory | None = None, *, slope: bool,
+) -> None:  # fmt: skip
+    """The gradient of entry i (+ `more`) into `out` (B, ...), once `attend_backward` is done with all its readers.
+
+    Args:
+        i: The entry.
+        grad: (T, B, P, C) of STATT: `total` of `attend_backward`, all frames.
+        q: (T, B, P, C)
+        f_q: (T, B, P)
+        memory: The queue.
+        before: How many entries lie before the clip.
+        valid: (T, B, S)
+        weights: Of the forward pass.
+        grads: Of the frames after the entry.
+        out: To be filled: keys (B, P, C), filters (B, P) float32, values (B, P, C).
+        more: Of the same shapes, added.
+        slope: The filter's gradient is taken before its sigmoid.
+    """
+    t, b, p, c = q.shape
+    order = valid.shape[2]
+    first = max(0, i - before + 1)
+    extra = (None, None, None) if more is None else more
+    kernels.entry_kernel[_grid("entry", b, p, c)](
+        grad, q, f_q, memory.filters, valid, *weights, *grads, *out, *extra, i, first, t, before, b, p, c,
+        S=order, CP=triton.next_power_of_2(c), MORE=more is not None, SLOPE=slope, **_sizes("entry", c),
+    )  # fmt: skip
+
+
+def query_backward(
+    f_q: Tensor, memory: Memory, before: int, valid: Tensor, weights: Weights, grads: WeightGrads
+) -> tuple[Tensor, Tensor]:
+    """The gradient of all queries (T, B, P, C), and of their filters before the sigmoid (T, B, P)."""
+    t, b, p, c = *f_q.shape, memory.keys.shape[-1]
+    d_q, d_f = memory.keys.new_empty(t, b, p, c), torch.empty_like(f_q)
+    kernels.query_kernel[_grid("query", t * b, p, c)](
+        memory.keys, f_q, memory.filters, valid, weights.dots, grads.slope, grads.q_hat, d_q, d_f, before, b, p, c,
+        S=valid.shape[2], CP=triton.next_power_of_2(c), **_sizes("query", c),
+    )  # fmt: skip
+    return d_q, d_f
+
+
+def _grid(kernel: str, maps: int, pixels: int, channels: int) -> tuple[int, int]:
+    return maps, triton.cdiv(pixels, LAUNCHES[kernel].pixels(channels))
+
+
+def _sizes(kernel: str, channels: int) -> dict[str, int]:
+    launch = LAUNCHES[kernel]
+    return {"BP": launch.pixels(channels), "STAGES": launch.stages, "num_warps": launch.warps}
+
+
+def _sum_parts(parts: Tensor, out: Tensor) -> None:
+    b, count, n = parts.shape[0], parts.shape[1], parts.shape[2:].numel()
+    kernels.sum_parts_kernel[(b, triton.cdiv(n, 256))](parts, out, n, COUNT=count, BN=256)

@@ -1,0 +1,102 @@
+"""Live streams: what a model says step by step, whatever their ages, by plain PyTorch and by the kernels."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import horst
+from horst.errors import InputError
+from horst.models import Predictor
+
+SMALL = {
+    "backbone": {"name": "stem", "widths": [4, 6], "norm": "channel"},
+    "hidden": [6, 5],
+    "stride": [1, 2],
+    "order": 3,
+}
+
+
+def small(variant: str = "released") -> Predictor:
+    torch.manual_seed(0)
+    return horst.create_model("horst_tiny", num_classes=4, variant=variant, size=(24, 20), **SMALL).eval()
+
+
+def clip(frames: int, count: int) -> torch.Tensor:
+    return torch.randint(
+        0, 256, (frames, count, 3, 24, 20), dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
+    )
+
+
+def told(model: Predictor, frames: torch.Tensor) -> torch.Tensor:
+    """By the model itself, each stream alone: frames (T, 3, H, W) -> (T, classes)."""
+    with torch.inference_mode():
+        return model(frames.unsqueeze(0))[0].logits.action[0]
+
+
+@pytest.mark.parametrize("variant", ["released", "paper"])
+def test_streams_of_any_age(variant: str) -> None:
+    check(horst.Streams(small(variant), 3), small(variant))
+
+
+def check(streams: horst.Streams, model: Predictor) -> None:
+    """Stream 0 gets every frame, 1 every other, 2 starts afresh on the way: each says what it would say alone."""
+    frames = clip(6, 3)
+    said: dict[int, list[torch.Tensor]] = {0: [], 1: [], 2: []}
+    for t, now in enumerate(frames):
+        if t == 3:
+            streams.reset(2)
+            said[2] = []
+        active = [0, 2] if t % 2 else None
+        logits = streams(now, active)
+        for place in [0, 2] if t % 2 else [0, 1, 2]:
+            said[place].append(logits.action[place].cpu())
+    limit = {"rtol": 1e-4, "atol": 1e-5}
+    torch.testing.assert_close(torch.stack(said[0]), told(model, frames[:, 0]), **limit)
+    torch.testing.assert_close(torch.stack(said[1]), told(model, frames[::2, 1]), **limit)
+    torch.testing.assert_close(torch.stack(said[2]), told(model, frames[3:, 2]), **limit)
+    assert streams.ages == [6, 3, 3]
+    with torch.inference_mode():  # the state is one that the model itself goes on from
+        state = streams.state
+        after, _ = model.step(frames[0], state.map(torch.Tensor.cpu))
+        again = streams(frames[0])
+    torch.testing.assert_close(again.action.cpu(), after.logits.action, **limit)
+    streams.reset()
+    assert streams.ages == [0, 0, 0]
+
+
+def test_bad_calls_are_told() -> None:
+    model = small()
+    with pytest.raises(InputError, match="at least one stream"):
+        horst.Streams(model, 0)
+    streams = horst.Streams(model, 2)
+    with pytest.raises(InputError, match="these streams take"):
+        streams(clip(1, 3)[0])
+    with pytest.raises(InputError, match="uint8"):
+        streams(clip(1, 2)[0].float())
+    with pytest.raises(InputError, match="no stream 2"):
+        streams.reset(2)
+    with pytest.raises(InputError, match="no stream -1"):
+        streams(clip(1, 2)[0], active=[-1])
+    with pytest.raises(InputError, match="training mode"):
+        horst.Streams(model.train())
+
+
+@pytest.mark.parametrize("variant", ["released", "paper"])
+def test_the_kernels_say_the_same(variant: str, root: Path) -> None:
+    """In a process of its own: Triton's interpreter is for all kernels of a process or for none."""
+    code = (
+        "import sys; sys.path.insert(0, 'tests/models'); import test_streams as t, horst, torch\n"
+        f"model = t.small('{variant}'); model.core.use_backend('triton')\n"
+        "cuda = torch.cuda.is_available(); model.cuda() if cuda else None\n"
+        "streams = horst.Streams(model, 3, precision=torch.float32)\n"
+        "assert type(streams._engine).__name__ == '_Kernels'\n"
+        f"t.check(streams, t.small('{variant}'))"
+    )
+    interpreted = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=root, env={**os.environ, **interpreted}, timeout=200)

@@ -1,0 +1,100 @@
+"""STATT's kernels against autograd through the specification: outputs, weights and every gradient."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from horst.ops import reference
+from horst.ops.fused import statt
+from horst.ops.fused.statt import Memory, WeightGrads, Weights
+
+SIZES = [  # T, B, S, C, H, W, entries before the clip
+    (5, 2, 3, 5, 3, 4, 1),
+    (3, 1, 1, 16, 1, 1, 1),
+    (2, 3, 8, 48, 5, 7, 8),
+    (4, 2, 2, 130, 2, 3, 2),
+    (2, 1, 4, 8, 23, 25, 4),  # more pixels than one chunk of q_hat
+]
+
+
+def windows(t: int, b: int, order: int, before: int, generator: torch.Generator) -> Tensor:
+    """(T, B, S) uint8: what is there, at random but for what cannot be; at least one each."""
+    valid = torch.rand(t, b, order, generator=generator) < 0.7
+    for i in range(t):
+        valid[i, :, : max(0, order - before - i)] = False
+    valid[..., -1] = True
+    return valid.to(torch.uint8)
+
+
+def expected(q: Tensor, f_q: Tensor, memory: Memory, valid: Tensor, before: int, scale: float, size: tuple[int, int]):
+    """By the reference, frame by frame, sample by sample: each has its own window."""
+    t, b, order = valid.shape
+    out = []
+    for i in range(t):
+        rows = []
+        for j in range(b):
+            chosen = [i + before - order + s for s in range(order) if valid[i, j, s]]
+
+            def maps(x: Tensor, j: int = j, chosen: list[int] = chosen) -> list[Tensor]:
+                return [x[e, j].T.unflatten(-1, size).unsqueeze(0) for e in chosen]
+
+            filters = [memory.filters[e, j].view(1, *size) for e in chosen]
+            query = q[i, j].T.unflatten(-1, size).unsqueeze(0)
+            look = f_q[i, j].view(1, *size)
+            rows.append(reference.statt(query, look, maps(memory.keys), filters, maps(memory.values), scale=scale).out)
+        out.append(torch.cat(rows).flatten(2).mT)
+    return torch.stack(out)
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
+    t, b, order, c, h, w, before = sizes
+    p, generator = h * w, torch.Generator().manual_seed(sum(sizes))
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    q, f_q = draw(t, b, p, c), draw(t, b, p).sigmoid()
+    memory = Memory(draw(before + t, b, p, c), draw(before + t, b, p).sigmoid(), draw(before + t, b, p, c))
+    valid = windows(t, b, order, before, generator)
+    grad, scale = draw(t, b, p, c), (c * p) ** -0.5
+
+    leaves = [x.double().requires_grad_() for x in (q, f_q, *memory)]
+    want = expected(leaves[0], leaves[1], Memory(*leaves[2:]), valid, before, scale, (h, w))
+    wanted = torch.autograd.grad(want, leaves, grad.double(), allow_unused=True)
+    wanted = [torch.zeros_like(x) if g is None else g for g, x in zip(wanted, leaves, strict=True)]
+
+    q, f_q, valid, grad = (x.to(device) for x in (q, f_q, valid, grad))
+    memory = Memory(*(x.to(device) for x in memory))
+    weights = Weights.empty(q, order)
+    out = torch.full_like(q, torch.nan)
+    for x in weights:
+        x.fill_(torch.nan)
+    for i in range(t):
+        statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, scale, weights, out[i])
+    close(out, want)
+
+    grads, total = WeightGrads.like(weights), torch.full_like(grad, torch.nan)
+    found = Memory(*(torch.full_like(x, torch.nan) for x in memory))
+    for x in grads:
+        x.fill_(torch.nan)
+    for i in reversed(range(t)):
+        entry = Memory(*(x[before + i] for x in found))
+        statt.entry_backward(before + i, total, q, f_q, memory, before, valid, weights, grads, entry, slope=False)
+        half = grad[i] / 2
+        statt.attend_backward(half, half, total[i], memory, valid[i], i, i + before - order, scale, weights, grads)
+    for i in range(before):
+        entry = Memory(*(x[i] for x in found))
+        statt.entry_backward(i, total, q, f_q, memory, before, valid, weights, grads, entry, slope=False)
+    d_q, d_f = statt.query_backward(f_q, memory, before, valid, weights, grads)
+    close(d_q, wanted[0])
+    close(d_f / (f_q * (1 - f_q)), wanted[1])
+    for x, y in zip(found, wanted[2:], strict=True):
+        close(x, y)
+
+
+def close(found: Tensor, wanted: Tensor) -> None:
+    error = (found.cpu().double() - wanted).norm() / wanted.norm().clamp_min(1e-12)
+    assert error < 2e-6

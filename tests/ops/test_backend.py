@@ -1,0 +1,55 @@
+"""Which implementation runs: what is asked for, the environment, or what fits; and what is told where it cannot."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+
+import horst
+from horst.errors import ConfigError
+from horst.ops.backend import choose
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(autouse=True)
+def no_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    monkeypatch.delenv("HORST_BACKEND", raising=False)
+
+
+def test_without_a_gpu_plain_pytorch_runs_and_it_is_told_why() -> None:
+    assert str(choose(CPU)) == "reference: the kernels are for NVIDIA GPUs, this is cpu"
+    assert choose(CPU, wanted="compiled").name == "compiled"
+    with pytest.raises(ConfigError, match="triton was asked for and cannot run: the kernels are for NVIDIA GPUs"):
+        choose(CPU, wanted="triton")
+
+
+def test_the_environment_decides_where_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HORST_BACKEND", "compiled")
+    assert str(choose(CPU)) == "compiled: HORST_BACKEND says so"
+    assert choose(CPU, wanted="reference").name == "reference"
+    monkeypatch.setenv("HORST_BACKEND", "cuda")
+    with pytest.raises(ConfigError, match="HORST_BACKEND is 'cuda'; choose from auto"):
+        choose(CPU)
+
+
+def test_options_without_kernels_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    model = horst.create_model("horst_tiny", attention="temporal", position="sinusoidal")
+    model.core.use_backend("triton")
+    with pytest.raises(ConfigError, match="no kernels for attention=temporal, position=sinusoidal"):
+        model.core.backend(CPU)
+
+
+def test_without_triton_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match="pip install 'horst\\[triton\\]'"):
+        choose(CPU, wanted="triton")
+
+
+def test_an_unknown_name_is_told() -> None:
+    with pytest.raises(ConfigError, match="backend"):
+        horst.create_model("horst_tiny").core.use_backend("cuda")  # type: ignore[arg-type]
