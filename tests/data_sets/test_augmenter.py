@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from small_sets import pair
 
-from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter, mirror_table
+from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter, clip_chances, mirror_table
 from horst.data.batches import Item, collate
 from horst.data.example import Annotations
 from horst.errors import ConfigError, DataError
@@ -65,3 +66,16 @@ def test_maps_are_not_augmented() -> None:
     assert Augmenter(NO_AUGMENT, annotations, seed=0)(batch, 0) is batch
     with pytest.raises(ConfigError, match="maps cannot be augmented"):
         Augmenter(Augment(), annotations, seed=0)(batch, 0)
+
+
+def test_chances_are_those_of_the_clip_and_look_random() -> None:
+    drawn = clip_chances(7, 3, range(20_000), 4)
+    assert (clip_chances(7, 3, [9, 4], 4) == drawn[[9, 4]]).all()
+    assert (clip_chances(7, 3, range(5), 2) == drawn[:5, :2]).all()
+    assert drawn.min() >= 0
+    assert drawn.max() < 1
+    for other in (clip_chances(8, 3, range(20_000), 4), clip_chances(7, 4, range(20_000), 4), drawn[::-1]):
+        assert abs(np.corrcoef(drawn.ravel(), other.ravel())[0, 1]) < 0.02
+    shares = np.histogram(drawn, bins=14, range=(0, 1))[0] / drawn.size
+    assert np.abs(14 * shares - 1).max() < 0.05
+    assert np.abs(np.corrcoef(drawn.T) - np.eye(4)).max() < 0.03

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from horst.data.batches import UNKNOWN, Batch
 from horst.data.example import Annotations
 from horst.errors import ConfigError, DataError
-from horst.video.augment import MirrorFlip, Plan, RandAugment, apply
+from horst.video.augment import CHANCES, MirrorFlip, RandAugment, apply
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+"""2^64 over the golden ratio, the step of SplitMix64."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,23 +57,20 @@ class Augmenter:
             return batch
         if batch.frames.dtype != torch.uint8:
             raise ConfigError("precomputed maps cannot be augmented, only pictures can: turn augment off")
-        seeds = [clip_seed(self.seed, epoch, index) for index in batch.indices]
+        count = self.rand.operations
+        chances = clip_chances(self.seed, epoch, batch.indices, 1 + CHANCES * count)
         if self.flip is not None:
-            batch = self._mirrored(batch, self.flip, seeds)
-        if self.rand.operations:
-            batch = replace(batch, frames=apply(batch.frames, self._plan(seeds), batch.lengths))
+            batch = self._mirrored(batch, self.flip, chances[:, 0] < 0.5)
+        if count:
+            plan = self.rand.plan(torch.from_numpy(chances[:, 1:].reshape(-1, count, CHANCES)))
+            batch = replace(batch, frames=apply(batch.frames, plan, batch.lengths))
         return batch
 
-    def _plan(self, seeds: list[int]) -> Plan:
-        """One draw a clip, each with a generator of its own."""
-        draws = [self.rand.draw(1, torch.Generator().manual_seed(seed)) for seed in seeds]
-        return Plan(torch.cat([d.operation for d in draws]), torch.cat([d.magnitude for d in draws]))
-
-    def _mirrored(self, batch: Batch, flip: MirrorFlip, seeds: list[int]) -> Batch:
+    def _mirrored(self, batch: Batch, flip: MirrorFlip, drawn: NDArray[np.bool_]) -> Batch:
         # Labels come from the examples: to ask the batch for them would wait for the GPU.
         actions = [self.examples[index].labels.get("action", UNKNOWN) for index in batch.indices]
         mirrored = [int(flip.mirror[a]) if a != UNKNOWN else UNKNOWN for a in actions]
-        chosen = [i for i, seed in enumerate(seeds) if seed & 1 and mirrored[i] != UNKNOWN]
+        chosen = [i for i, label in enumerate(mirrored) if drawn[i] and label != UNKNOWN]
         if not chosen:
             return batch
         rows = torch.tensor(chosen).to(batch.frames.device, non_blocking=True)
@@ -80,9 +83,22 @@ class Augmenter:
         return replace(batch, frames=batch.frames.index_copy(0, rows, flipped), labels=labels)
 
 
-def clip_seed(seed: int, epoch: int, index: int) -> int:
-    """A seed of its own for each clip in each epoch."""
-    return int(np.random.SeedSequence((seed, epoch, index)).generate_state(1, np.uint64)[0] >> np.uint64(1))
+def clip_chances(seed: int, epoch: int, indices: Sequence[int], count: int) -> NDArray[np.float64]:
+    """(clips, count) numbers in 0..1: for each clip in each epoch its own, whatever batch it is in.
+
+    They are SplitMix64's (Steele et al., 2014) of a counter, for all clips at once: a generator for each clip would
+    take longer than a GPU takes for its step.
+    """
+    with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
+        key = _mix(_mix(np.uint64(seed % 2**64)) ^ np.uint64(epoch))
+        state = _mix(key ^ np.asarray(indices, np.uint64))[:, None] + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
+        return (_mix(state) >> np.uint64(11)) * 2.0**-53
+
+
+def _mix(z: Any) -> Any:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
 
 
 def mirror_table(annotations: Annotations) -> tuple[int, ...]:

@@ -21,6 +21,8 @@ from horst.video.augment_ops import MAX_MAGNITUDE, OPERATIONS, Group, Interpolat
 
 Lengths = Tensor | Sequence[int] | None
 Fill = float | tuple[float, float, float]
+CHANCES = 3
+"""Random numbers that decide on one operation."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,19 +121,22 @@ class RandAugment(nn.Module):
     def draw(self, batch: int, generator: torch.Generator | None = None) -> Plan:
         """A plan for `batch` clips, from a generator on the CPU (torch's global one where None)."""
         _check_generator(generator)
-        shape = (batch, self.operations)
-        operation = torch.randint(len(OPERATIONS), shape, generator=generator)
-        signed = torch.tensor([o.signed for o in OPERATIONS])[operation]
-        negative = torch.randint(2, shape, generator=generator, dtype=torch.bool) & signed
-        size = self._draw_size(shape, generator)
-        return Plan(operation, torch.where(negative, -size, size))
+        return self.plan(torch.rand(batch, self.operations, CHANCES, generator=generator, dtype=torch.float64))
 
-    def _draw_size(self, shape: tuple[int, int], generator: torch.Generator | None) -> Tensor:
+    def plan(self, chances: Tensor) -> Plan:
+        """The plan that chances (B, N, CHANCES) in 0..1 decide: which operation, which direction, how much."""
+        which, direction, size = chances.unbind(-1)
+        operation = (which * len(OPERATIONS)).long()
+        signed = torch.tensor([o.signed for o in OPERATIONS])[operation]
+        magnitude = self._size(size).float()
+        return Plan(operation, torch.where((direction < 0.5) & signed, -magnitude, magnitude))
+
+    def _size(self, chance: Tensor) -> Tensor:
         if math.isinf(self.magnitude_std):
-            return self.magnitude * torch.rand(shape, generator=generator)
-        size = torch.full(shape, float(self.magnitude))
+            return self.magnitude * chance
+        size = torch.full_like(chance, self.magnitude)
         if self.magnitude_std > 0:
-            size += self.magnitude_std * torch.randn(shape, generator=generator)
+            size += self.magnitude_std * torch.special.ndtri(chance)
         return size.clamp(0, MAX_MAGNITUDE)
 
     def forward(self, clips: Tensor, lengths: Lengths = None, generator: torch.Generator | None = None) -> Tensor:
