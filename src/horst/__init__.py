@@ -37,7 +37,8 @@ _HOME = {
     "save": "horst.models",
 }
 _PARTS = (
-    "backbones", "compat", "data", "errors", "evaluation", "heads", "layers", "models", "ops", "training", "video",
+    "backbones", "compat", "data", "errors", "evaluation", "heads", "layers", "models", "ops", "streaming", "training",
+    "video",
 )  # fmt: skip
 __all__ = [*_HOME, "__version__"]
 

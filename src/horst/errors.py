@@ -14,6 +14,10 @@ class InputError(HorstError, ValueError):
     """A tensor, length or argument that a call cannot work with."""
 
 
+class BusyError(HorstError):
+    """There is no room for another stream now; later there may be."""
+
+
 class StateError(HorstError, ValueError):
     """A recurrent state that does not belong to this model, batch, device or dtype."""
 
@@ -56,6 +60,10 @@ class NoVideoStreamError(VideoError):
 
 class DamagedVideoError(VideoError):
     """Nothing of the video decodes, or less than was asked for."""
+
+
+class ExportError(HorstError):
+    """A model that cannot be exported, or a file that does not say what the model says."""
 
 
 class MissingExtraError(HorstError, ImportError):

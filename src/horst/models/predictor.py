@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,9 @@ from horst.heads import Head, Logits, Unroll, UnrollingHead, create_head
 from horst.layers import HORST, CoreOutput, HORSTConfig, HORSTState
 from horst.layers.horst import check_lengths
 from horst.registry import Part
+
+if TYPE_CHECKING:
+    from horst.streaming import Stream
 
 Labels = dict[str, list[str]]
 """Names of the classes, by task: {"action": [...]}, and for anticipation "verb" and "noun" too."""
@@ -159,6 +162,12 @@ class Predictor(nn.Module):
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
         return Output(self.read(out, **_given(unroll=unroll)), out), state
+
+    def stream(self, **options: Any) -> Stream:
+        """A live stream of frames with times; options: `horst.streaming.Stream`."""
+        from horst.streaming import Stream
+
+        return Stream(self, **options)
 
     def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: HORSTState | None) -> None:
         """Everything that can be wrong is found before the backbone runs: it may keep statistics."""

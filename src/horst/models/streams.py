@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import fields
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -82,7 +83,9 @@ class Streams:
         if active is None:
             self.active.fill_(1)
         else:
-            chosen = [self._place(place) for place in active]
+            chosen = {self._place(place) for place in active}
+            if not chosen:
+                raise InputError("active is empty: there is no stream to ask")
             self.active.copy_(torch.tensor([i in chosen for i in range(len(self))], dtype=torch.uint8))
         return self._engine.step(frames)
 
@@ -120,14 +123,20 @@ class _Plain:
         return self.now.layers[0].count
 
     def step(self, frames: Tensor) -> Logits:
-        out, after = self.model.step(frames.to(self.active.device), self.now)
-        self.now = _chosen(self.active.bool(), after, self.now)
-        return out.logits
+        rows = self.active.nonzero().flatten()
+        frames = frames.to(rows.device)
+        if len(rows) == len(self.active):
+            out, self.now = self.model.step(frames, self.now)
+            return out.logits
+        # Of the others nothing is asked: a step costs what its streams cost.
+        out, after = self.model.step(frames[rows], self.now.map(lambda x: x[rows]))
+        self.now = _paired(self.now, after, lambda old, new: old.index_copy(0, rows, new))
+        return out.logits.map(lambda x: x.new_full((len(frames), *x.shape[1:]), torch.nan).index_copy(0, rows, x))
 
     def reset(self, places: list[int]) -> None:
         which = torch.zeros_like(self.active, dtype=torch.bool)
         which[places] = True
-        self.now = _chosen(which, self.fresh, self.now)
+        self.now = _paired(self.fresh, self.now, partial(_where, which))
 
     def state(self) -> HORSTState:
         return self.now
@@ -213,10 +222,14 @@ class _Kernels:
         return HORSTState(tuple(layers), self.model.core.config)
 
 
-def _chosen(which: Tensor, a: HORSTState, b: HORSTState) -> HORSTState:
-    """a for the streams in `which` (B,), b for the others."""
-    both: list[Any] = []
+def _paired(a: HORSTState, b: HORSTState, function: Callable[[Tensor, Tensor], Tensor]) -> HORSTState:
+    """`function` of the tensors of two states."""
+    layers = []
     for x, y in zip(a.layers, b.layers, strict=True):
-        fields = [(getattr(x, name), getattr(y, name)) for name in LayerState.__slots__]
-        both.append(LayerState(*(torch.where(which.view(-1, *(1,) * (m.ndim - 1)), m, n) for m, n in fields)))
-    return HORSTState(tuple(both), a.config)
+        layers.append(LayerState(*(function(getattr(x, f.name), getattr(y, f.name)) for f in fields(LayerState))))
+    return HORSTState(tuple(layers), a.config)
+
+
+def _where(which: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """a for the streams in `which` (B,), b for the others."""
+    return torch.where(which.view(-1, *(1,) * (a.ndim - 1)), a, b)
