@@ -166,7 +166,7 @@ def fitted(image: Image, size: tuple[int, int]) -> Image:
     if 0 in image.shape:
         raise InputError(f"the frame has shape {image.shape}: it is empty")
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
-    return frame.reformat(width=size[1], height=size[0], format="rgb24").to_ndarray()
+    return np.asarray(frame.reformat(width=size[1], height=size[0], format="rgb24").to_ndarray(), np.uint8)
 
 
 def _names(model: Predictor) -> dict[str, Sequence[str]]:
