@@ -105,8 +105,9 @@ def test_two_learn_what_one_learns(replicas: Path, scenario: str, tmp_path: Path
     one, two = small_runs.weights(alone.last), small_runs.weights(replicas / scenario / "last")
     assert any(name.endswith("running_mean") for name in one)  # batch norm is part of it
     assert one.keys() == two.keys()
-    for name in one:
-        torch.testing.assert_close(two[name], one[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
+    for name in one:  # as a whole: the sums of two processes round single numbers otherwise
+        apart = (two[name].double() - one[name].double()).norm()
+        assert apart <= 1e-5 * one[name].double().norm().clamp_min(1.0), f"{name}: {apart:.1e}"
     for a, b in zip(small_runs.metrics(alone.folder), small_runs.metrics(replicas / scenario), strict=True):
         assert {k: float(v) for k, v in a.items()} == pytest.approx({k: float(v) for k, v in b.items()}, abs=1e-4)
     said = (alone.folder / "bad_clips.csv").read_text().splitlines()
