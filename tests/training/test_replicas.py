@@ -26,7 +26,7 @@ from horst.training.config import RunConfig
 from horst.training.fit import resume, train
 
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "every": {"batches": {"size": 2, "prefix": [0.3, 1.0]}, "loss": {"steps": "every"}, "lr": 0.05},
+    "every": {"batches": {"size": 2, "prefix": [0.3, 1.0]}, "loss": {"steps": "every"}, "lr": 0.02},
     # so few frames that many batches are of one frame, and a process may hold the unreadable clip alone
     "alone": {"batches": {"size": 1, "prefix": [0.1, 1.0]}, "clip": {"fps": 2}, "lr": 1e-4},
 }

@@ -82,7 +82,10 @@ class Ticker(Generic[T]):
 
     def finish(self, end: float) -> Iterator[Tick[T]]:
         """The ticks up to the end of a video, during which its last frame is shown."""
-        while self._last is not None and self._next < end - SLACK:
+        if self._start is None or self._last is None:
+            return
+        count = math.ceil(round((end - self._start - SLACK) * self.fps, 6))  # as `sampling.ticks` counts
+        while self._count < count:
             yield self._tick(self._last[1])
 
     def reset(self) -> None:
