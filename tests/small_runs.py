@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -55,6 +58,19 @@ def kitchen(folder: str | Path, /, **changes: Any) -> dict[str, Any]:
     model = {"name": "horst_ek55_unroll", "options": {**TINY, "stride": [2, 1]}}
     base = plain(folder, data=data, model=model, loss={"steps": "anticipation"}, batches={"size": 35})
     return merged(base, changes)
+
+
+def by_itself(script: str, root: Path) -> None:
+    """A test file as a program of its own, on the folder `root`."""
+    path = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    done = subprocess.run(
+        [sys.executable, script, str(root)],
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
 
 
 def silent() -> Console:

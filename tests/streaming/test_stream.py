@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +56,7 @@ def test_a_file_of_variable_rate(model: Predictor, tmp_path: Path) -> None:
     times = np.cumsum([0, 0.02, 0.3, 0.05, 0.41, 0.2, 0.2, 0.05, 0.05, 0.6]).round(3).tolist()
     path = videos.with_times(tmp_path / "clip.mp4", times)
     said = streamed(model.stream(), path, model.size)
-    np.testing.assert_allclose(
-        np.stack([p.probabilities["action"] for p in said]), offline(model, path)[: len(said)], atol=1e-5
-    )
+    np.testing.assert_allclose(np.stack([p.probabilities["action"] for p in said]), offline(model, path), atol=1e-5)
 
 
 def test_push_gives_the_newest(model: Predictor) -> None:
@@ -86,7 +83,6 @@ def test_push_gives_the_newest(model: Predictor) -> None:
 def test_streams_of_a_pool_do_not_disturb_each_other(model: Predictor, tmp_path: Path) -> None:
     """One comes late, one sends nonsense, one leaves and another takes its place: each says what it says alone."""
     images = [videos.picture(i, 24, 32) for i in range(12)]
-    alone = [p for i, image in enumerate(images) for p in model.stream().feed(image, i / FPS)][:1]
     whole = model.stream()
     wanted = [p.probabilities["action"] for i, image in enumerate(images) for p in whole.feed(image, i / FPS)]
     pool = Pool(model, capacity=3)
@@ -111,7 +107,6 @@ def test_streams_of_a_pool_do_not_disturb_each_other(model: Predictor, tmp_path:
     np.testing.assert_allclose(said[steady], wanted, atol=1e-5)
     np.testing.assert_allclose(said[short], wanted[:4], atol=1e-5)
     np.testing.assert_allclose(said[late], wanted[: len(said[late])], atol=1e-5)
-    assert len(alone) == 1
     with pytest.raises(InputError, match="closed"):
         short.push(images[0], 0)
     pool.open()
@@ -142,7 +137,7 @@ def test_memory_is_bounded(model: Predictor) -> None:
         seat.close()
     assert pool.streams.state.nbytes == bytes_before
     assert len(pool) == 0
-    assert sys.getsizeof(pool._free) < 200
+    assert sorted(pool._free) == [0, 1]
 
 
 def test_staggered_states(model: Predictor) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -116,15 +115,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (root / name).mkdir()
         (root / f"{name}.yaml").write_text(yaml.safe_dump(small_runs.plain(root / "data", **recipe)))
     open_source(DataConfig.from_dict(small_runs.plain(root / "data")["data"]))
-    path = os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])
-    done = subprocess.run(
-        [sys.executable, __file__, str(root)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
+    small_runs.by_itself(__file__, root)
     return root
 
 

@@ -86,8 +86,8 @@ class Augmenter:
 def clip_chances(seed: int, epoch: int, indices: Sequence[int], count: int) -> NDArray[np.float64]:
     """(clips, count) numbers in 0..1: for each clip in each epoch its own, whatever batch it is in.
 
-    They are SplitMix64's (Steele et al., 2014) of a counter, for all clips at once: a generator for each clip would
-    take longer than a GPU takes for its step.
+    They are SplitMix64's (Steele et al., 2014) of a counter, for all clips at once: a generator for each clip is
+    many times slower, and a GPU would wait for it.
     """
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
         key = _mix(_mix(np.uint64(seed % 2**64)) ^ np.uint64(epoch))

@@ -1,4 +1,4 @@
-"""How the kernels are launched: sizes found by `python -m benchmarks.gpu_tuning` on an NVIDIA H200."""
+"""How the kernels are launched. `python -m benchmarks.gpu_tuning` looks for better sizes on a GPU."""
 
 from __future__ import annotations
 
