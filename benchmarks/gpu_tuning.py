@@ -59,13 +59,12 @@ def main() -> None:
 
 
 def candidates(kernel: str) -> list[Candidate]:
-    if kernel == "norm_sums":
-        grid = itertools.product((1024, 2048, 4096), (4, 8), (2, 4, 8, 16))
-    elif kernel.startswith("norm"):
-        grid = itertools.product((2048, 4096, 8192, 16384), (4, 8), (1,))
+    if kernel == "norm_sums":  # its tile is that of a warp
+        fits = list(itertools.starmap(Launch, itertools.product((512, 1024, 2048), (1, 2), (2, 4, 8, 16))))
     else:
-        grid = itertools.product((1024, 2048, 4096, 8192), (2, 4, 8), (1, 2, 3))
-    fits = [launch for launch in itertools.starmap(Launch, grid) if 8 <= launch.tile / (32 * launch.warps) <= 64]
+        deep = (1,) if kernel.startswith("norm") else (1, 2, 3)
+        grid = itertools.product((1024, 2048, 4096, 8192, 16384), (1, 2, 4, 8), deep)
+        fits = [launch for launch in itertools.starmap(Launch, grid) if 8 <= launch.tile / (32 * launch.warps) <= 64]
     return [Candidate(kernel, launch) for launch in dict.fromkeys([LAUNCHES[kernel], *fits])]
 
 
@@ -149,7 +148,7 @@ def _query(*size: int) -> Callable[[int], object]:
 
 def _norm(b: int, h: int, w: int, c: int) -> Callable[[int], object]:
     x, add, key, value = _maps(CALLS, b, h * w, 2 * c), _maps(b, h * w, 2 * c), *(_maps(b, h * w, c) for _ in "kv")
-    weight, pooled = torch.rand(2 * c, device="cuda"), torch.rand(b, 2, h * w, device="cuda")
+    weight, pooled = torch.rand(2 * c, device="cuda"), torch.rand(b, 3, h * w, device="cuda")
     return lambda i: norm.norm(x[i], weight, weight, (key, value), groups=2, add=add, pooled=pooled)
 
 
@@ -158,7 +157,7 @@ def _norm_backward(b: int, h: int, w: int, c: int) -> Callable[[int], object]:
     x, d_x = (_maps(CALLS, b, p, 2 * c) for _ in range(2))
     d_key, d_value, key = (_maps(b, p, c) for _ in range(3))
     weight, filter_weight = torch.rand(2 * c, device="cuda"), torch.rand(2, 3, 3, device="cuda")
-    pooled, slope = torch.rand(b, 2, p, device="cuda"), torch.rand(b, p, device="cuda")
+    pooled, slope = torch.rand(b, 3, p, device="cuda"), torch.rand(b, p, device="cuda")
     stats = torch.rand(b, 2, 2, device="cuda")
 
     def work(i: int) -> None:

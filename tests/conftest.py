@@ -9,6 +9,7 @@ import pytest
 import torch
 
 torch.set_num_threads(1)
+torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
 if not torch.cuda.is_available():
     # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.
     os.environ["TRITON_INTERPRET"] = "1"

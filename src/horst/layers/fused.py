@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from horst.layers.blocks import FF, ResidualOutput
 from horst.layers.config import HORSTConfig
@@ -77,12 +77,15 @@ def _after(
         """(..., B, P, C) -> (..., B, C, H, W)"""
         return m.unflatten(-2, maps[1:]).movedim(-1, -3)
 
-    if state is None and set(lengths) == {n} and n + before >= order:  # two copies of the window, turned into a ring
-        window = slice(n + before - order, n + before)
-        keys, filters, values = (
-            torch.roll(m[window], n % order, 0).to(dtype).transpose(0, 1)
-            for m in (done.keys, done.filters, done.values)
-        )
+    if state is None and set(lengths) == {n} and n + before >= order:  # two parts of the window, turned into a ring
+
+        def ring(m: Tensor) -> Tensor:
+            window, turn = m[n + before - order : n + before], n % order
+            slots = m.new_empty(window.shape, dtype=dtype)
+            slots[turn:], slots[:turn] = window[: order - turn], window[order - turn :]
+            return slots.transpose(0, 1)
+
+        keys, filters, values = (ring(m) for m in (done.keys, done.filters, done.values))
         return LayerState(picture(keys), filters.unflatten(2, maps[1:]), picture(values), count + n)
     keys, values, filters = picture(done.keys), picture(done.values), done.filters.unflatten(2, maps[1:])
     entries = list(itertools.starmap(Entry, zip(keys, filters, values, strict=True)))
@@ -159,6 +162,13 @@ def _start(
     maps = (m.permute(0, 1, 3, 4, 2).flatten(2, 3).to(dtype).contiguous() for m in (keys, values))
     key, value = maps
     return count, Memory(key, filters.flatten(2).float().contiguous(), value)
+
+
+def backbone(module: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """A copy of a backbone for steps of one frame: cast once, with the kernels' norms."""
+    from horst.ops.fused.group_norm import prepared
+
+    return prepared(module, dtype)
 
 
 def step_layer(

@@ -57,7 +57,8 @@ class Streams:
         self.model, self.size = model, size or model.size
         self.device = next(model.parameters()).device
         self.active = torch.ones(count, dtype=torch.uint8, device=self.device)
-        frames = torch.zeros(count, model.backbone.input_channels, *self.size, dtype=torch.uint8, device=self.device)
+        frames = torch.zeros(count, *self.size, model.backbone.input_channels, dtype=torch.uint8, device=self.device)
+        frames = frames.permute(0, 3, 1, 2)  # in memory as pictures are, and as convolutions want them
         kernels = model.core.backend(self.device).name == "triton" and not model.head.unrolls
         with torch.inference_mode():
             self._engine = (
@@ -151,6 +152,7 @@ class _Kernels:
         cuda = active.device.type == "cuda"
         self.model, self.frames, self.active = model, frames, active
         self.precision = precision or (torch.bfloat16 if cuda else torch.float32)
+        self.backbone = fused_layers.backbone(model.backbone, self.precision)
         self.count = torch.zeros(len(frames), dtype=torch.int64, device=active.device)
         height, width = model.backbone.output_size(*frames.shape[-2:])
         self.layers, self.zeros = [], []
@@ -178,7 +180,7 @@ class _Kernels:
         valid = ((slot < count) | ((count == 0) & (slot == order - 1))).to(torch.uint8)
         half = self.precision != torch.float32
         with torch.autocast(self.active.device.type, self.precision) if half else contextlib.nullcontext():
-            x = model.backbone(self.frames)
+            x = self.backbone(self.frames)
             y = e = statt = x
             for cell, layer in zip(model.core.cells, self.layers, strict=True):
                 y, e, statt = fused_layers.step(cell, layer, y, valid, self.count, self.active, self.precision)

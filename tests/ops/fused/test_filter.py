@@ -22,7 +22,7 @@ def check(n: int, height: int, width: int, device: str) -> None:
     f = reference.spatial_filter(x.double(), expected_weight.unsqueeze(0), expected_bias).flatten(1)
     f.backward(df.double())
 
-    pooled = torch.stack([x.amax(1), x.mean(1)], 1).flatten(2)
+    pooled = torch.stack([x.amax(1), x.mean(1), torch.full_like(x[:, 0], torch.nan)], 1).flatten(2)
     out = torch.full((n + 2, height * width), torch.nan, device=device)
     spatial_filter(pooled, weight, bias, out[1:-1], height=height, width=width)
     torch.testing.assert_close(out[1:-1].double(), f.detach(), rtol=0, atol=1e-6)

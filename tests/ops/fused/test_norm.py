@@ -85,12 +85,13 @@ class Output(NamedTuple):
 def forward(c: Case, act: Any, add: Tensor | None = None) -> Output:
     n, p, channels = c.x.shape
     outs = tuple(hole(n, p, channels // c.groups, dtype=c.x.dtype, device=c.x.device) for _ in range(c.groups))
-    pooled = torch.full((n, 2, p), torch.nan, device=c.x.device)
+    pooled = torch.full((n, 3, p), torch.nan, device=c.x.device)
     stats = torch.full((n, c.groups, 2), torch.nan, device=c.x.device)
     fused.norm(c.x, c.weight, c.bias, outs, groups=c.groups, act=act, add=add, pooled=pooled, stats=stats)
     first = outs[0].float()
     assert torch.equal(pooled[:, 0], first.amax(2))
     check(pooled[:, 1], first.mean(2), 1e-6)
+    assert torch.equal(pooled[:, 2], (first == first.amax(2, keepdim=True)).sum(2).float())
     assert all(untouched(out) for out in outs)
     assert untouched(c.x)
     return Output(torch.cat(outs, 2), stats, pooled, outs)

@@ -25,7 +25,7 @@ def filter_kernel(pooled, weight, bias, out, height, width, BLOCK: tl.constexpr)
     n = (tl.program_id(0) // blocks).to(tl.int64)
     p = tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     row, column = p // width, p % width
-    top, mean = pooled + n * 2 * pixels, pooled + n * 2 * pixels + pixels
+    top, mean = pooled + n * 3 * pixels, pooled + n * 3 * pixels + pixels
     pre = tl.zeros([BLOCK], tl.float32) + tl.load(bias).to(tl.float32)
     for k in tl.static_range(9):
         r, q = row + (k // 3 - 1), column + (k % 3 - 1)
@@ -36,7 +36,7 @@ def filter_kernel(pooled, weight, bias, out, height, width, BLOCK: tl.constexpr)
 
 
 def spatial_filter(pooled: Tensor, weight: Tensor, bias: Tensor, out: Tensor, *, height: int, width: int) -> None:
-    """The filter (N, P) in 0..1 into `out`, from `pooled` (N, 2, P): maximum and mean over the channels.
+    """The filter (N, P) in 0..1 into `out`, from `pooled` (N, 3, P): maximum and mean over the channels (and a count).
 
     `weight` (2, 3, 3) is in the order max, mean. All are contiguous float32.
     """
@@ -49,6 +49,6 @@ def filter_weight_grad(dpre: Tensor, pooled: Tensor, height: int, width: int) ->
 
     A product and a sum rather than a matrix product, whose precision autocast and the TF32 switch would decide.
     """
-    wide = F.pad(pooled.unflatten(2, (height, width)), (1, 1, 1, 1))
+    wide = F.pad(pooled[:, :2].unflatten(2, (height, width)), (1, 1, 1, 1))
     seen = wide.unfold(2, height, 1).unfold(3, width, 1).flatten(4)  # (N, 2, 3, 3, P)
     return (seen * dpre[:, None, None, None]).sum((0, 4)), torch.sum(dpre).view(1)

@@ -215,7 +215,7 @@ def output_of(w: LayerWeights) -> emit.Output:
 
 def _filter_sizes(q: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
     n, p, _ = q.shape
-    return (n, 2, p), (n, p)
+    return (n, 3, p), (n, p)
 
 
 def _partials(x: Tensor) -> tuple[int, int, int, int]:

@@ -20,6 +20,10 @@ from horst.ops.fused import norm_kernels as kernels
 from horst.ops.fused.tuning import LAUNCHES
 
 Act = Literal["none", "relu", "silu"]
+FILTER_PIXELS = 256
+"""Of a program of the spatial filter's gradient."""
+ROW = 256
+"""Channels that a warp loads at once, 8 of 16 bits a thread."""
 
 
 class PooledGrad(NamedTuple):
@@ -32,7 +36,7 @@ class PooledGrad(NamedTuple):
     y: Tensor
     """(N, P, C / groups), the first group's output as `norm` stored it."""
     pooled: Tensor
-    """(N, 2, P) float32, its maximum and mean over the channels as `norm` filled them."""
+    """(N, 3, P) float32, as `norm` filled it."""
     width: int
     """W of the map."""
 
@@ -54,9 +58,9 @@ def norm(
     """act(GroupNorm(x)) into `outs`, one (N, P, C / groups) a group; returns the statistics (N, groups, 2): mean, rstd.
 
     They are written into `stats` where that is given. With `add` (N, P, C), x becomes x + add, rounded to its dtype,
-    and that is what is normalised. `pooled` (N, 2, P) is filled with maximum and mean over the channels of the first
-    group's output as stored. `means` (N, C) is filled with the output's mean over the pixels, unrounded (one group).
-    Without `outs` (None) only statistics and means are made.
+    and that is what is normalised. `pooled` (N, 3, P) is filled with maximum and mean over the channels of the first
+    group's output as stored, and with how many channels reach that maximum. `means` (N, C) is filled with the output's
+    mean over the pixels, unrounded (one group). Without `outs` (None) only statistics and means are made.
     """
     n, p, c = x.shape[0], x.shape[1], x.shape[2] // groups
     bp, cp = _tile(p, c, "norm")
@@ -97,7 +101,7 @@ def gate_sums(dy: Tensor, x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor
 
 def partial_blocks(pixels: int, channels: int, groups: int = 1) -> int:
     """Into how many blocks `norm_backward` cuts a map: the second size of its `partials`."""
-    bp, _, tiles = _sum_tiles(pixels, channels // groups)
+    bp, _, tiles, _ = _sum_tiles(pixels, channels // groups)
     return triton.cdiv(pixels, bp * tiles)
 
 
@@ -128,13 +132,19 @@ def norm_backward(
         dmean = torch.zeros_like(gate)
     elif dmean is not None and gate is None:
         gate = torch.zeros_like(dmean)
-    dpre, filter_weight, y, pooled, width = pooled_grad or (None, None, None, None, 0)
-    bp, cp, tiles = _sum_tiles(p, c)
+    spread = y = pooled = None
+    if pooled_grad is not None:
+        y, pooled = pooled_grad.y, pooled_grad.pooled
+        spread = pooled.new_empty(n, 2, p)
+        kernels.filter_gradient_kernel[n * triton.cdiv(p, FILTER_PIXELS),](
+            pooled_grad.dpre, pooled_grad.weight, pooled, spread, pooled_grad.width, p, c, FILTER_PIXELS
+        )
+    bp, cp, tiles, warps = _sum_tiles(p, c)
     summed = triton.cdiv(p, bp * tiles)
     sums = stats.new_empty(n, groups, summed, 2)
     kernels.backward_sums_kernel[n * summed, groups](
         *_map(first), *_map(second), *_map(x), stats, weight, bias, gate, dmean, partials, sums,
-        dpre, filter_weight, *_map(y), pooled, width, p, c, act, bp, cp, tiles, num_warps=LAUNCHES["norm_sums"].warps,
+        spread, *_map(y), pooled, p, c, act, bp, cp, tiles, num_warps=warps,
     )  # fmt: skip
     bp, cp = _tile(p, c, "norm_backward")
     kernels.backward_kernel[n * triton.cdiv(p, bp), groups](
@@ -149,24 +159,11 @@ def _channel_sums(
 ) -> Tensor:
     """(N, blocks, C) float32: scale * the sums over each block's pixels of z, or of dy * z."""
     n, p, c = x.shape
-    bp, cp, tiles = _sum_tiles(p, c)
+    bp, cp, tiles, warps = _sum_tiles(p, c)
     blocks = triton.cdiv(p, bp * tiles)
     sums = stats.new_empty(n, blocks, c)
     kernels.channel_sums_kernel[n * blocks,](
-        *_map(x),
-        *_map(dy),
-        stats,
-        weight,
-        bias,
-        sums,
-        scale,
-        p,
-        c,
-        act,
-        bp,
-        cp,
-        tiles,
-        num_warps=LAUNCHES["norm_sums"].warps,
+        *_map(x), *_map(dy), stats, weight, bias, sums, scale, p, c, act, bp, cp, tiles, num_warps=warps
     )
     return sums
 
@@ -181,10 +178,11 @@ def _tile(pixels: int, channels: int, kernel: str) -> tuple[int, int]:
     return min(LAUNCHES[kernel].pixels(channels), triton.next_power_of_2(pixels)), triton.next_power_of_2(channels)
 
 
-def _sum_tiles(pixels: int, channels: int) -> tuple[int, int, int]:
-    """Tiles of the kernels that sum over pixels, and how many make a block.
+def _sum_tiles(pixels: int, channels: int) -> tuple[int, int, int, int]:
+    """Of the kernels that sum over pixels: a tile's pixels and channels, how many tiles make a block, and warps.
 
-    A block's sums cost as much to write as a few of its pixels: wide maps, with few pixels a tile, take more tiles.
+    A warp loads 256 channels of a pixel at once; wider maps take more warps. `tile` is that of a warp.
     """
-    bp, cp = _tile(pixels, channels, "norm_sums")
-    return bp, cp, min(LAUNCHES["norm_sums"].stages * (1 if cp <= 256 else 2), triton.cdiv(pixels, bp))
+    launch, cp = LAUNCHES["norm_sums"], triton.next_power_of_2(channels)
+    bp = min(max(1, launch.tile // min(cp, ROW)), triton.next_power_of_2(pixels))
+    return bp, cp, min(launch.stages, triton.cdiv(pixels, bp)), launch.warps * max(1, cp // ROW)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-ANY_ALIGNMENT = ["stats", "pooled", "dpre"]
+ANY_ALIGNMENT = ["stats", "pooled", "spread", "dpre"]
 """Slices of a clip's buffers, frame by frame: aligned or not, one compilation serves all."""
 
 
@@ -138,9 +138,11 @@ def apply_kernel(
     if pooled is not None:
         if g == 0:
             y = y.to(out0.dtype.element_ty).to(tl.float32)
-            at = pooled + n * 2 * P + p
-            tl.store(at, tl.max(tl.where((c < C)[None, :], y, float("-inf")), 1), mask=p < P)
-            tl.store(at + P, tl.sum(tl.where((c < C)[None, :], y, 0.0), 1) / C, mask=p < P)
+            at, there = pooled + n * 3 * P + p, (c < C)[None, :]
+            top = tl.max(tl.where(there, y, float("-inf")), 1)
+            tl.store(at, top, mask=p < P)
+            tl.store(at + P, tl.sum(tl.where(there, y, 0.0), 1) / C, mask=p < P)
+            tl.store(at + 2 * P, tl.sum((there & (y == top[:, None])).to(tl.float32), 1), mask=p < P)
 
 
 @triton.jit(do_not_specialize_on_alignment=ANY_ALIGNMENT)
@@ -154,32 +156,46 @@ def channel_sums_kernel(
     c = tl.arange(0, CP)
     mean, rstd = tl.load(stats + 2 * n), tl.load(stats + 2 * n + 1)
     w, b = _row(weight, c, C), _row(bias, c, C)
-    total = tl.zeros([BP, CP], tl.float32)
+    total = tl.zeros([CP], tl.float32)
     for t in range(TILES):
         p = (block * TILES + t) * BP + tl.arange(0, BP)
         inside = (p < P)[:, None] & (c < C)[None, :]
         z = _activate((_load(x + n * x_n, x_p, p, c, inside) - mean) * rstd * w + b, ACT)
         if dy is not None:
             z *= _load(dy + n * dy_n, dy_p, p, c, inside)
-        total += tl.where(inside, z, 0.0)
-    tl.store(sums + (n * blocks + block) * C + c, tl.sum(total, 0) * scale, mask=c < C)
+        total += tl.sum(tl.where(inside, z, 0.0), 0)
+    tl.store(sums + (n * blocks + block) * C + c, total * scale, mask=c < C)
 
 
-@triton.jit
-def _filter_gradient(dpre, weight, y, top, p, inside, P, width, C: tl.constexpr):
-    """What the spatial filter sends to y (Eq. 4): through the mean to all channels, through the maximum to those that
-    reach it, in equal shares as torch.amax has it. `top` is the maximum (P,) of a map, dpre (P,) its gradient."""
+@triton.jit(do_not_specialize_on_alignment=ANY_ALIGNMENT)
+def filter_gradient_kernel(dpre, weight, pooled, out, width, P, C, BLOCK: tl.constexpr):
+    """What the spatial filter sends to a channel (Eq. 4), from dpre (N, P) before its sigmoid: out (N, 2, P), to those
+    that reach the maximum, in equal shares as torch.amax has it, and through the mean to all."""
+    blocks = tl.cdiv(P, BLOCK)
+    n, p = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks * BLOCK + tl.arange(0, BLOCK)
     row, column = p // width, p % width
-    to_max, to_mean = tl.zeros(p.shape, tl.float32), tl.zeros(p.shape, tl.float32)
+    to_max, to_mean = tl.zeros([BLOCK], tl.float32), tl.zeros([BLOCK], tl.float32)
     for k in tl.static_range(9):  # the transpose of a zero-padded 3x3 convolution
         r, q = row - (k // 3 - 1), column - (k % 3 - 1)
         there = (r >= 0) & (r < P // width) & (q >= 0) & (q < width)
-        d = tl.load(dpre + r * width + q, mask=there, other=0.0)
+        d = tl.load(dpre + n * P + r * width + q, mask=there, other=0.0)
         to_max += d * tl.load(weight + k)
         to_mean += d * tl.load(weight + 9 + k)
-    reached = inside & (y == tl.load(top + p, mask=p < P, other=0.0)[:, None])
-    share = to_max / tl.maximum(tl.sum(reached.to(tl.float32), 1), 1.0)
-    return (to_mean / C)[:, None] + tl.where(reached, share[:, None], 0.0)
+    share = to_max / tl.load(pooled + n * 3 * P + 2 * P + p, mask=p < P, other=1.0)
+    tl.store(out + n * 2 * P + p, share, mask=p < P)
+    tl.store(out + n * 2 * P + P + p, to_mean / C, mask=p < P)
+
+
+@triton.jit
+def _given(dy0, dy0_n, dy0_p, dy1, dy1_n, dy1_p, n, g, p, c, inside):
+    """dy of a tile, of the group that it belongs to. Masks choose, not a branch: the loads of several tiles can then
+    be under way together, and the compiler knows the alignment of each pointer."""
+    if dy1 is None:
+        dy = _load(dy0 + n * dy0_n, dy0_p, p, c, inside)
+    else:
+        dy = _load(dy0 + n * dy0_n, dy0_p, p, c, inside & (g == 0))
+        dy += _load(dy1 + n * dy1_n, dy1_p, p, c, inside & (g != 0))
+    return dy
 
 
 @triton.jit
@@ -193,43 +209,44 @@ def _through_activation(dy, xhat, w, b, gate, dmean, n, c, P, inside, C: tl.cons
 @triton.jit(do_not_specialize_on_alignment=ANY_ALIGNMENT)
 def backward_sums_kernel(
     dy0, dy0_n, dy0_p, dy1, dy1_n, dy1_p, x, x_n, x_p, stats, weight, bias, gate, dmean, partials, sums,
-    dpre, filter_weight, y, y_n, y_p, pooled, width, P,
+    spread, y, y_n, y_p, pooled, P,
     C: tl.constexpr, ACT: tl.constexpr, BP: tl.constexpr, CP: tl.constexpr, TILES: tl.constexpr,
 ):  # fmt: skip
-    """The sums over a block's pixels of dz and dz * xhat: `partials` by channel, `sums` weighted over the group."""
+    """The sums over a block's pixels of dz and dz * xhat: `partials` by channel, `sums` weighted over the group.
+
+    `spread` is what the spatial filter sends to the first group's output y (`filter_gradient_kernel`): dy0 becomes the
+    sum. Threads own channels and go down the pixels, so that sums over these need no other thread.
+    """
     blocks, groups = tl.cdiv(P, BP * TILES), tl.num_programs(1)
     n, block, g = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks, tl.program_id(1)
     c = tl.arange(0, CP)
     row = n * groups + g
     mean, rstd = tl.load(stats + 2 * row), tl.load(stats + 2 * row + 1)
     w, b = _row(weight + g * C, c, C), _row(bias + g * C, c, C)
-    dbias, dweight = tl.zeros([BP, CP], tl.float32), tl.zeros([BP, CP], tl.float32)
+    dbias, dweight = tl.zeros([CP], tl.float32), tl.zeros([CP], tl.float32)
     for t in range(TILES):
         p = (block * TILES + t) * BP + tl.arange(0, BP)
         inside = (p < P)[:, None] & (c < C)[None, :]
-        if dy1 is None:
-            dy = _load(dy0 + n * dy0_n, dy0_p, p, c, inside)
-        elif g == 0:
-            dy = _load(dy0 + n * dy0_n, dy0_p, p, c, inside)
-        else:
-            dy = _load(dy1 + n * dy1_n, dy1_p, p, c, inside)
-        if dpre is not None:
-            if g == 0:
-                stored = _load(y + n * y_n, y_p, p, c, inside)
-                dy += _filter_gradient(dpre + n * P, filter_weight, stored, pooled + n * 2 * P, p, inside, P, width, C)
-                _store(dy0 + n * dy0_n, dy0_p, p, c, inside, dy)
-                dy = dy.to(dy0.dtype.element_ty).to(tl.float32)  # as the second pass will read it
+        dy = _given(dy0, dy0_n, dy0_p, dy1, dy1_n, dy1_p, n, g, p, c, inside)
+        if spread is not None:
+            here, first = (p < P) & (g == 0), inside & (g == 0)
+            top = tl.load(pooled + n * 3 * P + p, mask=here, other=0.0)
+            share = tl.load(spread + n * 2 * P + p, mask=here, other=0.0)
+            to_all = tl.load(spread + n * 2 * P + P + p, mask=here, other=0.0)
+            reached = _load(y + n * y_n, y_p, p, c, first) == top[:, None]
+            dy += to_all[:, None] + tl.where(reached, share[:, None], 0.0)
+            _store(dy0 + n * dy0_n, dy0_p, p, c, first, dy)
+            dy = dy.to(dy0.dtype.element_ty).to(tl.float32)  # as the second pass will read it
         xhat = (_load(x + n * x_n + g * C, x_p, p, c, inside) - mean) * rstd
         dz = _through_activation(dy, xhat, w, b, gate, dmean, n, c, P, inside, C, ACT)
-        dbias += dz
-        dweight += dz * xhat
-    by_bias, by_weight = tl.sum(dbias, 0), tl.sum(dweight, 0)
+        dbias += tl.sum(dz, 0)
+        dweight += tl.sum(dz * xhat, 0)
     at = partials + (((n * blocks + block) * groups + g) * C + c) * 2
-    tl.store(at, by_bias, mask=c < C)
-    tl.store(at + 1, by_weight, mask=c < C)
+    tl.store(at, dbias, mask=c < C)
+    tl.store(at + 1, dweight, mask=c < C)
     at = sums + (row * blocks + block) * 2
-    tl.store(at, tl.sum(by_bias[None, :] * w))
-    tl.store(at + 1, tl.sum(by_weight[None, :] * w))
+    tl.store(at, tl.sum(dbias[None, :] * w))
+    tl.store(at + 1, tl.sum(dweight[None, :] * w))
 
 
 @triton.jit(do_not_specialize_on_alignment=ANY_ALIGNMENT)
@@ -242,12 +259,7 @@ def backward_kernel(
     n, block, g = (tl.program_id(0) // blocks).to(tl.int64), tl.program_id(0) % blocks, tl.program_id(1)
     p, c = block * BP + tl.arange(0, BP), tl.arange(0, CP)
     inside = (p < P)[:, None] & (c < C)[None, :]
-    if dy1 is None:
-        dy = _load(dy0 + n * dy0_n, dy0_p, p, c, inside)
-    elif g == 0:
-        dy = _load(dy0 + n * dy0_n, dy0_p, p, c, inside)
-    else:
-        dy = _load(dy1 + n * dy1_n, dy1_p, p, c, inside)
+    dy = _given(dy0, dy0_n, dy0_p, dy1, dy1_n, dy1_p, n, g, p, c, inside)
     row = n * tl.num_programs(1) + g
     mean, rstd = tl.load(stats + 2 * row), tl.load(stats + 2 * row + 1)
     w, b = _row(weight + g * C, c, C), _row(bias + g * C, c, C)

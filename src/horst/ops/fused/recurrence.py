@@ -65,7 +65,7 @@ class Tape(NamedTuple):
     stats: Tensor
     """(T, B, 2, 2)"""
     pooled: Tensor
-    """(T, B, 2, P) of the keys."""
+    """(T, B, 3, P) of the keys."""
     h: Tensor
     """(T, B, P, C); STATT where the queue keeps that."""
     h_stats: Tensor | None
@@ -91,10 +91,12 @@ def forward(
     """
     t, b, p, _ = q.shape
     before, order = start.keys.shape[0], valid.shape[2]
-    memory = Memory(*(torch.cat([x, x.new_empty(t, *x.shape[1:])]) for x in start))
+    memory = Memory(*(x.new_empty(before + t, *x.shape[1:]) for x in start))
+    for room, x in zip(memory, start, strict=True):
+        room[:before] = x
     weights = Weights.empty(q, order)
     out, with_e = torch.empty_like(q), torch.empty_like(q)
-    stats, pooled = f_q.new_empty(t, b, 2, 2), f_q.new_empty(t, b, 2, p)
+    stats, pooled = f_q.new_empty(t, b, 2, 2), f_q.new_empty(t, b, 3, p)
     h, h_stats, h_pre = out, None, []
     if queue.h is not None:
         h, h_stats = torch.empty_like(q), f_q.new_empty(t, b, 1, 2)

@@ -24,6 +24,7 @@ from horst.ops.fused import statt_kernels as kernels
 from horst.ops.fused.tuning import LAUNCHES
 
 Q_HAT_CHUNK, Q_HAT_CHANNELS, Q_HAT_PIXELS = 512, 32, 64
+SUM_BLOCKS, SUM_CHANNELS = 64, 32
 
 
 class Memory(NamedTuple):
@@ -131,9 +132,9 @@ def attend_backward(
         weights.temporal[t], grads.where[t], d_temporal, parts, first, b, p, c,
         NB=blocks, S=order, CP=c_pad, MORE=more is not None, **_sizes("reader", c),
     )  # fmt: skip
-    kernels.reader_sums_kernel[(b, order)](
+    kernels.reader_sums_kernel[(b, order, triton.cdiv(c, SUM_CHANNELS))](
         d_temporal, parts, weights.temporal[t], grads.slope[t], grads.q_hat[t], c, scale,
-        NB=blocks, S=order, SP=triton.next_power_of_2(order), BN=max(1, 4096 // c_pad), CP=c_pad,
+        NB=blocks, S=order, SP=triton.next_power_of_2(order), BN=SUM_BLOCKS, BC=SUM_CHANNELS,
     )  # fmt: skip
 
 

@@ -88,12 +88,22 @@ def logits_kernel(
 
 
 @triton.jit
+def _over_blocks(parts, b, NB: tl.constexpr, S: tl.constexpr, SP: tl.constexpr):
+    """parts (B, NB, S) of one map summed over its blocks: (SP,). Many blocks at once, as each load takes its time."""
+    states = tl.arange(0, SP)
+    total = tl.zeros((SP,), tl.float32)
+    for start in range(0, NB, 64):
+        blocks = start + tl.arange(0, 64)
+        mask = (blocks[:, None] < NB) & (states[None, :] < S)
+        total += tl.sum(tl.load(parts + (b * NB + blocks[:, None]) * S + states[None, :], mask, 0.0), 0)
+    return total
+
+
+@triton.jit
 def _softmax(logits, valid, b, scale, NB: tl.constexpr, S: tl.constexpr, SP: tl.constexpr):
     """T(Q, K) of one map (SP,), from sums by block."""
     states = tl.arange(0, SP)
-    total = tl.zeros((SP,), tl.float32)
-    for block in range(NB):
-        total += tl.load(logits + (b * NB + block) * S + states, states < S, 0.0)
+    total = _over_blocks(logits, b, NB, S, SP)
     there = tl.load(valid + b * S + states, states < S, 0) != 0
     total = tl.where(there, total * scale, float("-inf"))
     weights = tl.exp(total - tl.max(total))
@@ -160,18 +170,17 @@ def reader_kernel(
 @triton.jit
 def reader_sums_kernel(
     d_temporal, parts, temporal, slope, d_hat, C, scale,
-    NB: tl.constexpr, S: tl.constexpr, SP: tl.constexpr, BN: tl.constexpr, CP: tl.constexpr,
+    NB: tl.constexpr, S: tl.constexpr, SP: tl.constexpr, BN: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """The sums of `reader_kernel` over the blocks: slope (B, S) of q . K through T, and d_hat (B, S, C)."""
-    b, s = tl.program_id(0).to(tl.int64), tl.program_id(1)
-    states, channels = tl.arange(0, SP), tl.arange(0, CP)
-    total = tl.zeros((SP,), tl.float32)
-    for block in range(NB):
-        total += tl.load(d_temporal + (b * NB + block) * S + states, states < S, 0.0)
-    weights = tl.load(temporal + b * S + states, states < S, 0.0)
-    slopes = scale * weights * (total - tl.sum(weights * total))
-    tl.store(slope + b * S + s, tl.sum(tl.where(states == s, slopes, 0.0)))
-    hat = tl.zeros((CP,), tl.float32)
+    b, s, part = tl.program_id(0).to(tl.int64), tl.program_id(1), tl.program_id(2)
+    states, channels = tl.arange(0, SP), part * BC + tl.arange(0, BC)
+    if part == 0:
+        total = _over_blocks(d_temporal, b, NB, S, SP)
+        weights = tl.load(temporal + b * S + states, states < S, 0.0)
+        slopes = scale * weights * (total - tl.sum(weights * total))
+        tl.store(slope + b * S + s, tl.sum(tl.where(states == s, slopes, 0.0)))
+    hat = tl.zeros((BC,), tl.float32)
     for start in range(0, NB, BN):
         blocks = start + tl.arange(0, BN)
         at = ((b * NB + blocks[:, None]) * S + s) * C + channels[None, :]

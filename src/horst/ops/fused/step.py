@@ -47,7 +47,7 @@ class StepLayer:
         size = sizes.height, sizes.width
         first = maps.conv(x, self.of_x, *size)
         e, q, out, with_e, h, key, value = (x.new_empty(b, p, c) for _ in range(7))
-        pooled, f, f_k = (self.ring.filters.new_empty(b, *s, p) for s in ((2,), (), ()))
+        pooled, f, f_k = (self.ring.filters.new_empty(b, *s, p) for s in ((3,), (), ()))
         norm.norm(first[..., :c], w.x_norm, w.x_bias, (e,), act=sizes.act)
         second = maps.conv(e, self.of_e, *size)
         norm.norm(second[..., :c], w.q_norm, w.q_bias, (q,), pooled=pooled)

@@ -12,7 +12,7 @@ class Launch(NamedTuple):
     """Pixels x channels of a program."""
     warps: int
     stages: int = 1
-    """How many states ahead a loop loads; how many tiles a program sums, of wide maps twice as many."""
+    """How many states ahead a loop loads; how many tiles a program sums."""
 
     def pixels(self, channels: int) -> int:
         """Of a program that has all `channels`."""
@@ -20,13 +20,13 @@ class Launch(NamedTuple):
 
 
 LAUNCHES = {
-    "logits": Launch(4096, 4),
-    "combine": Launch(4096, 4),
-    "reader": Launch(8192, 8),
-    "entry": Launch(4096, 4),
+    "logits": Launch(4096, 4, 3),
+    "combine": Launch(4096, 2, 3),
+    "reader": Launch(4096, 2),
+    "entry": Launch(2048, 4),
     "query": Launch(4096, 4),
-    "norm": Launch(8192, 8),
-    "norm_backward": Launch(8192, 8),
-    "norm_sums": Launch(2048, 8, 4),
+    "norm": Launch(4096, 4),
+    "norm_backward": Launch(4096, 4),
+    "norm_sums": Launch(1024, 1, 4),
 }
 """By kernel."""
