@@ -14,8 +14,6 @@ import tempfile
 from dataclasses import dataclass
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 from horst.evaluation.evaluate import shown
 from horst.evaluation.fresh import Fresh, fresh_somethings
@@ -56,10 +54,12 @@ def main() -> None:
         f"every {s:g} s, {of} states": Every(s, of) for s, of in ((2, 1), (3, 1), (2, 2), (3, 2), (3, 3), (4, 4))
     }
     policies |= {f"on motion, level {level:g}": OnMotion(level=level) for level in (1, 2, 4)}
-    table = Table(f"{len(begins)} actions in a row", "after 50%", "after 100%", "all", "sure", "right where sure")
+    heads = ("after 50%", "after 100%", "all", "sure", "right where sure")
+    print("policy".ljust(22), *(head.rjust(len(head) + 2) for head in heads))
     for name, policy in policies.items():
-        table.add_row(name, *(f"{100 * share:.1f}%" for share in judged(model, frames, labels, parts, policy)))
-    Console().print(table)
+        shares = judged(model, frames, labels, parts, policy)
+        cells = (f"{100 * share:.1f}%".rjust(len(head) + 2) for share, head in zip(shares, heads, strict=True))
+        print(name.ljust(22), *cells, flush=True)
 
 
 def long_stream(model: Predictor, fresh: Fresh) -> tuple[list[Image], list[int], list[float]]:

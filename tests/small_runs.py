@@ -92,7 +92,7 @@ def config(folder: str | Path, /, **changes: Any) -> RunConfig:
 
 
 def weights(folder: Path) -> dict[str, Tensor]:
-    return load_file(folder / "weights.safetensors")
+    return load_file(folder / "model.safetensors")
 
 
 def assert_same(a: dict[str, Tensor], b: dict[str, Tensor]) -> None:

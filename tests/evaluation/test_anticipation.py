@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from horst.data.config import DataConfig
 from horst.data.example import Example
 from horst.data.features import FeatureClip, frame_times, seen_frames
 from horst.data.module import ClipDataModule
-from horst.errors import DataError, InputError, MissingExtraError
+from horst.errors import DataError, InputError
 from horst.evaluation import report
 from horst.evaluation.challenge import challenge, write_challenge
 from horst.evaluation.evaluate import Evaluation, assess, evaluate, predict
@@ -282,7 +281,7 @@ def test_wrong_steps(ek100: DataConfig) -> None:
         predict(small(), module, progress=False)
 
 
-def test_report(epic: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report(epic: DataConfig, tmp_path: Path) -> None:
     found = evaluate(small(), module_of(epic), progress=False)
     console = Console(width=100, record=True, file=(tmp_path / "out").open("w"))
     report.show(found, console)
@@ -293,13 +292,6 @@ def test_report(epic: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "protocol rulstm: examples that saw too much: 1 at 2s" in text
     assert ("1 that no frame precedes (left out)" in text) == ("many-shot" in text)
     assert ("1 could not be read (misses)" in text) == ("unseen" in text)
-    report.plot(found, tmp_path / "new" / "val.png")
-    assert Image.open(tmp_path / "new" / "val.png").size[0] > 1000
     assert Evaluation.from_dict(json.loads(json.dumps(found.to_dict()))) == found
     unlabelled = replace(found, metrics={}, prior={})
     report.show(unlabelled, console)
-    with pytest.raises(InputError, match="nothing to draw"):
-        report.plot(unlabelled, tmp_path / "none.png")
-    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'horst\[plot\]'"):
-        report.plot(found, tmp_path / "none.png")

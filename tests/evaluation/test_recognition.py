@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from PIL import Image
 from rich.console import Console
 
 import horst
@@ -177,8 +176,6 @@ def test_evaluation(data_yaml: Path, tmp_path: Path) -> None:
     assert prior(replace(module.annotations, examples=module.annotations.split("val").examples), "val") == {}
     found.save(tmp_path / "a" / "val.json")
     assert Evaluation.load(tmp_path / "a" / "val.json") == found
-    report.plot(found, tmp_path / "val.png")
-    assert Image.open(tmp_path / "val.png").size[0] > 1000
     console = Console(width=80, record=True, file=(tmp_path / "out").open("w"))
     report.show(found, console)
     text = console.export_text()

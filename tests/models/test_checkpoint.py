@@ -77,14 +77,14 @@ def test_unrolling_models_with_batch_norm_come_back(tmp_path: Path) -> None:
 
 
 def test_half_precision_weights_load(saved: Path) -> None:
-    whole = (saved / "weights.safetensors").stat().st_size
+    whole = (saved / "model.safetensors").stat().st_size
     save(small(), saved, overwrite=True, half=True)
-    assert (saved / "weights.safetensors").stat().st_size < 0.7 * whole
+    assert (saved / "model.safetensors").stat().st_size < 0.7 * whole
     torch.testing.assert_close(logits(load(saved)), logits(small()), rtol=1e-2, atol=1e-2)
 
 
 def test_folder_is_plain_data(saved: Path) -> None:
-    assert sorted(os.listdir(saved)) == ["config.json", "labels.json", "weights.safetensors"]
+    assert sorted(os.listdir(saved)) == ["README.md", "config.json", "labels.json", "model.safetensors"]
     assert json.loads((saved / "config.json").read_text())["core"]["key_value"] == "encoding+h"
     assert json.loads((saved / "labels.json").read_text()) == LABELS
 
@@ -104,10 +104,10 @@ def test_nothing_is_overwritten_unless_asked(saved: Path, tmp_path: Path) -> Non
 
 
 def change_weights(path: Path, **changes: Any) -> None:
-    weights = load_file(path / "weights.safetensors")
+    weights = load_file(path / "model.safetensors")
     for name, change in changes.items():
         weights = change(weights) if name == "all" else weights
-    save_file(weights, path / "weights.safetensors")
+    save_file(weights, path / "model.safetensors")
 
 
 def rename(old: str, new: str) -> Any:
@@ -137,12 +137,12 @@ def test_weights_that_do_not_fit_are_named(saved: Path, change: Any, says: str) 
     change_weights(saved, all=change)
     with pytest.raises(CheckpointError, match=says) as error:
         load(saved)
-    assert str(saved / "weights.safetensors") in str(error.value)
+    assert str(saved / "model.safetensors") in str(error.value)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.999])
 def test_truncated_weights(saved: Path, share: float) -> None:
-    file = saved / "weights.safetensors"
+    file = saved / "model.safetensors"
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
     with pytest.raises(CheckpointError, match="damaged or no safetensors file"):
@@ -152,8 +152,8 @@ def test_truncated_weights(saved: Path, share: float) -> None:
 def test_missing_parts(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="is no folder"):
         load(tmp_path / "nowhere")
-    (saved / "weights.safetensors").rename(saved / "weights.bin")
-    with pytest.raises(CheckpointError, match=r"weights\.safetensors is missing"):
+    (saved / "model.safetensors").rename(saved / "weights.bin")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors is missing"):
         load(saved)
     (saved / "config.json").unlink()
     with pytest.raises(CheckpointError, match="is no saved model"):
@@ -167,10 +167,10 @@ def test_nothing_in_a_folder_is_executed(saved: Path, tmp_path: Path) -> None:
         def __reduce__(self) -> Any:
             return Path.touch, (trap,)
 
-    (saved / "weights.safetensors").write_bytes(pickle.dumps(Trap()))
+    (saved / "model.safetensors").write_bytes(pickle.dumps(Trap()))
     with pytest.raises(CheckpointError, match="no safetensors file"):
         load(saved)
-    torch.save(Trap(), saved / "weights.safetensors")
+    torch.save(Trap(), saved / "model.safetensors")
     with pytest.raises(CheckpointError, match="no safetensors file"):
         load(saved)
     config = json.loads((saved / "config.json").read_text())

@@ -18,7 +18,7 @@ from horst.plain import read_yaml
 
 def test_they_are_small(root: Path) -> None:
     assert pretrained() == ["kitchen", "somethings"]
-    weights = list((root / "src/horst/assets/models").glob("*/weights.safetensors"))
+    weights = list((root / "src/horst/assets/models").glob("*/model.safetensors"))
     assert len(weights) == len(pretrained())
     assert sum(file.stat().st_size for file in weights) <= 6e6
 

@@ -1,49 +1,47 @@
-"""Charts and pages are well-formed and show what they are given."""
+"""Pages and their parts are well-formed and show what they are given."""
 
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+import torch
 
 from horst.evaluation.evaluate import Evaluation
-from horst.viz.anticipation import Moment, anticipation_section, moments_section
-from horst.viz.page import Streamed, clip_section, page
-from horst.viz.svg import Line, chart
+from horst.viz.anticipation import Moment, moments_section
+from horst.viz.evaluated import accuracy_section
+from horst.viz.page import page, tabs
+from horst.viz.streamed import Streamed, clip_section
 
 
-def test_a_chart_is_svg_that_keeps_within_its_frame() -> None:
-    text = chart([Line("a < b", [(0.0, 0.0), (0.5, 1.0), (1.0, 0.25)])], width=200, height=100, x_name="x & y")
-    svg, legend = text.split("</svg>")
-    root = ElementTree.fromstring(svg + "</svg>")
-    (line,) = root.findall("{http://www.w3.org/2000/svg}polyline")
-    points = [tuple(map(float, p.split(","))) for p in line.attrib["points"].split()]
-    assert all(0 <= x <= 200 and 0 <= y <= 100 for x, y in points)
-    heights = [y for _, y in points]
-    assert heights[1] < heights[2] < heights[0]  # the largest is on top
-    assert "a &lt; b" in legend
-
-
-@pytest.mark.parametrize("count", [1, 3, 8, 40])
-def test_a_clip_shows_some_frames_and_whether_they_are_right(count: int) -> None:
+@pytest.mark.parametrize("count", [1, 3, 40])
+@pytest.mark.parametrize("label", [None, 1])
+def test_a_clip_shows_what_was_said_and_attended_to(count: int, label: int | None) -> None:
     rng = np.random.default_rng(count)
-    chances = rng.dirichlet(np.ones(3), size=count)
-    frames = list(rng.integers(0, 256, (count, 12, 16, 3), dtype=np.uint8))
-    html = clip_section(Streamed("do <it>", 1, frames, chances), ["a", "b", "c"])
-    assert html.count("<img") == min(8, count)
-    marks = re.findall(r"figcaption class=(right|wrong)", html)
-    shown = np.unique(np.linspace(0, count - 1, 8).round().astype(int))
-    assert marks == ["right" if chances[i].argmax() == 1 else "wrong" for i in shown]
+    streamed = Streamed(
+        id="a & b",
+        label=label,
+        names=("a", "do <it>", "c"),
+        frames=list(rng.integers(0, 256, (count, 12, 16, 3), dtype=np.uint8)),
+        times=np.arange(count) / 6,
+        probabilities=rng.dirichlet(np.ones(3), size=count),
+        temporal=(torch.rand(1, count, 4),) * 2,
+        spatial=(torch.ones(1, count, 4, 2, 2), torch.rand(1, count, 4, 2, 2)),
+    )
+    html = clip_section(streamed, (0, count - 1), "wrong")
+    assert html.count("<svg") == 3
+    assert ("layer 2 of 2" in html) == (count > 1)  # the other one looks everywhere alike
     assert "do &lt;it&gt;" in html
+    assert "do <it>" not in html
+    assert "clip a &amp; b" in html
 
 
-def test_ticks_of_a_chart_can_be_named() -> None:
-    text = chart([Line("a", [(0, 0), (1, 1)])], x_ticks=[(0.0, "2 s"), (0.5, "<1 s")])
-    assert ">2 s</text>" in text
-    assert "&lt;1 s" in text
-    assert text.count("100%") == 1  # on the left alone
+def test_tabs_name_their_parts() -> None:
+    html = tabs("what", {"one < two": "<p>1</p>", "three": "<p>3</p>"})
+    assert html.count("<input") == html.count("<label") == html.count("<h4>") == 2
+    assert html.count(" checked") == 1
+    assert "one &lt; two" in html
 
 
 @pytest.mark.parametrize("prior", [{}, {"action/top1": 0.1, "action/top5": 0.25}])
@@ -55,13 +53,13 @@ def test_anticipation_is_shown_over_time(prior: dict[str, float]) -> None:
         split="val",
         task="anticipation",
         counts={"examples": 12, "read": 12, "missing": 0},
-        protocol={"mode": "strict", "taus": taus},
+        protocol={"mode": "strict", "leaks": {}, "taus": taus},
         metrics=metrics,
         classes={"action": 75},
         prior=prior,
     )
-    html = anticipation_section(evaluation)
-    assert "12 actions of 75 kinds" in html
+    html = accuracy_section(evaluation, ", of <ours>")
+    assert "12 actions of 75 kinds, of &lt;ours&gt;." in html
     assert "<td>60.0</td>" in html  # top-5 at 1 s
     assert ("<th>prior</th>" in html) == ("<td>25.0</td></tr>" in html) == bool(prior)
 

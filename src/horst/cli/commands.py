@@ -232,6 +232,77 @@ def evaluate(
     )
 
 
+def predict(
+    model: str,
+    source: str,
+    *,
+    restart: Literal["auto", "never", "every", "motion"] = "auto",
+    seconds: float = 3.0,
+    states: int = 3,
+    threshold: float = 0.0,
+    top: int = 5,
+    fps: float | None = None,
+    patience: float = 0.0,
+    device: str = "auto",
+    json: bool = False,
+) -> None:
+    """Say what happens in a video while it unfolds: a file, a folder of frames, a camera or an address.
+
+    Args:
+        model: A run, a saved model, or `somethings` or `kitchen`, the package's own.
+        source: clip.mp4, a folder of frames, camera:0, rtsp://...
+        restart: When the model starts afresh by itself: never, every so many seconds, or when something begins to move;
+            auto: every for recognition of a camera or an address, which have no start, else never.
+        seconds: Of `every`, how long one state lives.
+        states: Of `every`, how many states there are, one after the other; the surest answers.
+        threshold: The probability below which there is no answer.
+        top: How many classes to show.
+        fps: Of a folder, how many frames there are a second.
+        patience: Of a camera or an address, seconds to go on trying after it went away.
+        device: auto, cpu, cuda, cuda:1, ...
+        json: Print a line of JSON for each prediction.
+    """
+    from horst.cli.predict import run
+
+    run(
+        model,
+        source,
+        restart=restart,
+        seconds=seconds,
+        states=states,
+        threshold=threshold,
+        top=top,
+        fps=fps,
+        patience=patience,
+        device=device,
+        as_json=json,
+    )
+
+
+def report(
+    run: str,
+    *,
+    data: str | None = None,
+    split: str = "val",
+    clips: int = 6,
+    output: str | None = None,
+    device: str = "auto",
+) -> None:
+    """Write a page about a run: curves, mistakes, calibration, and clips with what was said and attended to.
+
+    Args:
+        run: The folder of a run; with --data also a saved model's, or `somethings` or `kitchen`, the package's own.
+        data: A data set's YAML file, in place of the run's own.
+        split: Which part of it.
+        clips: How many to show: some that are right, some that are wrong, some with a change of mind.
+        output: The HTML file; RUN/evaluation/<split>.html by default, or <model>-report.html.
+        device: auto, cpu, cuda, cuda:1, ...
+    """
+    from horst.cli.report import run as start
+
+    start(run, data=data, split=split, clips=clips, output=output, device=device)
+
+
 def table(runs: list[str], *, json: bool = False) -> None:
     """Print evaluated runs as Markdown tables, with the paper's numbers beside those that reproduce a row of it.
 
@@ -244,12 +315,52 @@ def table(runs: list[str], *, json: bool = False) -> None:
     start(runs, as_json=json)
 
 
+def export(
+    model: str,
+    *,
+    what: Literal["step", "clip"] = "step",
+    format: Literal["onnx", "torch", "aoti"] = "onnx",
+    output: str | None = None,
+    frames: int | None = None,
+    unroll: int | None = None,
+    opset: int | None = None,
+    force: bool = False,
+) -> None:
+    """Write a model as a file that runs without this package, and check that it says the same.
+
+    Args:
+        model: A run, a saved model, hf://user/name, `somethings` or `kitchen`, or a name such as horst_tiny.
+        what: One frame with the state passed in and out, or a whole clip that starts afresh (ONNX alone).
+        format: ONNX; torch.export's .pt2; or a .pt2 that AOTInductor compiles for this machine (a C++ compiler).
+        output: The file; <model>-<what>.onnx or .pt2 by default.
+        frames: Of a clip: a fixed number of frames; any number by default.
+        unroll: Of an unrolling head: how many LSTM steps off the action is, at every frame.
+        opset: Of ONNX, 18 to 23; 20 by default.
+        force: Replace a file that exists.
+    """
+    from horst.cli.export import run
+
+    run(
+        model,
+        what=what,
+        format=format,
+        output=output,
+        frames=frames,
+        unroll=unroll,
+        opset=opset,
+        force=force,
+    )
+
+
 COMMANDS: dict[str, Any] = {
     "demo": demo,
     "train": train,
     "evaluate": evaluate,
+    "predict": predict,
+    "report": report,
     "table": table,
     "info": info,
+    "export": export,
     "extract": extract,
     "data": {
         "_help": "Make, check and pack data sets.",

@@ -14,7 +14,8 @@ from horst.evaluation.fresh import Fresh, fresh_kitchen
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import load_pretrained
-from horst.viz.anticipation import ANSWERS, Moment, anticipation_section, moments_section
+from horst.viz.anticipation import ANSWERS, Moment, moments_section
+from horst.viz.evaluated import accuracy_section
 
 TAU = 1.0
 """Seconds before an action at which the answers are shown."""
@@ -35,7 +36,8 @@ def kitchen(folder: Path, videos: int, seed: int, console: Console) -> list[str]
     show(evaluation, console)
     moments, names = _moments(fresh, predictions), fresh.annotations.classes["action"]
     console.print(_table(moments, names))
-    return [anticipation_section(evaluation), moments_section(moments, names, TAU)]
+    unseen = ", in videos that the model has never seen"
+    return [accuracy_section(evaluation, unseen), moments_section(moments, names, TAU)]
 
 
 def _moments(fresh: Fresh, predictions: Predictions) -> list[Moment]:

@@ -7,17 +7,18 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-import torch
 from rich.console import Console
 from rich.table import Table
 
-from horst.data.example import Annotations, Example
+from horst.data.example import Annotations
 from horst.evaluation.evaluate import assess, predict, shown
-from horst.evaluation.fresh import Fresh, fresh_somethings
+from horst.evaluation.fresh import fresh_somethings
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
-from horst.models import Predictor, load_pretrained
-from horst.viz.page import Streamed, clip_section, curve_section
+from horst.models import load_pretrained
+from horst.viz.evaluated import accuracy_section
+from horst.viz.page import section
+from horst.viz.streamed import Streamed, clip_section, stream
 
 AT = (0.25, 0.5, 1.0)
 """Observed parts at which answers are printed."""
@@ -37,10 +38,12 @@ def somethings(folder: Path, clips: int, seed: int, streams: int, console: Conso
     for part in AT:
         if pairs := _mistaken(predictions, names, part):
             console.print(f"mistaken most often after {100 * part:g}%: {'; '.join(pairs)}", highlight=False)
-    streamed = [_stream(model, fresh, example) for example in _chosen(fresh.annotations, streams)]
+    streamed = [stream(model, fresh, "val", index) for index in _chosen(fresh.annotations.split("val"), streams)]
     console.print(_answers(streamed, names))
-    sections = (clip_section(clip, names) for clip in streamed)
-    return [curve_section(evaluation), "<h2>Clips, streamed frame by frame</h2>", *sections]
+    cards = (clip_section(clip, (len(clip.frames) // 2,)) for clip in streamed)
+    intro = "What the model holds likely at each frame; and, half way through, where it looks."
+    unseen = " that the model has never seen"
+    return [accuracy_section(evaluation, unseen), section("Clips, streamed frame by frame", intro, *cards)]
 
 
 def _mistaken(predictions: Predictions, names: tuple[str, ...], part: float) -> list[str]:
@@ -51,23 +54,10 @@ def _mistaken(predictions: Predictions, names: tuple[str, ...], part: float) -> 
     return [f"{names[a]} → {names[b]} ({n})" for (a, b), n in wrong.most_common(PAIRS) if n > 1]
 
 
-def _chosen(annotations: Annotations, count: int) -> list[Example]:
+def _chosen(annotations: Annotations, count: int) -> list[int]:
     """Clips of different actions."""
-    first = {example.labels["action"]: example for example in reversed(annotations.examples)}
+    first = {example.labels["action"]: index for index, example in reversed(list(enumerate(annotations.examples)))}
     return list(first.values())[:count]
-
-
-def _stream(model: Predictor, fresh: Fresh, example: Example) -> Streamed:
-    """One frame after the other, as from a camera, at the model's own rate."""
-    clip = fresh.clip(example, shown(fresh, model))
-    answers = []
-    with torch.inference_mode():
-        state = model.init_state(1, *model.size)
-        for image in clip.frames:
-            out, state = model.step(torch.from_numpy(image).permute(2, 0, 1).unsqueeze(0), state)
-            answers.append(out.logits.action.double().softmax(-1)[0].numpy())
-    label = example.labels["action"]
-    return Streamed(fresh.annotations.classes["action"][label], label, list(clip.frames), np.stack(answers))
 
 
 def _answers(streamed: list[Streamed], names: tuple[str, ...]) -> Table:
@@ -81,5 +71,5 @@ def _answers(streamed: list[Streamed], names: tuple[str, ...]) -> Table:
             at = clip.probabilities[max(1, int(np.ceil(part * len(clip.frames)))) - 1]
             colour = "green" if at.argmax() == clip.label else "red"
             cells.append(f"[{colour}]{names[int(at.argmax())]}[/{colour}] {100 * at.max():.0f}%")
-        table.add_row(clip.name, *cells)
+        table.add_row("" if clip.label is None else names[clip.label], *cells)
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,30 +13,54 @@ import torch
 from rich.console import Console
 
 from horst.data.config import DataConfig
-from horst.errors import ConfigError, MissingExtraError
+from horst.errors import ConfigError, DataError
 from horst.evaluation.challenge import write_challenge
-from horst.evaluation.evaluate import Clips, assess, predict, shown
-from horst.evaluation.report import plot, show
+from horst.evaluation.evaluate import Clips, Evaluation, assess, fingerprint, predict, shown
+from horst.evaluation.predictions import Predictions
+from horst.evaluation.report import show
 from horst.models import Predictor, load, load_pretrained, pretrained
 from horst.training.build import model_folder
 from horst.training.config import RunConfig
 from horst.training.run import Run
 
+PREDICTIONS = "safetensors"
+LARGEST = 2**29
+"""Bytes of scores that a run keeps: those of the largest data sets are made again when they are asked for."""
 
-def run(
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A model, and what it is to be evaluated on."""
+
+    place: Path
+    """Of the run or the saved model; a name of the package's own models."""
+    model: Predictor
+    module: Clips
+    config: RunConfig | None
+    """None where it is no run."""
+    own: bool
+    """Whether the data are the run's."""
+
+    @property
+    def run(self) -> Run | None:
+        return Run(self.place) if self.config is not None else None
+
+    def name(self, split: str) -> str:
+        """Of the files of an evaluation in the run's folder."""
+        return split if self.own else f"{self.module.annotations.name}-{split}".replace(" ", "-").lower()
+
+
+def open_model(
     source: str,
     *,
     data: str | None,
-    split: str,
-    weights: str,
-    mode: str | None,
-    device: str,
-    batch: int | None,
-    workers: int | None,
-    challenge: str | None,
-    as_json: bool,
-) -> None:
-    """Evaluate a run, or a saved model on a data set."""
+    weights: str = "best",
+    mode: str | None = None,
+    device: str = "auto",
+    batch: int | None = None,
+    workers: int | None = None,
+) -> Opened:
+    """A run, or a saved model and a data set."""
     place = Path(source)
     config = RunConfig.from_file(place / "config.yaml") if Run(place).config.is_file() else None
     if config is None and data is None:
@@ -54,29 +78,69 @@ def run(
         workers=workers if workers is not None else (config.batches.workers if config else 0),
     )
     check_labels(model, module, place)
+    return Opened(place, model, module, config, config is not None and data is None)
+
+
+def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
+    """Predict and measure; a run keeps both in its folder. `reuse`: take what is kept there, if it is of this model."""
+    model, module, run = opened.model, opened.module, opened.run
+    clip = shown(module, model)
+    if reuse and run is not None and (kept := _kept(opened, run, split)) is not None:
+        return kept
     begin = time.perf_counter()
     predictions = predict(model, module, split)
     spent = round(time.perf_counter() - begin, 1)
-    clip = shown(module, model)
     evaluation = assess(predictions, module.annotations, split, clip, model=model, seconds=spent)
-    own = config is not None and data is None
-    name = split if own else f"{module.annotations.name}-{split}".replace(" ", "-").lower()
-    folder = Run(place) if config is not None else None
-    if folder is not None:
-        evaluation.save(folder.evaluation(name))
+    if run is not None:
+        name = opened.name(split)
+        evaluation.save(run.evaluation(name))
+        run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)
+        if sum(scores.nbytes for scores in predictions.scores.values()) <= LARGEST:
+            predictions.save(run.evaluation(name, PREDICTIONS))
+    return predictions, evaluation
+
+
+def _kept(opened: Opened, run: Run, split: str) -> tuple[Predictions, Evaluation] | None:
+    """What an evaluation of the same weights on the same clips has left; None where there is none, or it is damaged."""
+    model, module, name = opened.model, opened.module, opened.name(split)
+    try:
+        before, predictions = Evaluation.load(run.evaluation(name)), Predictions.load(run.evaluation(name, PREDICTIONS))
+    except DataError:
+        return None
+    ids = tuple(example.id for example in module.annotations.split(split).examples)
+    if before.weights != fingerprint(model) or predictions.ids != ids:
+        return None
+    clip = shown(module, model)
+    again = assess(predictions, module.annotations, split, clip, model=model, seconds=before.seconds)
+    return (predictions, again) if again.protocol == before.protocol else None
+
+
+def run(
+    source: str,
+    *,
+    data: str | None,
+    split: str,
+    weights: str,
+    mode: str | None,
+    device: str,
+    batch: int | None,
+    workers: int | None,
+    challenge: str | None,
+    as_json: bool,
+) -> None:
+    """Evaluate a run, or a saved model on a data set."""
+    opened = open_model(source, data=data, weights=weights, mode=mode, device=device, batch=batch, workers=workers)
+    predictions, evaluation = evaluated(opened, split)
     if challenge is not None:
-        write_challenge(challenge, predictions, module.annotations.split(split))
+        write_challenge(challenge, predictions, opened.module.annotations.split(split))
     if as_json:
         print(json.dumps(evaluation.to_dict(), indent=1, ensure_ascii=False))
         return
     console = Console()
     show(evaluation, console)
-    if folder is not None:
-        try:
-            plot(evaluation, folder.evaluation(name, "png"))
-            console.print(f"{folder.evaluation(name)} and .png", soft_wrap=True)
-        except MissingExtraError as error:
-            console.print(f"{folder.evaluation(name)}; no picture: {error}", soft_wrap=True)
+    if opened.run is not None:
+        file = opened.run.evaluation(opened.name(split))
+        console.print(f"{file}; next: horst report {source}", soft_wrap=True)
     if challenge is not None:
         console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge", soft_wrap=True)
 

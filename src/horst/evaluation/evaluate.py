@@ -12,6 +12,7 @@ Where the data do not say which size and rate its clips have, they are shown as 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import time
 from collections.abc import Iterator
@@ -107,6 +108,8 @@ class Evaluation:
     seconds: float = 0.0
     version: str = horst.__version__
     """Of the package that evaluated."""
+    weights: str = ""
+    """Of the model that was evaluated: its `fingerprint`."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -193,7 +196,7 @@ def predict(
         transient=True,
         disable=not progress or rank > 0 or not console.is_terminal,
     )
-    with _evaluating(model), torch.inference_mode(), bar:
+    with evaluating(model), torch.inference_mode(), bar:
         job = bar.add_task("", total=len(annotations.examples))
         for batch in loader:
             collector.add(batch, _logits(model, batch.to(where), annotations.task, autocast))
@@ -252,7 +255,17 @@ def assess(
         prior=prior(annotations, split),
         missing=[list(entry) for entry in predictions.missing],
         seconds=seconds,
+        weights=fingerprint(model) if model is not None else "",
     )
+
+
+def fingerprint(model: nn.Module) -> str:
+    """Tells weights apart: predictions are those of a model where it has the same one."""
+    found = hashlib.sha256()
+    for name, value in model.state_dict().items():
+        found.update(name.encode())
+        found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return found.hexdigest()[:16]
 
 
 def _loader(module: Loading, split: Split, clip: ClipConfig) -> DataLoader[Any]:
@@ -281,7 +294,7 @@ def _logits(model: Predictor, batch: Batch, task: Task, autocast: torch.dtype | 
 
 
 @contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
+def evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode for a while; parts that were frozen in it stay so after."""
     modes = {part: part.training for part in model.modules()}
     model.eval()

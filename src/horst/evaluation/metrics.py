@@ -10,6 +10,7 @@ Shapes: N examples, P positions (observed fractions or anticipation times), C cl
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -136,11 +137,31 @@ def probabilities(scores: Tensor) -> Tensor:
     return torch.softmax(scores, -1).nan_to_num(0.0) if scores.shape[-1] else scores
 
 
+@dataclass(frozen=True, slots=True)
+class CalibrationBins:
+    """Answers by their confidence, in bins of equal width over 0..1: sums of each."""
+
+    count: list[int]
+    confidence: list[float]
+    right: list[float]
+
+    @property
+    def error(self) -> float:
+        """The expected calibration error."""
+        gaps = (abs(right - sure) for right, sure in zip(self.right, self.confidence, strict=True))
+        return sum(gaps) / sum(self.count)
+
+
 def calibration_error(scores: Tensor, labels: Tensor, bins: int = BINS) -> float:
     """Expected calibration error: how far confidence and accuracy are apart, on average over bins of confidence.
 
     Rows of -inf say nothing, so there is nothing to be confident of: they are left out.
     """
+    return calibration_bins(scores, labels, bins).error
+
+
+def calibration_bins(scores: Tensor, labels: Tensor, bins: int = BINS) -> CalibrationBins:
+    """What the calibration error is made of."""
     label_ranks(scores, labels)  # what is wrong with them is said there
     said = (labels != UNKNOWN) & (scores > -torch.inf).any(1)
     if not said.any():
@@ -148,8 +169,8 @@ def calibration_error(scores: Tensor, labels: Tensor, bins: int = BINS) -> float
     confidence, answer = torch.softmax(scores[said].double(), 1).max(1)
     right = (answer == labels[said]).double()
     place = (confidence * bins).ceil().long().sub(1).clamp(0, bins - 1)
-    gap = confidence.new_zeros(bins).index_add_(0, place, right - confidence)
-    return float(gap.abs().sum() / len(confidence))
+    sums = [confidence.new_zeros(bins).index_add_(0, place, values).tolist() for values in (confidence, right)]
+    return CalibrationBins(torch.bincount(place, minlength=bins).tolist(), *sums)
 
 
 def decided(answers: Tensor, lengths: Tensor) -> float:

@@ -1,8 +1,11 @@
 """Saved models: a folder of data, nothing that executes.
 
-    config.json          how to build the model
-    weights.safetensors  its weights
-    labels.json          names of its classes, where it has them
+    config.json        how to build the model
+    model.safetensors  its weights
+    labels.json        names of its classes, where it has them
+    README.md          a card for people
+
+The names are those of the Hugging Face Hub, so that a folder is a repository there as it is (`hub`).
 
 A folder appears whole or not at all: it is written beside its place under another name and then renamed. Loading checks
 every name, shape and number before a model is returned.
@@ -23,15 +26,18 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from horst.errors import CheckpointError, ConfigError
+from horst.models.hub import CARD, SCHEME, card, download
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
-CONFIG, WEIGHTS, LABELS = "config.json", "weights.safetensors", "labels.json"
+CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
 
 
 def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: bool = False) -> Path:
     """Write `model` to the folder `path`. An existing folder is kept unless `overwrite` says otherwise.
+
+    A README.md that somebody wrote is kept in any case.
 
     `half` stores weights as fp16, at half the size; `load` gives fp32 in any case.
     """
@@ -52,6 +58,7 @@ def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: b
         if model.labels is not None:
             _write_json(new / LABELS, model.labels)
         save_file(weights, new / WEIGHTS, metadata={"format": "pt"})
+        (new / CARD).write_text(card(path / CARD, path.name, config.to_dict(), model.labels), encoding="utf-8")
         for file in new.iterdir():
             _sync(file)
         _put(new, path)
@@ -63,7 +70,12 @@ def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: b
 
 
 def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
-    """The model saved in the folder `path`, in fp32 and evaluation mode. Nothing in the folder is executed."""
+    """The model saved in the folder `path`, in fp32 and evaluation mode. Nothing in the folder is executed.
+
+    hf://user/name, or hf://user/name@revision, is a folder on the Hugging Face Hub.
+    """
+    if isinstance(path, str) and path.startswith(SCHEME):
+        path = download(path, [CONFIG, WEIGHTS, LABELS])
     path = _current(Path(path))
     if not path.is_dir():
         raise CheckpointError(f"{path} is no folder: pass the folder that `save` wrote")

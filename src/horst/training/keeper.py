@@ -107,6 +107,8 @@ class Keeper(lightning.Callback):
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         self._write_bad_clips(trainer)
+        if trainer.is_global_zero and self.history:  # of a run that was killed after its last checkpoint
+            write_text(self.run.metrics, _csv(self.history))
         if self._board is not None:
             self._board.close()
 

@@ -2,7 +2,7 @@
 
     config.yaml        the run as resolved
     environment.json   versions, devices, the commit, the command
-    best/, last/       saved models: weights.safetensors, config.json, labels.json
+    best/, last/       saved models: model.safetensors, config.json, labels.json
     metrics.csv        one row an epoch; tensorboard/ shows the same
     bad_clips.csv      training clips that could not be read
     checkpoint.ckpt    to resume from; loads with torch's weights-only loader

@@ -1,0 +1,182 @@
+"""`horst predict`: what a model says of a video, a folder of frames, a camera or an address, while it unfolds."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from horst.errors import ConfigError, MissingVideoError
+from horst.models import Predictor, load, load_pretrained, pretrained
+from horst.streaming import Every, Never, OnMotion, Prediction, Restarts
+from horst.training.build import model_folder
+from horst.video.decode import VideoFile
+from horst.video.frame import Frame
+from horst.video.images import ImageSequence
+from horst.video.live import LiveSource, is_live
+
+BAR = 30
+"""Characters of a bar of probability 1."""
+
+
+def run(
+    model: str,
+    source: str,
+    *,
+    restart: str,
+    seconds: float,
+    states: int,
+    threshold: float,
+    top: int,
+    fps: float | None,
+    patience: float,
+    device: str,
+    as_json: bool,
+) -> None:
+    predictor = open_predictor(model, device)
+    if restart == "auto":
+        endless = is_live(source) and set(predictor.head.classes) == {"action"}
+        restart = "every" if endless else "never"
+    stream = predictor.stream(restarts=policy(restart, seconds, states), threshold=threshold)
+    taken: list[float] = []
+    with contextlib.ExitStack() as stack:
+        frames, end = open_source(source, predictor, fps, patience, stack)
+        show = _lines(top) if as_json else stack.enter_context(_Screen(source, top))
+        for prediction in stream.watch(frames, end):
+            taken.append(prediction.latency)
+            show(prediction)
+    if not as_json:
+        told = f"{len(taken)} predictions at {predictor.fps:g} a second"
+        if taken:
+            p50, p95 = statistics.median(taken), sorted(taken)[int(0.95 * (len(taken) - 1))]
+            told += f"; {1e3 * p50:.1f} ms each, {1e3 * p95:.1f} ms for the slowest twentieth"
+        Console().print(told, highlight=False)
+
+
+def open_predictor(model: str, device: str) -> Predictor:
+    """A run, a saved model, or one of the package's by its name."""
+    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    if not Path(model).exists() and model in pretrained():
+        return load_pretrained(model, device=where).eval()
+    return load(model_folder(Path(model), "best"), device=where).eval()
+
+
+def policy(name: str, seconds: float, states: int) -> Restarts:
+    if name == "every":
+        return Every(seconds, states)
+    return OnMotion() if name == "motion" else Never()
+
+
+def open_source(
+    source: str, model: Predictor, fps: float | None, patience: float, stack: contextlib.ExitStack
+) -> tuple[Iterator[Frame], float | None]:
+    """Frames in the model's size, and where it is known when the last one is over."""
+    if is_live(source):
+        live = LiveSource(source=source, size=model.size, patience=patience)
+        return stack.enter_context(_Newest(live.frames())), None
+    path = Path(source)
+    if not path.exists():
+        raise MissingVideoError(source, "there is no such file, folder, camera (camera:0) or address (rtsp://...)")
+    if path.is_dir() or path.suffix == ".tar":
+        if fps is None:
+            raise ConfigError(f"{source} is a folder of frames: pass --fps, how many there are a second")
+        pictures = stack.enter_context(ImageSequence(path, fps=fps, size=model.size))
+        return pictures.frames(), len(pictures.numbers) / fps
+    video = stack.enter_context(VideoFile(path, size=model.size))
+    return video.frames(), video.info.duration
+
+
+class _Newest:
+    """The newest frame of a live source: a camera goes on while the model thinks, and what it sent meanwhile is old."""
+
+    def __init__(self, frames: Iterator[Frame]) -> None:
+        self._frames, self._ready = frames, threading.Condition()
+        self._frame: Frame | None = None
+        self._error: BaseException | None = None
+        self._over = False
+
+    def __enter__(self) -> Iterator[Frame]:
+        threading.Thread(target=self._read, daemon=True, name="camera").start()
+        return iter(self)
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True
+
+    def __iter__(self) -> Iterator[Frame]:
+        while True:
+            with self._ready:
+                self._ready.wait_for(lambda: self._frame is not None or self._over)
+                frame, self._frame = self._frame, None
+            if frame is None:
+                if self._error is not None:
+                    raise self._error
+                return
+            yield frame
+
+    def _read(self) -> None:
+        try:
+            for frame in self._frames:
+                with self._ready:
+                    self._frame = frame
+                    self._ready.notify()
+                if self._over:
+                    return
+        except BaseException as error:  # told where the frames are asked for
+            self._error = error
+        with self._ready:
+            self._over = True
+            self._ready.notify()
+
+
+def _lines(top: int) -> Callable[[Prediction], None]:
+    def show(prediction: Prediction) -> None:
+        print(json.dumps(prediction.to_dict(top)), flush=True)
+
+    return show
+
+
+class _Screen:
+    """Bars that move, on a terminal; where there is none, a line for each change of mind."""
+
+    def __init__(self, source: str, top: int) -> None:
+        self.source, self.top = source, top
+        self.console = Console()
+        self._live = Live(console=self.console, refresh_per_second=20, transient=False) if sys.stdout.isatty() else None
+        self._said: str | None = ""
+
+    def __enter__(self) -> _Screen:
+        if self._live is not None:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def __call__(self, prediction: Prediction) -> None:
+        if self._live is not None:
+            self._live.update(self._view(prediction))
+            return
+        answer = prediction.answer()
+        if answer != self._said:
+            ((_, chance),) = prediction.top(1)
+            self.console.print(f"{prediction.time:7.2f} s  {answer or '...'}  {100 * chance:.0f}%", highlight=False)
+            self._said = answer
+
+    def _view(self, prediction: Prediction) -> Group:
+        title = f"{self.source}  {prediction.time:.2f} s, frame {prediction.age}, {1e3 * prediction.latency:.0f} ms"
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for i, (name, chance) in enumerate(prediction.top(self.top)):
+            style = "bold green" if i == 0 and prediction.answer() is not None else ""
+            table.add_row(Text(name, style), Text("█" * round(BAR * chance), style or "blue"), f"{100 * chance:4.1f}%")
+        return Group(Text(title, "dim"), table)

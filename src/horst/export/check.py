@@ -1,0 +1,137 @@
+"""What was written, against the model: the same numbers from streams of different ages, and the time of both."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from horst.backbones import PrecomputedMaps
+from horst.errors import ExportError
+from horst.export.graph import Array, Graph
+from horst.models import Predictor
+
+LIMIT = 1e-4
+"""The largest difference of logits that counts as equal, where they are of the size of 1."""
+WARM_UP = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Of a file that was written, checked and kept."""
+
+    path: Path
+    size: int
+    """Bytes."""
+    frames: int
+    """How many were compared, of two streams."""
+    error: float
+    """The largest difference of logits."""
+    graph_ms: float
+    """Median, of a frame of one stream."""
+    eager_ms: float
+    threads: int
+
+
+def compare(graph: Graph, model: Predictor, frames: int, *, seed: int = 0) -> float:
+    """The largest difference between two streams of `frames` frames through `graph` and through `model`.
+
+    The streams share a batch of the graph; the second starts afresh half way, where the graph steps.
+    """
+    seen = random_frames(model, 2, frames, seed)
+    unroll = graph.about["unroll"]
+    clip = graph.about["what"] == "clip"
+    half = frames if clip else frames // 2
+    largest = scale = 0.0
+    found = _clip(graph, seen) if clip else _steps(graph, seen, half)
+    with torch.inference_mode():
+        for stream in range(2):
+            state = model.init_state(1, *model.size)
+            for i in range(frames):
+                if stream == 1 and i == half:
+                    state = model.init_state(1, *model.size)
+                out, state = model.step(seen[stream, i : i + 1], state, unroll=unroll)
+                for task in out.logits:
+                    wanted = out.logits[task][0].numpy()
+                    largest = max(largest, float(np.abs(found[i][task][stream] - wanted).max()))
+                    scale = max(scale, float(np.abs(wanted).max()))
+    if not largest <= LIMIT * max(1.0, scale):  # not a number is no number that is small
+        raise ExportError(
+            f"the exported graph differs from the model by {largest:.1e} on logits of up to {scale:.1e}: it is not kept"
+        )
+    return largest
+
+
+def random_frames(model: Predictor, streams: int, frames: int, seed: int) -> Tensor:
+    """(B, T, C, H, W)"""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (streams, frames, model.backbone.input_channels, *model.size)
+    if isinstance(model.backbone, PrecomputedMaps):
+        return torch.randn(shape, generator=generator)
+    return torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
+
+
+def _steps(graph: Graph, seen: Tensor, restart: int) -> list[dict[str, Array]]:
+    """By frame and task."""
+    found = []
+    state = graph.start(2)
+    for i in range(seen.shape[1]):
+        if i == restart:
+            for ring in state:
+                ring[1] = 0
+        logits, state = graph.step(seen[:, i].numpy(), state)
+        found.append(logits)
+    return found
+
+
+def _clip(graph: Graph, seen: Tensor) -> list[dict[str, Array]]:
+    whole = graph.clip(seen.numpy())
+    return [{task: logits[:, i] for task, logits in whole.items()} for i in range(seen.shape[1])]
+
+
+def time_both(graph: Graph, model: Predictor, frames: int, *, repeat: int) -> tuple[float, float]:
+    """Median milliseconds of a frame of one stream, by the graph and by the model, in turns."""
+    by_graph, by_model = _clips(graph, model, frames) if graph.about["what"] == "clip" else _single_steps(graph, model)
+    taken: tuple[list[float], list[float]] = [], []
+    with torch.inference_mode():
+        for _ in range(WARM_UP + repeat):
+            for times, run in zip(taken, (by_graph, by_model), strict=True):
+                begin = time.perf_counter()
+                run()
+                times.append(1e3 * (time.perf_counter() - begin))
+    of_graph, of_model = (statistics.median(times[WARM_UP:]) for times in taken)
+    count = frames if graph.about["what"] == "clip" else 1
+    return of_graph / count, of_model / count
+
+
+def _single_steps(graph: Graph, model: Predictor) -> tuple[Callable[[], None], Callable[[], None]]:
+    frame = random_frames(model, 1, 1, 0)[:, 0]
+    pixels, unroll = frame.numpy(), graph.about["unroll"]
+    theirs, ours = [graph.start(1)], [model.init_state(1, *model.size)]
+
+    def by_graph() -> None:
+        theirs[0] = graph.step(pixels, theirs[0])[1]
+
+    def by_model() -> None:
+        ours[0] = model.step(frame, ours[0], unroll=unroll)[1]
+
+    return by_graph, by_model
+
+
+def _clips(graph: Graph, model: Predictor, frames: int) -> tuple[Callable[[], None], Callable[[], None]]:
+    seen = random_frames(model, 1, frames, 0)
+    pixels, unroll = seen.numpy(), graph.about["unroll"]
+
+    def by_graph() -> None:
+        graph.clip(pixels)
+
+    def by_model() -> None:
+        model(seen, unroll=unroll)
+
+    return by_graph, by_model

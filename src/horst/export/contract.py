@@ -1,0 +1,123 @@
+"""What an exported graph takes and gives: names, shapes and kinds of number, and what else a client has to know.
+
+    step   frame, state of every layer      ->  logits of every task, the state after it
+    clip   frames                           ->  logits of every task at every frame
+
+A stream starts from a state of zeros. `about` is the same as data that a file carries with it, as JSON.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from torch import Tensor
+
+import horst
+from horst.backbones import PrecomputedMaps
+from horst.errors import ConfigError
+from horst.layers import LayerState
+from horst.models import Predictor
+
+What = Literal["step", "clip"]
+Format = Literal["onnx", "torch", "aoti"]
+
+FORMAT = 1
+"""Of the contract: it changes when a client would have to."""
+KEY = "horst"
+"""Under which a file keeps `about`."""
+RING = ("keys", "filters", "values", "count")
+"""The state of a layer, in this order."""
+BATCH, TIME = "batch", "time"
+NEXT = "next_"
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A tensor that goes in or out."""
+
+    name: str
+    shape: tuple[int | str, ...]
+    """Axes of any length are named."""
+    dtype: str
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    what: What
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    state: tuple[Port, ...]
+    """Of a step: those of the inputs that are the state. The output next_NAME is what NAME is at the next step."""
+    about: dict[str, Any]
+
+
+def contract(model: Predictor, what: What, *, frames: int | None = None, unroll: int | None = None) -> Contract:
+    """Of a model's step, or of its clip of any number of frames or a fixed one."""
+    _check(model, what, frames, unroll)
+    kind = "float32" if isinstance(model.backbone, PrecomputedMaps) else "uint8"
+    picture = (model.backbone.input_channels, *model.size)
+    state: tuple[Port, ...] = ()
+    time: tuple[int | str, ...] = ()
+    if what == "step":
+        seen = Port("frame", (BATCH, *picture), kind)
+        state = tuple(
+            Port(f"{name}_{i}", (BATCH, *ring.shape[1:]), str(ring.dtype).removeprefix("torch."))
+            for i, layer in enumerate(model.init_state(1, *model.size).layers)
+            for name, ring in zip(RING, rings(layer), strict=True)
+        )
+    else:
+        time = (frames or TIME,)
+        seen = Port("frames", (BATCH, *time, *picture), kind)
+    logits = tuple(Port(task, (BATCH, *time, count), "float32") for task, count in model.head.classes.items())
+    after = tuple(Port(f"{NEXT}{port.name}", port.shape, port.dtype) for port in state)
+    about = {
+        "format": FORMAT,
+        "horst": horst.__version__,
+        "what": what,
+        "variant": model.core.config.variant,
+        "size": list(model.size),
+        "fps": model.fps,
+        "pixels": "RGB, 0..255" if kind == "uint8" else "maps of a backbone",
+        "normalisation": _normalisation(model),
+        "tasks": dict(model.head.classes),
+        "labels": model.labels or {},
+        "unroll": unroll,
+        "inputs": [port.to_dict() for port in (seen, *state)],
+        "outputs": [port.to_dict() for port in (*logits, *after)],
+        "state": {port.name: f"{NEXT}{port.name}" for port in state},
+        "start": "zeros",
+    }
+    return Contract(what, (seen, *state), (*logits, *after), state, about)
+
+
+def rings(layer: LayerState) -> tuple[Tensor, ...]:
+    return tuple(getattr(layer, name) for name in RING)
+
+
+def _check(model: Predictor, what: What, frames: int | None, unroll: int | None) -> None:
+    if frames is not None and (what == "step" or frames < 1):
+        raise ConfigError(f"frames is {frames}; it fixes the length of a clip (what is {what!r}), from 1 on")
+    if model.head.unrolls and unroll is None:
+        raise ConfigError(
+            "this model's head unrolls over the time until the action, which a graph must know: "
+            "pass unroll (tau_a * fps steps); heads that do not unroll need none"
+        )
+    if not model.head.unrolls and unroll is not None:
+        raise ConfigError(f"unroll is {unroll}, but this model's head does not unroll: leave it out")
+    if unroll is not None and unroll < 1:
+        raise ConfigError(f"unroll is {unroll}; it counts LSTM steps, from 1 on")
+
+
+def _normalisation(model: Predictor) -> dict[str, Any]:
+    """For the curious: the graph does it. Mean and deviation are on 0..255, channels as the network reads them."""
+    found: dict[str, Any] = {"in_graph": True}
+    normalise = getattr(model.backbone, "normalise", None)
+    for name in ("mean", "std"):
+        values = getattr(normalise, name, None)
+        if isinstance(values, Tensor):
+            found[name] = [round(v, 4) for v in values.flatten().tolist()]
+    return found

@@ -1,0 +1,99 @@
+"""An exported file, opened: arrays in, arrays out, whatever runs it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from horst.errors import ExportError, MissingExtraError
+from horst.export.contract import FORMAT, KEY, Format
+from horst.export.to_torch import ABOUT
+
+Array = NDArray[Any]
+Run = Callable[[Sequence[Array]], list[Array]]
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """`about` is the contract that the file carries; inputs and outputs are in its order."""
+
+    about: dict[str, Any]
+    run: Run
+
+    def start(self, batch: int) -> list[Array]:
+        """The state of so many streams before their first frames."""
+        return [
+            np.zeros([batch, *port["shape"][1:]], port["dtype"])
+            for port in self.about["inputs"]
+            if port["name"] in self.about["state"]
+        ]
+
+    def step(self, frame: Array, state: Sequence[Array]) -> tuple[dict[str, Array], list[Array]]:
+        """Logits by task, and the state after the frame."""
+        found = self.run([frame, *state])
+        tasks = self.about["tasks"]
+        return dict(zip(tasks, found, strict=False)), found[len(tasks) :]
+
+    def clip(self, frames: Array) -> dict[str, Array]:
+        return dict(zip(self.about["tasks"], self.run([frames]), strict=True))
+
+
+def open_graph(path: Path, format: Format, *, threads: int | None = None) -> Graph:
+    """What `export_model` wrote; `threads`: torch's number by default."""
+    openers = {"onnx": _open_onnx, "torch": _open_torch, "aoti": _open_aoti}
+    about, run = openers[format](path, threads or torch.get_num_threads())
+    if about.get("format") != FORMAT:
+        raise ExportError(f"{path} is not of format {FORMAT}: it was written by another version or program")
+    return Graph(about, run)
+
+
+def _open_onnx(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise MissingExtraError("running ONNX files needs onnxruntime: pip install 'horst[export]'") from error
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    # Threads that wait by running in circles would take the cores from whoever computes in between.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's errors have no common class of their own
+        raise ExportError(f"onnxruntime cannot open {path}: {error}") from error
+    about = json.loads(session.get_modelmeta().custom_metadata_map.get(KEY, "{}"))
+    names = [value.name for value in session.get_inputs()]
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        return session.run(None, dict(zip(names, inputs, strict=True)))
+
+    return about, run
+
+
+def _open_torch(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
+    files = {ABOUT: "{}"}
+    program = torch.export.load(path, extra_files=files)
+    return json.loads(files[ABOUT]), _by_torch(program.module())
+
+
+def _open_aoti(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
+    from torch._inductor import aoti_load_package
+
+    package: Any = aoti_load_package(str(path))
+    return json.loads(package.get_metadata().get(KEY, "{}")), _by_torch(package)
+
+
+def _by_torch(module: Callable[..., Any]) -> Run:
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        # A compiled step reads memory as it lies, whatever strides an array has.
+        tensors = [torch.from_numpy(np.ascontiguousarray(a)) for a in inputs]
+        with torch.inference_mode():
+            return [out.numpy() for out in module(*tensors)]
+
+    return run

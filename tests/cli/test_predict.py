@@ -1,0 +1,94 @@
+"""`horst predict`: files, folders of frames and live sources, as lines of JSON or for the eye."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import videos
+from PIL import Image as Pictures
+
+import horst
+from horst.cli import main
+from horst.cli.predict import _Newest
+from horst.errors import VideoError
+from horst.video.decode import VideoFile
+from horst.video.frame import Frame
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    small = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 3}
+    labels = {"action": ["to push", "to pull", "to lift"]}
+    model = horst.create_model("horst_tiny", num_classes=3, size=(24, 32), fps=5.0, labels=labels, **small)
+    folder = tmp_path_factory.mktemp("model") / "small"
+    horst.save(model, folder)
+    return folder
+
+
+def test_a_file_as_lines_of_json(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = videos.clip(tmp_path / "clip.mp4", frames=25, fps=12)
+    assert main(["predict", str(saved), str(path), "--json", "--top", "2"]) == 0
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    model = horst.load(saved).eval()
+    with VideoFile(path, size=model.size) as video:
+        wanted = list(model.stream().watch(video.frames(), video.info.duration))
+    assert [line["time"] for line in lines] == [round(p.time, 6) for p in wanted]
+    assert [line["top"] for line in lines] == [p.to_dict(2)["top"] for p in wanted]
+    assert {line["answer"] for line in lines} <= {"to push", "to pull", "to lift"}
+
+
+def test_a_folder_of_frames(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for i in range(1, 7):
+        Pictures.fromarray(videos.picture(i, 24, 32)).save(tmp_path / f"frame_{i:04d}.jpg")
+    assert main(["predict", str(saved), str(tmp_path)]) == 2
+    assert "pass --fps" in capsys.readouterr().err
+    assert main(["predict", str(saved), str(tmp_path), "--fps", "5", "--restart", "every", "--threshold", "0.99"]) == 0
+    out = capsys.readouterr().out
+    assert "6 predictions at 5 a second" in out
+    assert "0.00 s  ..." in out  # nothing is that sure
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["{saved}", "/no/where.mp4"], "no such file, folder, camera"),
+        (["{saved}", "{notes}"], "notes.mp4"),
+        (["no-model", "{notes}"], "no-model"),
+        (["{saved}", "{notes}", "--threshold", "2"], "threshold is 2"),
+    ],
+)
+def test_what_cannot_be_is_told(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+) -> None:
+    notes = tmp_path / "notes.mp4"
+    notes.write_text("no video")
+    assert main(["predict", *(a.format(saved=saved, notes=notes) for a in arguments)]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_slow_reader_gets_the_newest_frame_and_the_error_at_the_end() -> None:
+    def camera() -> Iterator[Frame]:
+        for i in range(60):
+            time.sleep(0.005)
+            yield Frame(videos.picture(i % 50), i / 200, i)
+        raise VideoError("camera:0", "it went away")
+
+    seen = []
+
+    def look() -> None:
+        with _Newest(camera()) as frames:
+            for frame in frames:
+                seen.append(frame.index)
+                time.sleep(0.05)
+
+    with pytest.raises(VideoError, match="went away"):
+        look()
+    assert seen == sorted(set(seen))
+    assert 3 <= len(seen) < 30
+    assert seen[-1] >= 50

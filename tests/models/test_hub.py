@@ -1,0 +1,68 @@
+"""A saved folder is a repository of the Hugging Face Hub, and one there is loaded by its address."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import huggingface_hub
+import pytest
+import torch
+import yaml
+
+import horst
+from horst.errors import CheckpointError, MissingExtraError
+from horst.models import Predictor, create_model
+
+
+def small() -> Predictor:
+    torch.manual_seed(0)
+    options: dict[str, Any] = {"hidden": (4,), "stride": (1,), "backbone": {"name": "stem", "widths": [4]}}
+    return create_model("horst_tiny", num_classes=2, labels={"action": ["up", "down"]}, **options).eval()
+
+
+def test_a_model_is_loaded_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = horst.save(small(), tmp_path / "model")
+    asked = []
+
+    def snapshot_download(repo_id: str, *, revision: str | None, allow_patterns: list[str]) -> str:
+        asked.append((repo_id, revision))
+        assert set(allow_patterns) == {"config.json", "model.safetensors", "labels.json"}
+        return str(folder)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
+    for address in ("hf://some-one/a.model", "hf://some-one/a.model@v1.0"):
+        model = horst.load(address)
+        assert model.labels == {"action": ["up", "down"]}
+        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), small().parameters(), strict=True))
+    assert asked == [("some-one/a.model", None), ("some-one/a.model", "v1.0")]
+
+
+def test_what_can_go_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    for address in ("hf://", "hf://name", "hf://a/b/c", "hf://a/b@", "hf://a b/c"):
+        with pytest.raises(CheckpointError, match="it is written hf://user/name"):
+            horst.load(address)
+
+    def unreachable(*_: Any, **__: Any) -> str:
+        raise huggingface_hub.errors.LocalEntryNotFoundError("there is no network\nand a long story")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
+    with pytest.raises(CheckpointError, match=r"hf://a/b cannot be fetched: there is no network$"):
+        horst.load("hf://a/b")
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'horst\[hub\]'"):
+        horst.load("hf://a/b")
+
+
+def test_the_card_is_written_and_a_written_one_is_kept(tmp_path: Path) -> None:
+    folder = horst.save(small(), tmp_path / "model")
+    _, front, text = (folder / "README.md").read_text().split("---\n", 2)
+    assert yaml.safe_load(front)["library_name"] == "horst"
+    assert "license" not in front
+    assert "frames of 112x112, 12 a second; 2 classes of action" in text
+    other = create_model("horst_tiny", num_classes=3, size=(32, 48), hidden=(4,), stride=(1,))
+    assert "32x48" in (horst.save(other, folder, overwrite=True) / "README.md").read_text()
+    (folder / "README.md").write_text("# Mine\n")
+    horst.save(small(), folder, overwrite=True)
+    assert (folder / "README.md").read_text() == "# Mine\n"
