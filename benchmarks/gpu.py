@@ -53,7 +53,7 @@ def main() -> None:
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "python": platform.python_version(),
-        "command": " ".join(["python -m benchmarks.gpu", *sys.argv[1:]]),
+        "command": "python -m benchmarks.gpu" + (" --slow" if args.slow else ""),
     }
     console.print(f"{figures['gpu']}, torch {figures['torch']}, {backend.choose(torch.device('cuda'))}")
     figures["ceilings"] = ceilings()

@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from horst.data.module import lightning
 from horst.evaluation.measure import summary
+from horst.training.waiting import Waiting
 
 SHOW_EVERY = 0.5
 """Seconds; to read the loss makes a GPU's CPU wait, so it is not read more often than can be seen."""
@@ -23,7 +25,8 @@ class Bar(lightning.Callback):
         self.frames_per_second = 0.0
         self._bar: Progress | None = None
         self._task: Any = None
-        self._frames, self._waited, self._begin, self._ready, self._shown = 0, 0.0, 0.0, 0.0, 0.0
+        self._frames, self._begin, self._ready, self._shown = 0, 0.0, 0.0, 0.0
+        self._waiting = Waiting(torch.device("cpu"))
         self._loss: Any = None
         self._right: Any = 0
         self._count: Any = 0
@@ -45,8 +48,9 @@ class Bar(lightning.Callback):
         self.on_train_epoch_start(trainer, pl_module)  # Lightning leaves it out where it goes on inside an epoch
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self._frames, self._waited, self._right, self._count = 0, 0.0, 0, 0
+        self._frames, self._right, self._count = 0, 0, 0
         self._begin = self._ready = time.perf_counter()
+        self._waiting = Waiting(pl_module.device)
         if self._bar is not None:
             epochs = f"{trainer.current_epoch + 1}/{trainer.max_epochs}"
             if self._task is not None:
@@ -54,10 +58,11 @@ class Bar(lightning.Callback):
             self._task = self._bar.add_task("", total=trainer.num_training_batches, epoch=epochs, told="")
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        self._waited += time.perf_counter() - self._ready
+        self._waiting.go()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._ready = time.perf_counter()
+        self._waiting.done()
         if outputs is not None:
             self._frames += outputs["frames"]
             self._loss = outputs["shown"]
@@ -92,5 +97,5 @@ class Bar(lightning.Callback):
         self.frames_per_second = self._frames * trainer.world_size / spent
         loss = float(self._loss) if self._loss is not None else float("nan")
         right = 100 * float(self._right) / max(1.0, float(self._count))
-        speed = f"{self.frames_per_second:,.0f} frames/s, {100 * self._waited / spent:.0f}% waiting for data"
+        speed = f"{self.frames_per_second:,.0f} frames/s, {100 * self._waiting.total / spent:.0f}% waiting for data"
         return f"loss {loss:.3f}, right {right:.1f}%, {speed}"

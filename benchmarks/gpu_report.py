@@ -1,0 +1,127 @@
+"""Puts the figures of `benchmarks.gpu` into docs/performance.md, and draws them.
+
+    python -m benchmarks.gpu --slow --json docs/gpu.json    # on the GPU
+    python -m benchmarks.gpu_report                         # anywhere
+
+The part of the page between its two marks is replaced; tests hold that it says what docs/gpu.json has.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from horst.files import write_text
+from horst.viz.chart import Axis, Line, chart, number_axis
+from horst.viz.figure import Figure
+
+DOCS = Path(__file__).parents[1] / "docs"
+START, END = "<!-- from docs/gpu.json: python -m benchmarks.gpu_report -->", "<!-- end of docs/gpu.json -->"
+
+
+def main() -> None:
+    figures = json.loads((DOCS / "gpu.json").read_text())
+    page = DOCS / "performance.md"
+    write_text(page, placed(page.read_text(), told(figures)))
+    for name, figure in drawn(figures["scaling"]).items():
+        figure.save(DOCS / name)
+
+
+def placed(page: str, text: str) -> str:
+    """The page with `text` between its marks."""
+    before, rest = page.split(START, 1)
+    return f"{before}{START}\n\n{text}\n{END}{rest.split(END, 1)[1]}"
+
+
+def told(figures: dict[str, Any]) -> str:
+    """All figures in Markdown."""
+    limits = figures["ceilings"]
+    parts = [
+        f"    $ {figures['command']}        # {figures['gpu']}, torch {figures['torch']}, {figures['date']}",
+        f"Ceilings in the same run: a copy moves {limits['copy']:.2f} TB/s (read and written), a bf16 matrix product "
+        f"of 8192 runs at {limits['matmul']:.0f} TFLOP/s.",
+        table(
+            ("parity", "float32, worst tensor", "bf16: y", "plain PyTorch's", "all gradients", "plain PyTorch's"),
+            (
+                (row["variant"], *(f"{row[k]:.1e}" for k in ("exact", "y", "plain_y", "gradient", "plain_gradient")))
+                for row in figures["parity"]
+            ),
+        ),
+    ]
+    parts += [_network(name, list(rows)) for name, rows in itertools.groupby(figures["train"], lambda r: r["network"])]
+    parts.append(
+        table(
+            ("SSv2 network, frames of 224x224, streams", "plain PyTorch", "kernels, one CUDA graph", "p95", "frames/s"),
+            (
+                (
+                    f"{row['streams']}",
+                    *(f"{row[k]:.2f} ms" for k in ("plain_ms", "ms", "p95")),
+                    f"{1e3 * row['streams'] / row['ms']:,.0f}",
+                )
+                for row in figures["stream"]
+            ),
+        )
+    )
+    frames = sorted({row["frames"] for row in figures["scaling"]})
+    by = {(row["order"], row["frames"]): row["ms"] for row in figures["scaling"]}
+    parts.append(
+        table(
+            ("a layer of 256 channels, 8 clips of 28x28, ms a step", *(f"T = {t}" for t in frames)),
+            (
+                (f"S = {s}", *(f"{by[s, t]:.2f}" for t in frames))
+                for s in sorted({row["order"] for row in figures["scaling"]})
+            ),
+        )
+    )
+    parts.append(" ".join(f"![{name}]({name})" for name in drawn(figures["scaling"])))
+    return "\n\n".join(parts) + "\n"
+
+
+def _network(name: str, rows: Sequence[dict[str, Any]]) -> str:
+    slowest, floor = rows[0], rows[0]["floor_ms"]
+    return table(
+        (f"{name}, a training step", "ms", "GiB", "x floor", f"{slowest['kind']} / it"),
+        [
+            *(
+                (
+                    row["kind"],
+                    f"{row['ms']:.1f}",
+                    f"{row['gib']:.1f}",
+                    f"{row['ms'] / floor:.2f}",
+                    f"{slowest['ms'] / row['ms']:.1f}",
+                )
+                for row in rows
+            ),
+            ("floor", f"{floor:.1f}", "", "1", f"{slowest['ms'] / floor:.1f}"),
+        ],
+    )
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def drawn(rows: Sequence[dict[str, Any]]) -> dict[str, Figure]:
+    """Cost over the frames, a line for each S, and over S, a line for each number of frames."""
+    return {
+        "gpu_frames.svg": _over(rows, "frames", "order", "T, frames of a clip", "S"),
+        "gpu_order.svg": _over(rows, "order", "frames", "S, states in the queue", "T"),
+    }
+
+
+def _over(rows: Sequence[dict[str, Any]], x: str, other: str, name: str, short: str) -> Figure:
+    lines = []
+    for number, value in enumerate(sorted({row[other] for row in rows}, reverse=True)):
+        points = sorted((float(row[x]), float(row["ms"])) for row in rows if row[other] == value)
+        lines.append(Line(f"{short} = {value}", points, str(number), dots=True))
+    places = sorted({row[x] for row in rows})
+    across = Axis(0.0, float(places[-1]), [(float(place), f"{place}") for place in places], name)
+    return chart(lines, across, number_axis([0.0, *(row["ms"] for row in rows)], "ms a step"), width=430)
+
+
+if __name__ == "__main__":
+    main()
