@@ -19,10 +19,11 @@ outputs = [value.name for value in session.get_outputs()]
 ports = {port["name"]: port for port in about["inputs"]}
 state = {name: np.zeros([1, *ports[name]["shape"][1:]], ports[name]["dtype"]) for name in about["state"]}
 
-shown = 0  # frames that the model has seen
+shown, start = 0, None  # frames that the model has seen, and the time of the first: not every video begins at 0
 with av.open(sys.argv[2]) as video:
     for picture in video.decode(video=0):
-        while picture.time + 1e-3 >= shown / about["fps"]:  # the model's rate, not the video's
+        start = picture.time if start is None else start
+        while picture.time - start + 1e-3 >= shown / about["fps"]:  # the model's rate, not the video's
             pixels = picture.to_ndarray(format="rgb24", width=width, height=height)
             found = session.run(None, {"frame": pixels.transpose(2, 0, 1)[None], **state})
             found = dict(zip(outputs, found, strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import small_runs
 import yaml
 
 from horst.cli import main
+from horst.cli.evaluate import draw
+from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.predictions import Predictions
 
 SECTIONS = [
@@ -110,11 +113,23 @@ def test_anticipation_with_an_unrolling_head(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(small_runs.kitchen("made", trainer={"epochs": 1})))
     assert main(["train", str(tmp_path / "run.yaml"), "--folder", str(tmp_path / "run")]) == 0
     assert main(["report", str(tmp_path / "run"), "--clips", "2", "--output", str(tmp_path / "page.html")]) == 0
+    picture = (tmp_path / "run/evaluation/val.svg").read_text()
+    assert all(word in picture for word in (">top-1 ", ">top-5 ", ">recall@5 ", "seconds before the action"))
     headings = read(tmp_path / "page.html").headings
     assert headings[2:4] == ["How long before an action it is known", "What is taken for what, 1 s before"]
     text = (tmp_path / "page.html").read_text()
     assert text.count("<div class=card>") == 2
     assert text.count("temporal attention") == 6  # 2 s, 1 s and 0.25 s before
+
+
+def test_a_curve_of_what_has_labels(tmp_path: Path, trained: Path) -> None:
+    """Of what has none, as the test split of a challenge, no curve is left, nor one of before."""
+    assert main(["evaluate", str(trained)]) == 0
+    evaluation = Evaluation.load(trained / "evaluation" / "val.json")
+    draw(evaluation, tmp_path / "val.svg")
+    assert ElementTree.parse(tmp_path / "val.svg").getroot().tag.endswith("svg")
+    draw(replace(evaluation, metrics={}, prior={}), tmp_path / "val.svg")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_pretrained_model_is_shown_on_data(

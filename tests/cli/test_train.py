@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import small_runs
@@ -87,8 +88,14 @@ def test_evaluate_and_table(trained: Path, capsys: pytest.CaptureFixture[str]) -
         assert value == pytest.approx(float(row[f"val/{name}"]), abs=1e-5), name
     assert json.loads((trained / "evaluation/val.json").read_text())["metrics"] == found["metrics"]
     assert main(["evaluate", str(trained), "--weights", "last"]) == 0
-    assert f"next: horst report {trained}" in capsys.readouterr().out.replace("\n", "")
-    capsys.readouterr()
+    assert f"{trained}/evaluation/val.json, {trained}/evaluation/val.svg; next: horst report {trained}\n" in (
+        capsys.readouterr().out
+    )
+    picture = ElementTree.parse(trained / "evaluation/val.svg")
+    told = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"somethings, val", "observed part of the clip"} <= set(told)
+    last = json.loads((trained / "evaluation/val.json").read_text())["metrics"]["action/top1@100%"]
+    assert f"top-1 {100 * last:.1f}%" in told
     assert main(["table", str(trained)]) == 0
     assert "| small" in capsys.readouterr().out
     assert main(["table", str(trained), "--json"]) == 0

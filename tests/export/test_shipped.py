@@ -1,52 +1,102 @@
-"""The package's own model, exported by the command, and the example that runs it without torch."""
+"""The package's own model as users export it, and the example that runs such a file without torch."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import onnx
 import pytest
 import torch
+import videos
 from small_graphs import difference
 
 import horst
 from horst.cli import main
+from horst.cli.export import default_output
 from horst.data.make import make_somethings
-from horst.export import open_graph
+from horst.export import Format, What, open_graph
+from horst.export.check import random_frames
+from horst.models import Predictor
 from horst.video.decode import VideoFile
 from horst.video.sampling import resample
 
 
+class Exported(NamedTuple):
+    model: Predictor
+    step: Path
+    told: str
+
+
 @pytest.fixture(scope="module")
-def step(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("export") / "somethings-step.onnx"
-    assert main(["export", "somethings", "--output", str(output)]) == 0
-    return output
+def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """`horst export somethings`, once: to trace three layers of S = 8 takes half a minute of a core."""
+    folder, told = tmp_path_factory.mktemp("export"), io.StringIO()
+    with contextlib.chdir(folder), contextlib.redirect_stdout(told):
+        assert main(["export", "somethings"]) == 0
+    (step,) = folder.iterdir()
+    return Exported(horst.load_pretrained("somethings"), step, told.getvalue())
 
 
-def test_the_shipped_model(step: Path) -> None:
-    model = horst.load_pretrained("somethings")
-    graph = open_graph(step, "onnx")
-    assert difference(graph, model, 3, frames=100) <= 1e-4
-    assert graph.about["labels"] == model.labels
+def test_the_shipped_model(exported: Exported) -> None:
+    graph = open_graph(exported.step, "onnx")
+    assert exported.model.core.config.order == 8
+    assert exported.step.name == "somethings-step.onnx"
+    assert exported.told.startswith(f"somethings-step.onnx: {exported.step.stat().st_size / 1e6:.1f} MB\n")
+    assert "largest difference of logits" in exported.told
+    assert graph.about["labels"] == exported.model.labels
+    assert difference(graph, exported.model, 2, frames=100) <= 1e-4
 
 
-def test_the_example_needs_no_torch(step: Path, root: Path, tmp_path: Path) -> None:
+def test_its_clip(exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the graph of the step that is there. Other formats are tested with a small net."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("horst.export.export.trace", lambda *_: None)
+    monkeypatch.setattr("horst.export.export.to_onnx", lambda *_: onnx.load(exported.step))
+    assert main(["export", "somethings", "--what", "clip"]) == 0
+    seen = random_frames(exported.model, 1, 20, 1)
+    with torch.inference_mode():
+        wanted = exported.model(seen)[0].logits.action.numpy()
+    found = open_graph(tmp_path / "somethings-clip.onnx", "onnx").clip(seen.numpy())["action"]
+    assert np.abs(found - wanted).max() <= 1e-4
+
+
+@pytest.mark.parametrize(
+    ("model", "what", "format", "name"),
+    [
+        ("somethings", "step", "torch", "somethings-step.pt2"),
+        ("somethings", "step", "aoti", "somethings-step.aoti.pt2"),
+        ("runs/mine", "clip", "onnx", "mine-clip.onnx"),
+        ("hf://user/name@v1", "step", "torch", "name-step.pt2"),
+    ],
+)
+def test_files_go_by_the_name_of_their_model(model: str, what: What, format: Format, name: str) -> None:
+    assert default_output(model, what, format) == Path(name)
+
+
+@pytest.mark.parametrize("start", [0.0, 5.0])
+def test_the_example_needs_no_torch(exported: Exported, root: Path, tmp_path: Path, start: float) -> None:
+    """Wherever the clock of a video starts."""
+    model = exported.model
     make_somethings(tmp_path / "made", 1, processes=1)
-    (video,) = (tmp_path / "made/videos").iterdir()
+    (made,) = (tmp_path / "made/videos").iterdir()
+    video = videos.later(made, tmp_path / "later.webm", start) if start else made
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules |= {'torch': None, 'horst': None}")
     done = subprocess.run(
-        [sys.executable, str(root / "examples/onnx_step.py"), str(step), str(video)],
+        [sys.executable, str(root / "examples/onnx_step.py"), str(exported.step), str(video)],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     )
+    assert float(done.stdout.split()[0]) > start
     said = [line.split("s ", 1)[1].strip().rsplit(" ", 1)[0] for line in done.stdout.splitlines()]
-    model = horst.load_pretrained("somethings")
     assert model.labels is not None
     with VideoFile(video, size=model.size) as opened:
         frames = list(opened.frames())

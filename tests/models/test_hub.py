@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import huggingface_hub
 import pytest
@@ -44,12 +46,20 @@ def test_what_can_go_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(CheckpointError, match="it is written hf://user/name"):
             horst.load(address)
 
-    def unreachable(*_: Any, **__: Any) -> str:
-        raise huggingface_hub.errors.LocalEntryNotFoundError("there is no network\nand a long story")
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", unreachable)
-    with pytest.raises(CheckpointError, match=r"hf://a/b cannot be fetched: there is no network$"):
-        horst.load("hf://a/b")
+    for error, remedy in (
+        (
+            huggingface_hub.errors.LocalEntryNotFoundError,
+            "; the Hub is not reached and no copy is kept here: go online",
+        ),
+        (huggingface_hub.errors.OfflineModeIsEnabled, "; the Hub is not reached"),
+        (partial(huggingface_hub.errors.RepositoryNotFoundError, response=Mock()), "; check the name, or log in"),
+        (partial(huggingface_hub.errors.RevisionNotFoundError, response=Mock()), "; look for its branches and tags"),
+        (OSError, "$"),
+    ):
+        failing = Mock(side_effect=error("it failed\nand a long story"))
+        monkeypatch.setattr(huggingface_hub, "snapshot_download", failing)
+        with pytest.raises(CheckpointError, match=f"hf://a/b cannot be fetched: it failed{remedy}"):
+            horst.load("hf://a/b")
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'horst\[hub\]'"):
         horst.load("hf://a/b")
@@ -61,6 +71,8 @@ def test_the_card_is_written_and_a_written_one_is_kept(tmp_path: Path) -> None:
     assert yaml.safe_load(front)["library_name"] == "horst"
     assert "license" not in front
     assert "frames of 112x112, 12 a second; 2 classes of action" in text
+    assert "\n# model\n" in text
+    assert "\n# mine\n" in (horst.save(small(), tmp_path / "best", name="mine") / "README.md").read_text()
     other = create_model("horst_tiny", num_classes=3, size=(32, 48), hidden=(4,), stride=(1,))
     assert "32x48" in (horst.save(other, folder, overwrite=True) / "README.md").read_text()
     (folder / "README.md").write_text("# Mine\n")

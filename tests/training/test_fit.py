@@ -225,13 +225,17 @@ def test_a_checkpoint_of_something_else(somethings: Path, tmp_path: Path) -> Non
             resume(run.folder, console=silent())
 
 
-def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path) -> None:
+def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = small_runs.config(somethings, trainer={"epochs": 1}, seed=3)
+    monkeypatch.setattr("sys.argv", ["/some/where/horst/__main__.py", "train", "run.yaml"])
     run = train(config, tmp_path / "run", console=silent())
     assert RunConfig.from_file(run.config) == config
     about = json.loads((run.folder / "environment.json").read_text())
     assert about["horst"] == horst.__version__
+    assert about["command"] == ["python -m horst", "train", "run.yaml"]
     assert about["packages"]["torch"].startswith(torch.__version__.split("+")[0])
+    for model in (run.best, run.last):
+        assert "\n# small\n" in (model / "README.md").read_text()  # the run's name, not the folder's
     assert horst.load(run.best).labels == build_model(config, prepare(config)[0].annotations).labels
     with pytest.raises(ConfigError, match="holds a run already: go on with `horst train --resume"):
         train(config, run.folder, console=silent())

@@ -18,7 +18,7 @@ from horst.errors import ConfigError, InputError, MissingExtraError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.metrics import calibration_error
 from horst.viz.chart import Axis, Line, chart, number_axis, percent_axis, spread
-from horst.viz.matrix import count, similarity_order, worst_pairs
+from horst.viz.matrix import LEGEND, count, similarity_order, worst_pairs
 from horst.viz.svg import Canvas, fit, text_width
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -173,6 +173,10 @@ def test_confusions(classes: int) -> None:
         assert counts[true, said] == often
         assert f"{often} of {(labels == true).sum()}" in texts(root)
     assert len(figure.svg) < 1e6
+    # The legend below the matrix ends before the list beside it begins, also where the matrix is small.
+    places = {"".join(text.itertext()): float(text.attrib["x"]) for text in root.iter(f"{SVG}text")}
+    assert places[LEGEND] >= 0
+    assert places[LEGEND] + text_width(LEGEND) < places[f"{np.trace(counts)} of {(labels >= 0).sum()} right"]
 
 
 def test_classes_that_are_mistaken_are_neighbours() -> None:

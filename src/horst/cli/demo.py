@@ -39,7 +39,7 @@ def run(*, folder: str, clips: int, videos: int, seed: int, streams: int, frames
     sections = somethings(Path(folder) / f"somethings-{clips}-{seed}", clips, seed, streams, console)
     sections += kitchen(Path(folder) / f"kitchen-{videos}-{seed}", videos, seed, console)
     intro = (
-        "Two small models of the package on videos that were drawn just now. Made by `horst demo` with horst "
+        "Two small models of the package on videos that were drawn just now. Made by horst demo, with horst "
         f"{horst.__version__}, torch {torch.__version__} and Python {platform.python_version()}."
     )
     report = Path(folder) / "report.html"

@@ -22,8 +22,9 @@ from horst.models import Predictor, load, load_pretrained, pretrained
 from horst.training.build import model_folder
 from horst.training.config import RunConfig
 from horst.training.run import Run
+from horst.viz import accuracy_curve
 
-PREDICTIONS = "safetensors"
+PREDICTIONS, PICTURE = "safetensors", "svg"
 LARGEST = 2**29
 """Bytes of scores that a run keeps: those of the largest data sets are made again when they are asked for."""
 
@@ -82,7 +83,8 @@ def open_model(
 
 
 def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
-    """Predict and measure; a run keeps both in its folder. `reuse`: take what is kept there, if it is of this model."""
+    """Predict and measure; a run keeps both in its folder, with a curve. `reuse`: take what is kept there, if it is of
+    this model."""
     model, module, run = opened.model, opened.module, opened.run
     clip = shown(module, model)
     if reuse and run is not None and (kept := _kept(opened, run, split)) is not None:
@@ -97,7 +99,15 @@ def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predi
         run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)
         if sum(scores.nbytes for scores in predictions.scores.values()) <= LARGEST:
             predictions.save(run.evaluation(name, PREDICTIONS))
+        draw(evaluation, run.evaluation(name, PICTURE))
     return predictions, evaluation
+
+
+def draw(evaluation: Evaluation, file: Path) -> None:
+    """Accuracy over the observed part, or over the time before the action; no file where nothing has a label."""
+    file.unlink(missing_ok=True)  # of an evaluation before
+    if any(key.startswith("action/") for key in evaluation.metrics):
+        accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}").save(file)
 
 
 def _kept(opened: Opened, run: Run, split: str) -> tuple[Predictions, Evaluation] | None:
@@ -139,8 +149,10 @@ def run(
     console = Console()
     show(evaluation, console)
     if opened.run is not None:
-        file = opened.run.evaluation(opened.name(split))
-        console.print(f"{file}; next: horst report {source}", soft_wrap=True)
+        name = opened.name(split)
+        files = [file for kind in ("json", PICTURE) if (file := opened.run.evaluation(name, kind)).is_file()]
+        options = (f" --data {data}" if data is not None else "") + (f" --split {split}" if split != "val" else "")
+        console.print(f"{', '.join(map(str, files))}; next: horst report {source}{options}", soft_wrap=True)
     if challenge is not None:
         console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge", soft_wrap=True)
 

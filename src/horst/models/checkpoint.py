@@ -26,7 +26,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from horst.errors import CheckpointError, ConfigError
-from horst.models.hub import CARD, SCHEME, card, download
+from horst.models.hub import CARD, SCHEME, download
+from horst.models.hub import card as make_card
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
 from horst.weights import check_fit, load_checked
 
@@ -34,10 +35,19 @@ FORMAT = 1
 CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
 
 
-def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: bool = False) -> Path:
+def save(
+    model: Predictor,
+    path: str | Path,
+    *,
+    overwrite: bool = False,
+    half: bool = False,
+    name: str | None = None,
+    card: str | None = None,
+) -> Path:
     """Write `model` to the folder `path`. An existing folder is kept unless `overwrite` says otherwise.
 
-    A README.md that somebody wrote is kept in any case.
+    A README.md that somebody wrote is kept; the one written here is titled `name`, or as the folder.
+    `card` is the text of another one, which takes its place.
 
     `half` stores weights as fp16, at half the size; `load` gives fp32 in any case.
     """
@@ -45,10 +55,7 @@ def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: b
     config, weights = _savable(model)
     if half:
         weights = {name: w.half() if w.is_floating_point() else w for name, w in weights.items()}
-    if path.exists() and not overwrite:
-        raise CheckpointError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
-    if path.exists() and not (path / CONFIG).is_file():
-        raise CheckpointError(f"{path} exists and is no saved model: it will not be replaced; choose another name")
+    check_place(path, overwrite)
     new = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +65,9 @@ def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: b
         if model.labels is not None:
             _write_json(new / LABELS, model.labels)
         save_file(weights, new / WEIGHTS, metadata={"format": "pt"})
-        (new / CARD).write_text(card(path / CARD, path.name, config.to_dict(), model.labels), encoding="utf-8")
+        if card is None:
+            card = make_card(path / CARD, name or path.name, config.to_dict(), model.labels)
+        (new / CARD).write_text(card, encoding="utf-8")
         for file in new.iterdir():
             _sync(file)
         _put(new, path)
@@ -67,6 +76,14 @@ def save(model: Predictor, path: str | Path, *, overwrite: bool = False, half: b
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return path
+
+
+def check_place(path: Path, overwrite: bool) -> None:
+    """Whether `save` would write there: to know it before work that takes long."""
+    if path.exists() and not overwrite:
+        raise CheckpointError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
+    if path.exists() and not (path / CONFIG).is_file():
+        raise CheckpointError(f"{path} exists and is no saved model: it will not be replaced; choose another name")
 
 
 def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:

@@ -30,8 +30,20 @@ def download(address: str, files: list[str]) -> Path:
         folder = huggingface_hub.snapshot_download(found["name"], revision=found["revision"], allow_patterns=files)
     except Exception as error:  # of several network libraries, which have no class in common
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"{address} cannot be fetched: {reason}") from error
+        raise CheckpointError(f"{address} cannot be fetched: {reason}{_remedy(error)}") from error
     return Path(folder)
+
+
+def _remedy(error: Exception) -> str:
+    """By the names of classes, as versions of huggingface_hub have them in different places."""
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError"}:
+        return "; the Hub is not reached and no copy is kept here: go online, or load a folder that you copied"
+    if "RevisionNotFoundError" in kinds:
+        return "; look for its branches and tags, or leave the revision out"
+    if "RepositoryNotFoundError" in kinds:
+        return "; check the name, or log in with `hf auth login` where it is private"
+    return ""
 
 
 def card(before: Path, name: str, config: dict[str, Any], labels: dict[str, list[str]] | None) -> str:

@@ -89,9 +89,10 @@ class Keeper(lightning.Callback):
             self.best = chosen
         if trainer.is_global_zero:
             with self.averages.evaluated(pl_module):
-                save(pl_module.model, self.run.last, overwrite=True)
+                name = pl_module.run.name
+                save(pl_module.model, self.run.last, overwrite=True, name=name)
                 if better or self.best is None:  # as long as nothing was measured, the latest is the best
-                    save(pl_module.model, self.run.best, overwrite=True)
+                    save(pl_module.model, self.run.best, overwrite=True, name=name)
         self._sums = {}
         pl_module.found = {}
         self._checkpoint(trainer)

@@ -14,7 +14,6 @@ Every file appears whole or not at all.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -99,8 +98,14 @@ def environment() -> dict[str, Any]:
         "system": platform.system(),
         "packages": {name: _version(name) for name in PACKAGES},
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] or ["cpu"],
-        "command": [os.path.basename(sys.argv[0]), *sys.argv[1:]],
+        "command": [_program(), *sys.argv[1:]],
     }
+
+
+def _program() -> str:
+    """As it was called, without the folder it lies in: horst, or python -m horst."""
+    called = Path(sys.argv[0])
+    return f"python -m {called.parent.name}" if called.name == "__main__.py" else called.name
 
 
 def commit() -> str | None:

@@ -12,6 +12,7 @@ from horst.viz.figure import Figure
 from horst.viz.svg import SERIES
 
 KINDS = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5"}
+SHOWN = {"recognition": ("top1", "top5"), "anticipation": ("top1", "top5", "recall5")}
 DASHES = {"top1": "", "top5": "6 4", "recall5": "2 3"}
 
 
@@ -19,7 +20,7 @@ def accuracy_curve(
     evaluations: Evaluation | Mapping[str, Evaluation],
     *,
     task: str = "action",
-    kinds: tuple[str, ...] = ("top1", "top5"),
+    kinds: tuple[str, ...] | None = None,
     title: str = "",
     width: float = 560,
 ) -> Figure:
@@ -28,7 +29,7 @@ def accuracy_curve(
     Args:
         evaluations: One, or several of the same task by their names: each has a colour.
         task: action, verb or noun.
-        kinds: top1, top5 and, for anticipation, recall5.
+        kinds: Of top1, top5 and, for anticipation, recall5; all by default.
         title: Above it.
         width: In pixels.
     """
@@ -39,6 +40,7 @@ def accuracy_curve(
     if len({evaluation.task for evaluation in several.values()}) > 1:
         raise InputError("some of the evaluations are of recognition and some of anticipation: draw them apart")
     recognition = first.task == "recognition"
+    kinds = SHOWN[first.task] if kinds is None else kinds
     lines = []
     for number, (name, evaluation) in enumerate(several.items()):
         positions = evaluation.protocol["fractions" if recognition else "taus"]

@@ -42,11 +42,9 @@ def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
     """The curve, the table and the notes. `data` says what the clips are."""
     recognition = evaluation.task == "recognition"
     names, told = position_names(evaluation), [task for task in TASKS if rows(evaluation, task)]
-    kinds = ("top1", "top5") if recognition else ("top1", "top5", "recall5")
     alone = len(told) < 2
     figures = [
-        accuracy_curve(evaluation, task=task, kinds=kinds, title="" if alone else task, width=510 if alone else 334)
-        for task in told
+        accuracy_curve(evaluation, task=task, title="" if alone else task, width=510 if alone else 334) for task in told
     ]
     prior = ["prior"] if evaluation.prior else []
     cells = [

@@ -21,6 +21,7 @@ NAMED = 80
 SIDE = 470.0
 NAMES, PAIRS = 240.0, 330.0
 """Pixels for names of rows, and for the list beside the matrix."""
+LEGEND = "rows: what is done; blue is right, red is not, strong is often"
 LEVELS = 8
 """Of shading."""
 
@@ -53,12 +54,14 @@ def confusion(
     if not rows:
         raise InputError("no example has a label, so there is nothing to be mistaken")
     named = len(rows) <= NAMED
-    cell = max(8.5, min(16.0, SIDE / len(rows))) if named else SIDE / len(rows)
+    cell = max(8.5, min(26.0, SIDE / len(rows))) if named else SIDE / len(rows)
     size = min(11.0, 0.86 * cell + 1)
     left = min(NAMES, max(text_width(names[index], size) for index in rows)) + 8 if named else 18.0
     top, side = 44.0 if title else 24.0, cell * len(rows)
     worst = worst_pairs(counts, pairs)
-    canvas = Canvas(left + side + 24 + PAIRS, max(top + side + 30, top + 34 * len(worst) + 60))
+    below = text_width(LEGEND)
+    beside = max(left + side, below) + 24  # of few classes the legend is wider than the matrix
+    canvas = Canvas(beside + PAIRS, max(top + side + 30, top + 34 * len(worst) + 60))
     if title:
         canvas.text(0, 13, title, "ink bold", size=12)
     total = counts.sum(1) + silent
@@ -68,9 +71,9 @@ def confusion(
             y = top + (place + 0.5) * cell + size / 3
             canvas.text(left - 6, y, names[index], "ink", anchor="end", size=size, limit=NAMES)
     canvas.text(left, top - 7, "what is said →" if named else f"what is said, of {len(rows)} classes →")
-    canvas.text(left, top + side + 15, "rows: what is done; blue is right, red is not, strong is often")
+    canvas.text(max(0.0, min(left, left + side - below)), top + side + 15, LEGEND)
     right, said = int(np.trace(counts)), int(counts.sum() + silent.sum())
-    _draw_pairs(canvas, worst, total, names, left + side + 24, top, f"{right} of {said} right")
+    _draw_pairs(canvas, worst, total, names, beside, top, f"{right} of {said} right")
     return canvas.figure(title or "confusion matrix")
 
 
