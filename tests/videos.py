@@ -47,6 +47,18 @@ def with_times(path: Path, times: Sequence[float], codec: str = "libx264") -> Pa
     return path
 
 
+def later(source: Path, path: Path, start: float) -> Path:
+    """The same video, whose first frame is shown `start` seconds later."""
+    with av.open(str(source)) as old, av.open(str(path), "w") as new:
+        stream = new.add_stream_from_template(old.streams.video[0])
+        for packet in old.demux(video=0):
+            if packet.pts is not None:  # the last one is empty
+                shift = round(start / packet.time_base)
+                packet.pts, packet.dts, packet.stream = packet.pts + shift, packet.dts + shift, stream
+                new.mux(packet)
+    return path
+
+
 def sound_only(path: Path) -> Path:
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=16_000, layout="mono")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -35,3 +38,14 @@ def test_activation_is_applied() -> None:
 def test_impossible_options_are_refused() -> None:
     with pytest.raises(ConfigError, match="relu"):
         ConvStem(activation="rellu")  # type: ignore[arg-type]
+
+
+def test_a_skeleton_is_made_without_the_compiler() -> None:
+    """Models are made on the meta device before they are loaded: to import torch's compiler for that takes seconds."""
+    code = (
+        "import sys, torch; from horst.backbones import ConvStem\n"
+        "with torch.device('meta'): stem = ConvStem(widths=(4,))\n"
+        "assert all(tensor.is_meta for tensor in (*stem.parameters(), *stem.buffers()))\n"
+        "assert 'torch._dynamo' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)

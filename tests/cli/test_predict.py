@@ -54,6 +54,37 @@ def test_a_folder_of_frames(saved: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "0.00 s  ..." in out  # nothing is that sure
 
 
+def test_a_video_of_what_is_said(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is as long as its source, and being drawn changes nothing of what is said."""
+    path, out = videos.clip(tmp_path / "clip.mp4", frames=25, fps=12), tmp_path / "new" / "out.mp4"
+    lines = []
+    for render in ([], ["--render", str(out)]):
+        assert main(["predict", str(saved), str(path), "--json", *render]) == 0
+        said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        lines.append([(line["time"], line["top"]) for line in said])
+        assert all("attention" not in line for line in said)
+    assert lines[0] == lines[1]
+    with VideoFile(out) as video:
+        frames = list(video.frames())
+        assert (video.info.width, video.info.height, len(frames)) == (1280, 720, 25)
+    assert [file.name for file in out.parent.iterdir()] == ["out.mp4"]
+    # The frames of the source are in it: the picture's halves trade places in brightness.
+    first, last = (frame.image[200:300, 120:680].mean((0, 2)) for frame in (frames[0], frames[-1]))
+    assert first[-50:].mean() - first[:50].mean() > last[-50:].mean() - last[:50].mean() + 50
+
+
+def test_a_folder_becomes_a_video(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for i in range(1, 5):
+        Pictures.fromarray(videos.picture(i, 24, 32)).save(tmp_path / f"frame_{i:04d}.jpg")
+    out = tmp_path / "out.mp4"
+    assert main(["predict", str(saved), str(tmp_path), "--fps", "5", "--render", str(out)]) == 0
+    assert "out.mp4 shows them" in capsys.readouterr().out.replace("\n", "")
+    with VideoFile(out) as video:
+        assert len(list(video.frames())) == 4
+    assert main(["predict", str(saved), str(tmp_path), "--fps", "5", "--render", str(tmp_path / "out.gif")]) == 2
+    assert "written as .webm or .mp4" in capsys.readouterr().err.replace("\n", " ")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import horst
 from horst.errors import InputError
@@ -72,6 +74,45 @@ def check(streams: horst.Streams, model: Predictor) -> None:
     torch.testing.assert_close(again.action.cpu(), after.logits.action, **limit)
     streams.reset()
     assert streams.ages == [0, 0, 0]
+
+
+calls = st.lists(
+    st.one_of(
+        st.just(("all", [])),
+        st.tuples(st.just("some"), st.lists(st.integers(0, 2), min_size=1, max_size=3)),
+        st.tuples(st.just("reset"), st.lists(st.integers(0, 2), max_size=1)),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(calls=calls, again=st.booleans())
+def test_a_state_that_was_handed_out_stays_as_it_was(calls: list[tuple[str, list[int]]], again: bool) -> None:
+    """Whatever the streams do later; nor does what its owner does to it reach them."""
+    streams, twin = horst.Streams(small(), 3), horst.Streams(small(), 3)
+    kept = []
+    for frame, (kind, places) in zip(clip(8, 3), calls, strict=False):
+        for one in (streams, twin):
+            if kind == "reset":
+                one.reset(places[0] if places else None)
+            else:
+                one(frame, places if kind == "some" else None)
+        state = streams.state
+        kept.append((state, state.map(torch.Tensor.clone)))
+    for state, copy in kept:
+        for layer, other in zip(state.layers, copy.layers, strict=True):
+            assert torch.equal(layer.keys, other.keys)
+            assert torch.equal(layer.filters, other.filters)
+            assert torch.equal(layer.values, other.values)
+            assert torch.equal(layer.count, other.count)
+    with torch.inference_mode():
+        kept[-1][0].map(torch.Tensor.zero_)
+    active = [0, 2] if again else None
+    said, wanted = (one(clip(1, 3)[0], active).action for one in (streams, twin))
+    torch.testing.assert_close(said, wanted, rtol=0, atol=0, equal_nan=True)
+    assert streams.ages == twin.ages
 
 
 def test_bad_calls_are_told() -> None:

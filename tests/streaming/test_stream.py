@@ -177,3 +177,38 @@ def test_bad_options_are_told(model: Predictor) -> None:
         Every(seconds=0)
     with pytest.raises(InputError, match="list"):
         model.stream().push([1, 2], 0.0)  # type: ignore[arg-type]
+
+
+def test_a_live_stream_does_not_fall_behind(model: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that lasts longer than a tick: each frame that the model has time for decides one answer, the newest."""
+    spent = 0.0
+
+    class Clock:
+        @staticmethod
+        def perf_counter() -> float:
+            return spent
+
+    monkeypatch.setattr("horst.streaming.stream.clock", Clock)
+    stream = model.stream(live=True)
+    step = stream.pool.step
+
+    def slow() -> Any:
+        nonlocal spent
+        spent += cost
+        return step()
+
+    monkeypatch.setattr(stream.pool, "step", slow)
+    cost, now, counts = 0.7, 0.0, []  # 3.5 ticks
+    for i in range(8):
+        said = list(stream.feed(videos.picture(i, 24, 32), now))
+        counts.append(len(said))
+        assert now - said[-1].time < 1 / FPS
+        now += cost * len(said)
+    assert counts == [1] * 8
+    assert stream.seat.skipped > 0
+    stream, cost, now = model.stream(live=True), 0.01, 0.0
+    for i in range(8):  # a camera that is slower than the model: nothing is left out
+        list(stream.feed(videos.picture(i, 24, 32), i / 2))
+    assert stream.seat.skipped == 0
+    assert stream.seat.latest is not None
+    assert stream.seat.latest.age == 18

@@ -25,10 +25,15 @@ class Normalise(nn.Module):
     def __init__(self, mean: Sequence[float], std: Sequence[float], *, scale: float = 1.0) -> None:
         super().__init__()
         # Not persistent: constants of the code, which no checkpoint should carry or miss.
-        self.register_buffer("mean", scale * torch.tensor(mean).view(-1, 1, 1), persistent=False)
-        self.register_buffer("std", scale * torch.tensor(std).view(-1, 1, 1), persistent=False)
+        self.register_buffer("mean", _column(mean, scale), persistent=False)
+        self.register_buffer("std", _column(std, scale), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         # float16 and bfloat16 would round twice more on the way, so the arithmetic is in float32 even there.
         exact = torch.promote_types(self.mean.dtype, torch.float32)
         return ((x.to(exact) - self.mean.to(exact)) / self.std.to(exact)).to(self.mean.dtype)
+
+
+def _column(values: Sequence[float], scale: float) -> Tensor:
+    # Multiplied on the CPU, also where modules are made on the meta device: there torch would import its compiler.
+    return (scale * torch.tensor(values, device="cpu")).view(-1, 1, 1).to(torch.get_default_device())

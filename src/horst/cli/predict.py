@@ -8,6 +8,7 @@ import statistics
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -16,11 +17,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from horst.cli.render import interruptible, rate_of, rendered
 from horst.errors import ConfigError, MissingVideoError
 from horst.models import Predictor, load, load_pretrained, pretrained
 from horst.streaming import Every, Never, OnMotion, Prediction, Restarts
 from horst.training.build import model_folder
-from horst.video.decode import VideoFile
+from horst.video.decode import Size, VideoFile
 from horst.video.frame import Frame
 from horst.video.images import ImageSequence
 from horst.video.live import LiveSource, is_live
@@ -42,25 +44,41 @@ def run(
     patience: float,
     device: str,
     as_json: bool,
+    render: str | None = None,
 ) -> None:
     predictor = open_predictor(model, device)
     if restart == "auto":
         endless = is_live(source) and set(predictor.head.classes) == {"action"}
         restart = "every" if endless else "never"
-    stream = predictor.stream(restarts=policy(restart, seconds, states), threshold=threshold)
+    live, drawn = is_live(source), render is not None
+    stream = predictor.stream(
+        restarts=policy(restart, seconds, states), threshold=threshold, attention=drawn, live=live
+    )
     taken: list[float] = []
     with contextlib.ExitStack() as stack:
-        frames, end = open_source(source, predictor, fps, patience, stack)
+        frames, end = open_source(source, None if live and drawn else predictor.size, fps, patience, stack)
         show = _lines(top) if as_json else stack.enter_context(_Screen(source, top))
-        for prediction in stream.watch(frames, end):
+
+        def told(prediction: Prediction) -> None:
             taken.append(prediction.latency)
             show(prediction)
+
+        if render is None:
+            for prediction in stream.watch(frames, end):
+                told(prediction)
+        else:
+            # A file is read twice, small and as it is: what the model says must not depend on being drawn.
+            seen = None if live else open_source(source, None, fps, patience, stack)[0]
+            stop = stack.enter_context(interruptible(frames))
+            rendered(Path(render), stream, frames, end, seen, rate_of(source, fps), told, stop)
     if not as_json:
-        told = f"{len(taken)} predictions at {predictor.fps:g} a second"
+        summary = f"{len(taken)} predictions at {predictor.fps:g} a second"
         if taken:
             p50, p95 = statistics.median(taken), sorted(taken)[int(0.95 * (len(taken) - 1))]
-            told += f"; {1e3 * p50:.1f} ms each, {1e3 * p95:.1f} ms for the slowest twentieth"
-        Console().print(told, highlight=False)
+            summary += f"; {1e3 * p50:.1f} ms each, {1e3 * p95:.1f} ms for the slowest twentieth"
+        Console().print(summary, highlight=False)
+        if render is not None:
+            Console().print(f"{render} shows them", highlight=False)
 
 
 def open_predictor(model: str, device: str) -> Predictor:
@@ -78,11 +96,11 @@ def policy(name: str, seconds: float, states: int) -> Restarts:
 
 
 def open_source(
-    source: str, model: Predictor, fps: float | None, patience: float, stack: contextlib.ExitStack
+    source: str, size: Size | None, fps: float | None, patience: float, stack: contextlib.ExitStack
 ) -> tuple[Iterator[Frame], float | None]:
-    """Frames in the model's size, and where it is known when the last one is over."""
+    """Frames in a size or their own, and where it is known when the last one is over."""
     if is_live(source):
-        live = LiveSource(source=source, size=model.size, patience=patience)
+        live = LiveSource(source=source, size=size, patience=patience)
         return stack.enter_context(_Newest(live.frames())), None
     path = Path(source)
     if not path.exists():
@@ -90,9 +108,9 @@ def open_source(
     if path.is_dir() or path.suffix == ".tar":
         if fps is None:
             raise ConfigError(f"{source} is a folder of frames: pass --fps, how many there are a second")
-        pictures = stack.enter_context(ImageSequence(path, fps=fps, size=model.size))
+        pictures = stack.enter_context(ImageSequence(path, fps=fps, size=size))
         return pictures.frames(), len(pictures.numbers) / fps
-    video = stack.enter_context(VideoFile(path, size=model.size))
+    video = stack.enter_context(VideoFile(path, size=size))
     return video.frames(), video.info.duration
 
 
@@ -104,18 +122,30 @@ class _Newest:
         self._frame: Frame | None = None
         self._error: BaseException | None = None
         self._over = False
+        self._given = self._give()
 
-    def __enter__(self) -> Iterator[Frame]:
+    def __enter__(self) -> _Newest:
         threading.Thread(target=self._read, daemon=True, name="camera").start()
-        return iter(self)
+        return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """No more frames; a signal's handler may call it."""
         self._over = True
 
+    def __next__(self) -> Frame:
+        return next(self._given)
+
     def __iter__(self) -> Iterator[Frame]:
+        return self
+
+    def _give(self) -> Iterator[Frame]:
         while True:
             with self._ready:
-                self._ready.wait_for(lambda: self._frame is not None or self._over)
+                while not self._ready.wait_for(lambda: self._frame is not None or self._over, 0.2):
+                    pass  # `stop` wakes nobody
                 frame, self._frame = self._frame, None
             if frame is None:
                 if self._error is not None:
@@ -140,7 +170,7 @@ class _Newest:
 
 def _lines(top: int) -> Callable[[Prediction], None]:
     def show(prediction: Prediction) -> None:
-        print(json.dumps(prediction.to_dict(top)), flush=True)
+        print(json.dumps(replace(prediction, attention=None).to_dict(top)), flush=True)
 
     return show
 

@@ -7,7 +7,8 @@
 
 The memory of all streams lies in buffers that are made once. On a GPU with the kernels of `horst.ops.fused` the whole
 step, from pixels to logits, is captured as a CUDA graph with weights cast once; elsewhere it runs `Predictor.step`.
-Streams may have any age: each has its own count of frames.
+Streams may have any age: each has its own count of frames. The kernels keep no weights of attention: from the first
+call on that asks for them, `Predictor.step` runs, with what the streams remember.
 
 Shapes: B streams, H x W pixels, S states.
 """
@@ -15,19 +16,30 @@ Shapes: B streams, H x W pixels, S states.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from dataclasses import fields
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
 
 from horst.errors import InputError
-from horst.heads import Logits
+from horst.heads import Logits, Unroll
 from horst.layers import HORSTState, LayerState
 from horst.layers import fused as fused_layers
 from horst.layers.horst import CoreOutput
-from horst.models.predictor import Predictor
+from horst.models.predictor import Output, Predictor
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What is said of all streams; of those that were not asked NaN."""
+
+    logits: Logits
+    """(B, classes) by task; of several horizons (B, U, classes)."""
+    spatial: Tensor | None = None
+    """On request, S(Q, K) of the last layer, (B, S, h, w), oldest frame first."""
+    temporal: Tensor | None = None
+    """On request, T(Q, K) of the last layer, (B, S), aligned likewise."""
 
 
 class Streams:
@@ -70,12 +82,23 @@ class Streams:
     def __len__(self) -> int:
         return len(self.active)
 
-    @torch.inference_mode()
-    def __call__(self, frames: Tensor, active: Sequence[int] | None = None) -> Logits:
+    def __call__(self, frames: Tensor, active: Sequence[int] | None = None, *, unroll: Unroll | None = None) -> Logits:
         """The next frame (B, 3, H, W), uint8, of all streams, or of those in `active`: of the others nothing is said.
 
-        The logits are the caller's to keep.
+        The logits are the caller's to keep. `unroll`: the horizons that an unrolling head is asked for.
         """
+        return self.ask(frames, active, unroll=unroll).logits
+
+    @torch.inference_mode()
+    def ask(
+        self,
+        frames: Tensor,
+        active: Sequence[int] | None = None,
+        *,
+        unroll: Unroll | None = None,
+        attention: bool = False,
+    ) -> Said:
+        """As a call, with the attention on request."""
         wanted = (len(self), self.model.backbone.input_channels, *self.size)
         if tuple(frames.shape) != wanted:
             raise InputError(f"the frames have shape {tuple(frames.shape)}; these streams take {wanted}")
@@ -88,7 +111,11 @@ class Streams:
             if not chosen:
                 raise InputError("active is empty: there is no stream to ask")
             self.active.copy_(torch.tensor([i in chosen for i in range(len(self))], dtype=torch.uint8))
-        return self._engine.step(frames)
+        if isinstance(self._engine, _Kernels):
+            if not attention and unroll is None:  # where there are kernels, no head unrolls: the model will say so
+                return Said(self._engine.step(frames))
+            self._engine = _Plain(self.model, frames, self.active, self._engine.state())
+        return self._engine.step(frames, unroll, attention)
 
     @torch.inference_mode()
     def reset(self, place: int | None = None) -> None:
@@ -113,34 +140,37 @@ class Streams:
 
 
 class _Plain:
-    """By `Predictor.step`."""
+    """By `Predictor.step`. Its buffers are written in place: a step for some streams costs what those cost."""
 
-    def __init__(self, model: Predictor, frames: Tensor, active: Tensor) -> None:
+    def __init__(self, model: Predictor, frames: Tensor, active: Tensor, now: HORSTState | None = None) -> None:
+        """`now`: what the streams remember already, which is then the engine's own."""
         self.model, self.active = model, active
-        self.fresh = self.now = model.init_state(len(frames), *frames.shape[-2:])
+        size = frames.shape[-2:]
+        self.fresh = model.init_state(1, *size)
+        self.now = model.init_state(len(frames), *size) if now is None else now
 
     @property
     def count(self) -> Tensor:
         return self.now.layers[0].count
 
-    def step(self, frames: Tensor) -> Logits:
+    def step(self, frames: Tensor, unroll: Unroll | None, attention: bool) -> Said:
         rows = self.active.nonzero().flatten()
         frames = frames.to(rows.device)
-        if len(rows) == len(self.active):
-            out, self.now = self.model.step(frames, self.now)
-            return out.logits
-        # Of the others nothing is asked: a step costs what its streams cost.
-        out, after = self.model.step(frames[rows], self.now.map(lambda x: x[rows]))
-        self.now = _paired(self.now, after, lambda old, new: old.index_copy(0, rows, new))
-        return out.logits.map(lambda x: x.new_full((len(frames), *x.shape[1:]), torch.nan).index_copy(0, rows, x))
+        if len(rows) == len(self.active):  # the state that comes back is new: it takes the place of the old one
+            out, self.now = self.model.step(frames, self.now, unroll=unroll, attention=attention)
+            return _said(out)
+        before = self.now.map(lambda x: x.index_select(0, rows))
+        out, after = self.model.step(frames[rows], before, unroll=unroll, attention=attention)
+        for buffer, new in _pairs(self.now, after):
+            buffer.index_copy_(0, rows, new)
+        return _said(out, lambda x: x.new_full((len(frames), *x.shape[1:]), torch.nan).index_copy_(0, rows, x))
 
     def reset(self, places: list[int]) -> None:
-        which = torch.zeros_like(self.active, dtype=torch.bool)
-        which[places] = True
-        self.now = _paired(self.fresh, self.now, partial(_where, which))
+        for buffer, start in _pairs(self.now, self.fresh):
+            buffer[places] = start
 
     def state(self) -> HORSTState:
-        return self.now
+        return self.now.map(Tensor.clone)
 
 
 class _Kernels:
@@ -224,14 +254,16 @@ class _Kernels:
         return HORSTState(tuple(layers), self.model.core.config)
 
 
-def _paired(a: HORSTState, b: HORSTState, function: Callable[[Tensor, Tensor], Tensor]) -> HORSTState:
-    """`function` of the tensors of two states."""
-    layers = []
+def _said(out: Output, spread: Callable[[Tensor], Tensor] = lambda x: x) -> Said:
+    """`spread` puts the rows of those that were asked among those of all."""
+    logits = out.logits.map(spread)
+    if out.core.spatial is None or out.core.temporal is None:
+        return Said(logits)
+    return Said(logits, spread(out.core.spatial[-1]), spread(out.core.temporal[-1]))
+
+
+def _pairs(a: HORSTState, b: HORSTState) -> Iterator[tuple[Tensor, Tensor]]:
+    """The tensors of two states, side by side."""
     for x, y in zip(a.layers, b.layers, strict=True):
-        layers.append(LayerState(*(function(getattr(x, f.name), getattr(y, f.name)) for f in fields(LayerState))))
-    return HORSTState(tuple(layers), a.config)
-
-
-def _where(which: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """a for the streams in `which` (B,), b for the others."""
-    return torch.where(which.view(-1, *(1,) * (a.ndim - 1)), a, b)
+        for field in fields(LayerState):
+            yield getattr(x, field.name), getattr(y, field.name)

@@ -20,10 +20,13 @@ from collections.abc import Sequence
 import av
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from horst.errors import BusyError, InputError
 from horst.models.predictor import Predictor
-from horst.models.streams import Streams
+from horst.models.streams import Said, Streams
+from horst.streaming.attention import Attention
+from horst.streaming.horizon import horizon_of
 from horst.streaming.prediction import Prediction
 from horst.streaming.restarts import Never, Restarts
 from horst.streaming.ticks import OnGap, Tick, Ticker
@@ -37,15 +40,23 @@ class Seat:
     """One stream of a pool."""
 
     def __init__(
-        self, pool: Pool, places: list[int], restarts: Restarts, ticker: Ticker[Image], threshold: float
+        self,
+        pool: Pool,
+        places: list[int],
+        restarts: Restarts,
+        ticker: Ticker[Image],
+        threshold: float,
+        attention: bool,
     ) -> None:
         self._pool, self._places, self._restarts, self._ticker = pool, places, restarts, ticker
-        self.threshold = threshold
+        self.threshold, self.attention = threshold, attention
         self.skipped = 0
         """Ticks that were left out, as the model could not keep up."""
         self.latest: Prediction | None = None
         self._waiting: deque[tuple[Tick[Image], float]] = deque()
         self._again = False
+        order = pool.model.core.config.order
+        self._past: list[deque[float]] = [deque(maxlen=order) for _ in places]  # times that each state remembers
 
     def push(self, image: Image, time: float) -> None:
         """A frame (H, W, 3) uint8 RGB of any size, and its time in seconds. It is asked about in the next step."""
@@ -73,13 +84,18 @@ class Seat:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def _queue(self, ticks: list[Tick[Image]]) -> None:
-        now = time.perf_counter()
-        self._waiting.extend((tick, now) for tick in ticks)
-        while len(self._waiting) > WAITING and self._pool.drop_late:
+    def keep(self, ticks: int) -> None:
+        """Of the waiting ticks leave all but the newest out."""
+        while len(self._waiting) > ticks:
             gone, _ = self._waiting.popleft()
             self.skipped += 1
             self._again |= gone.fresh  # what it started must start all the same
+
+    def _queue(self, ticks: list[Tick[Image]]) -> None:
+        now = time.perf_counter()
+        self._waiting.extend((tick, now) for tick in ticks)
+        if self._pool.drop_late:
+            self.keep(WAITING)
 
     def _check(self) -> None:
         if not self._places:
@@ -98,7 +114,7 @@ class Pool:
         """
         self.streams = Streams(model, capacity)
         self.model, self.drop_late = model, drop_late
-        self.names = _names(model)
+        self.names, self.horizon = _names(model), horizon_of(model)
         self._free = list(range(capacity))
         self._seats: list[Seat] = []
 
@@ -106,7 +122,13 @@ class Pool:
         return len(self._seats)
 
     def open(
-        self, restarts: Restarts | None = None, *, threshold: float = 0.0, gap: float = 2.0, on_gap: OnGap = "reset"
+        self,
+        restarts: Restarts | None = None,
+        *,
+        threshold: float = 0.0,
+        gap: float = 2.0,
+        on_gap: OnGap = "reset",
+        attention: bool = False,
     ) -> Seat:
         """A new stream. Where there is no room for it: BusyError.
 
@@ -115,14 +137,17 @@ class Pool:
             threshold: The probability below which there is no answer.
             gap: Seconds of silence that end what was going on; see `Ticker`.
             on_gap: What happens then.
+            attention: Predictions say which past frames they rest on. On a GPU the kernels are left for that, which
+                makes all streams of the pool slower from then on.
         """
         restarts = restarts or Never()
         if not 0 <= threshold <= 1:
             raise InputError(f"threshold is {threshold}; it is a probability")
         if restarts.places > len(self._free):
             raise BusyError(f"all {len(self.streams)} places are taken: close a stream, or make the pool larger")
+        ticker: Ticker[Image] = Ticker(self.model.fps, gap=gap, on_gap=on_gap)
         places = [self._free.pop(0) for _ in range(restarts.places)]
-        seat = Seat(self, places, restarts, Ticker(self.model.fps, gap=gap, on_gap=on_gap), threshold)
+        seat = Seat(self, places, restarts, ticker, threshold, attention)
         self._seats.append(seat)
         return seat
 
@@ -139,15 +164,41 @@ class Pool:
             seat._again = False
             for place in starts:
                 self.streams.reset(seat._places[place])
+                seat._past[place].clear()
         active = [place for seat, _, _ in asked for place in seat._places]
-        logits = self.streams(torch.from_numpy(frames).permute(0, 3, 1, 2), active)
-        chances = {task: torch.softmax(logits[task].float(), -1).cpu().numpy() for task in logits}
+        horizon, attention = self.horizon, any(seat.attention for seat, _, _ in asked)
+        out = self.streams.ask(
+            torch.from_numpy(frames).permute(0, 3, 1, 2),
+            active,
+            unroll=horizon.steps or None,
+            attention=attention,
+        )
+        chances = {task: torch.softmax(out.logits[task].float(), -1).cpu().numpy() for task in out.logits}
+        ahead = {} if not horizon.steps else chances  # (B, U, classes)
+        if ahead:
+            chances = {task: rows[:, horizon.main] for task, rows in ahead.items()}
+        weights = _weights(out) if attention else None
         ages, now = self.streams.ages, time.perf_counter()
         said = []
         for seat, tick, pushed in asked:
-            place = seat._places[seat._restarts.choose(chances["action"][seat._places])]
-            told = {task: rows[place].copy() for task, rows in chances.items()}
-            seat.latest = Prediction(tick.time, ages[place], told, self.names, seat.threshold, now - pushed)
+            chosen = seat._restarts.choose(chances["action"][seat._places])
+            place = seat._places[chosen]
+            seat.latest = Prediction(
+                tick.time,
+                ages[place],
+                {task: rows[place].copy() for task, rows in chances.items()},
+                self.names,
+                seat.threshold,
+                now - pushed,
+                horizon.seconds,
+                {
+                    seconds: {task: rows[place, i].copy() for task, rows in ahead.items()}
+                    for i, seconds in enumerate(horizon.several)
+                },
+                _attention(weights, place, seat._past[chosen]) if seat.attention and weights else None,
+            )
+            for past in seat._past:
+                past.append(tick.time)
             said.append((seat, seat.latest))
         return said
 
@@ -167,6 +218,23 @@ def fitted(image: Image, size: tuple[int, int]) -> Image:
         raise InputError(f"the frame has shape {image.shape}: it is empty")
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
     return np.asarray(frame.reformat(width=size[1], height=size[0], format="rgb24").to_ndarray(), np.uint8)
+
+
+def _weights(out: Said) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Temporal (B, S) and spatial (B, S, h, w)."""
+    assert out.temporal is not None
+    assert out.spatial is not None
+    return out.temporal.float().cpu().numpy(), out.spatial.float().cpu().numpy()
+
+
+def _attention(
+    weights: tuple[NDArray[np.float32], NDArray[np.float32]], place: int, past: Sequence[float]
+) -> Attention:
+    temporal, spatial = weights
+    times = np.full(temporal.shape[1], np.nan)
+    if past:
+        times[-len(past) :] = past
+    return Attention(temporal[place].copy(), times, spatial[place].copy())
 
 
 def _names(model: Predictor) -> dict[str, Sequence[str]]:

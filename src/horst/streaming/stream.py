@@ -8,6 +8,7 @@ for prediction in stream.watch(source):     # all of a file, a camera or an addr
 
 from __future__ import annotations
 
+import time as clock
 from collections.abc import Iterable, Iterator
 
 from horst.models.predictor import Predictor
@@ -29,11 +30,20 @@ class Stream:
         threshold: float = 0.0,
         gap: float = 2.0,
         on_gap: OnGap = "reset",
+        attention: bool = False,
+        live: bool = False,
     ) -> None:
-        """Options: `Pool.open`."""
+        """Options: `Pool.open`.
+
+        `live`: frames go on coming while the model thinks. Where it needs longer for a tick than there is between two,
+        it is asked about as many of the newest as it can answer; else it would fall behind further and further.
+        """
         restarts = restarts or Never()
         self.pool = Pool(model, restarts.places, drop_late=False)
-        self.seat = self.pool.open(restarts, threshold=threshold, gap=gap, on_gap=on_gap)
+        self.seat = self.pool.open(restarts, threshold=threshold, gap=gap, on_gap=on_gap, attention=attention)
+        self.live = live
+        self._last: float | None = None  # time of the last frame
+        self._cost = 0.0  # seconds that the last step took
 
     def push(self, image: Image, time: float) -> Prediction | None:
         """A frame (H, W, 3) uint8 RGB and its time in seconds; the newest prediction, which may be an earlier one."""
@@ -44,6 +54,9 @@ class Stream:
     def feed(self, image: Image, time: float) -> Iterator[Prediction]:
         """As `push`, with all predictions that the frame decides: none, one, or several after dropped frames."""
         self.seat.push(image, time)
+        if self.live and self._last is not None and self._cost:
+            self.seat.keep(max(1, int((time - self._last) / self._cost)))
+        self._last = time
         yield from self._said()
 
     def watch(self, frames: Iterable[Frame], end: float | None = None) -> Iterator[Prediction]:
@@ -51,8 +64,12 @@ class Stream:
         for frame in frames:
             yield from self.feed(frame.image, frame.time)
         if end is not None:
-            self.seat.finish(end)
-            yield from self._said()
+            yield from self.finish(end)
+
+    def finish(self, end: float) -> Iterator[Prediction]:
+        """The video ends at `end`: the predictions until then, while its last frame is shown."""
+        self.seat.finish(end)
+        yield from self._said()
 
     def reset(self) -> None:
         """Something new begins with the next frame."""
@@ -60,5 +77,8 @@ class Stream:
 
     def _said(self) -> Iterator[Prediction]:
         while self.seat.waiting:
-            for _, prediction in self.pool.step():
+            begin = clock.perf_counter()
+            said = self.pool.step()
+            self._cost = clock.perf_counter() - begin
+            for _, prediction in said:
                 yield prediction

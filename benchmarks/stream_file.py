@@ -1,0 +1,66 @@
+"""How fast a video is watched from a file on a CPU: decode, step, answer, one frame after the other.
+
+    python -m benchmarks.stream_file [--threads 2]
+
+The package's `somethings` (horst_tiny, 112 x 112 pixels) watches an mp4 of 320 x 240 pixels, pushed as fast as it goes,
+and is asked about every one of its frames, as if they came at the model's own rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from horst.models import load_pretrained
+from horst.video.decode import VideoFile
+from horst.video.encode import write_video
+from horst.video.frame import Image
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--frames", type=int, default=250)
+    parser.add_argument("--threads", type=int, default=2)
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "video.mp4"
+        write_video(path, (picture(i) for i in range(args.frames)), 25)
+        for attention in (False, True):
+            taken = watch(path, attention)
+            p50, p95 = np.percentile(taken, [50, 95])
+            told = "with attention" if attention else "plain"
+            rate = f"{len(taken) / sum(taken):6.1f} frames/s"
+            print(f"{told:<16}{rate}{1e3 * p50:8.1f} ms p50{1e3 * p95:8.1f} ms p95", flush=True)
+
+
+def watch(path: Path, attention: bool) -> list[float]:
+    """Seconds from one answer to the next; the first few, in which memory is made, are left out."""
+    model = load_pretrained("somethings").eval()
+    stream, taken = model.stream(attention=attention), []
+    with VideoFile(path, size=model.size, threads=1) as video:
+        begin = time.perf_counter()
+        for number, frame in enumerate(video.frames()):
+            prediction = stream.push(frame.image, number / model.fps)  # asked about every frame
+            assert prediction is not None
+            prediction.answer()
+            now = time.perf_counter()
+            taken.append(now - begin)
+            begin = now
+    return taken[5:]
+
+
+def picture(number: int) -> Image:
+    """Something that moves."""
+    y, x = np.mgrid[:240, :320]
+    waves = [127 + 100 * np.sin(x / (19 + 7 * c) + y / 31 + number / (5 + c)) for c in range(3)]
+    return np.stack(waves, -1).astype(np.uint8)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Evaluation where thinking takes time: without a cost it is the offline one; a cost makes answers late and few."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import horst
+from horst.errors import InputError
+from horst.evaluation.evaluate import evaluate, shown
+from horst.evaluation.fresh import Fresh, fresh_somethings
+from horst.evaluation.latency import Question, Shown, answer_at, measured, questions, watched_live
+from horst.models import Predictor
+from horst.video.sampling import observed_frames
+
+FRACTIONS = 0.1, 0.25, 0.5, 0.7, 1.0
+lengths, rates = st.integers(1, 60), st.sampled_from([4.0, 6.0, 12.0, 25.0])
+fractions = st.sampled_from([0.1, 0.2, 0.25, 0.3, 0.5, 0.75, 0.9, 1.0])
+costs = st.floats(0, 3, allow_nan=False)
+
+
+@given(lengths, rates, fractions)
+def test_without_a_cost_the_last_observed_frame_counts(frames: int, fps: float, fraction: float) -> None:
+    asked = questions(frames, fps, 0.0)
+    assert [question.frame for question in asked] == list(range(frames))
+    assert answer_at(asked, fraction * frames / fps) == observed_frames(frames, fraction) - 1
+
+
+@given(lengths, rates, costs)
+def test_one_at_a_time_and_the_latest_wins(frames: int, fps: float, cost: float) -> None:
+    asked = questions(frames, fps, cost)
+    assert asked[0] == Question(0, cost)
+    assert asked[-1].frame == frames - 1
+    for before, after in itertools.pairwise(asked):
+        begin = after.ready - cost
+        assert after.frame > before.frame
+        assert begin >= before.ready - 1e-9  # it was free
+        assert after.frame / fps <= begin + 1e-9  # nothing is seen before it is there
+        assert (after.frame + 1) / fps > begin - 1e-6 or after.frame == frames - 1  # and nothing newer was there
+
+
+@given(lengths, rates, costs, st.floats(1, 3), fractions)
+def test_a_dearer_step_never_answers_about_more(
+    frames: int, fps: float, cost: float, more: float, fraction: float
+) -> None:
+    moment = fraction * frames / fps
+    cheap, dear = questions(frames, fps, cost), questions(frames, fps, cost * more)
+    assert len(dear) <= len(cheap)
+    count = [-1 if (found := answer_at(asked, moment)) is None else found for asked in (cheap, dear)]
+    assert count[1] <= count[0]
+
+
+@given(lengths, rates)
+def test_a_step_that_outlasts_the_clip_says_nothing(frames: int, fps: float) -> None:
+    assert answer_at(questions(frames, fps, frames / fps), frames / fps) is None
+
+
+@pytest.fixture(scope="module")
+def model() -> Predictor:
+    torch.manual_seed(0)
+    small = {"backbone": {"name": "stem", "widths": [4, 4, 6]}, "hidden": [6], "stride": [2], "order": 3}
+    return horst.create_model("horst_tiny", num_classes=24, size=(112, 112), fps=6.0, **small).eval()
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
+    return fresh_somethings(tmp_path_factory.mktemp("fresh"), 6, seed=3)
+
+
+@pytest.fixture(scope="module")
+def clips(model: Predictor, fresh: Fresh) -> list[Shown]:
+    examples = fresh.annotations.split("val").examples
+    return [(fresh.clip(example, shown(fresh, model)).frames, example.labels["action"]) for example in examples]
+
+
+def test_without_a_cost_it_is_offline_evaluation(fresh: Fresh) -> None:
+    trained = horst.load_pretrained("somethings").eval()
+    examples = fresh.annotations.split("val").examples
+    seen = [(fresh.clip(example, shown(fresh, trained)).frames, example.labels["action"]) for example in examples]
+    (row,) = watched_live(trained, seen, [0.0], FRACTIONS)
+    offline = evaluate(trained, fresh, progress=False).metrics
+    assert row.accuracy == {f: pytest.approx(offline[f"action/top1@{100 * f:g}%"]) for f in FRACTIONS}
+    assert row.accuracy[1.0] > 0.5  # not for nothing
+    assert row.seen == 1
+    assert set(row.answered.values()) == {1.0}
+
+
+def test_the_model_is_run_on_the_frames_that_it_saw(model: Predictor, clips: list[Shown]) -> None:
+    cost = 0.4
+    (row,) = watched_live(model, clips, [cost], [1.0])
+    right = []
+    for frames, label in clips:
+        state = model.init_state(1, *model.size)
+        now, answer, last = 0.0, None, -1
+        while True:  # second by second, one step after the other
+            newest = min(int((now + 1e-9) * model.fps), len(frames) - 1)
+            if newest == last:
+                if last == len(frames) - 1:
+                    break
+                now = (last + 1) / model.fps
+                continue
+            last, now = newest, now + cost
+            image = torch.from_numpy(frames[newest]).permute(2, 0, 1)[None]
+            with torch.inference_mode():
+                out, state = model.step(image, state)
+            if now < len(frames) / model.fps - 1e-9:
+                answer = int(out.logits.action.argmax())
+        right.append(answer == label)
+    assert row.accuracy[1.0] == pytest.approx(np.mean(right))
+    assert 0.3 < row.seen < 0.6
+
+
+def test_too_slow_for_any_answer(model: Predictor, clips: list[Shown]) -> None:
+    rows = watched_live(model, clips, [0.0, 0.05, 0.5, 100.0])
+    assert set(rows[-1].accuracy.values()) == set(rows[-1].answered.values()) == {0.0}
+    for cheap, dear in itertools.pairwise(rows):
+        assert dear.seen <= cheap.seen
+        assert all(dear.answered[f] <= cheap.answered[f] for f in cheap.answered)
+    assert 0 < measured(model, steps=3) < 5
+
+
+def test_what_cannot_be_is_told(model: Predictor) -> None:
+    with pytest.raises(InputError, match="no clips"):
+        watched_live(model, [])
+    with pytest.raises(InputError, match="cost is -1"):
+        questions(3, 6.0, -1)
+    with pytest.raises(InputError, match="frames is 0"):
+        questions(0, 6.0, 1)
+    with pytest.raises(InputError, match="anticipates"):
+        watched_live(horst.load_pretrained("kitchen").eval(), [])
