@@ -105,5 +105,6 @@ def test_the_wheel_runs_the_demo_outside_the_checkout(root: Path, tmp_path: Path
     assert "What was said 1 s before each action" in done.stdout
     assert report.count("<div class=card>") == 3  # two clips, and moments of a video
     assert report.count("<img") == 8
+    assert "`" not in report  # HTML, not Markdown
     assert report.count("temporal attention") == 2
     assert 'src="http' not in report  # it needs no network

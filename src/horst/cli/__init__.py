@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
 from horst.cli.commands import COMMANDS
@@ -49,6 +49,8 @@ def _expand(args: Sequence[str]) -> list[str]:
     switches = {f"--{p.name}" for p in parameters.values() if p.default is False}
     after = [*rest[1:], ""]
     rest = [f"{a}=true" if a in switches and after[i] not in ("true", "false") else a for i, a in enumerate(rest)]
+    if "model" in parameters and parameters["model"].default is not Parameter.empty and rest and rest[0][:1] != "-":
+        rest = [f"--model={rest[0]}", *rest[1:]]  # optional, and yet written without its name
     if "set" in parameters:
         rest = _collect_entries(rest, [f"--{name}" for name in parameters])
     if "runs" in parameters:

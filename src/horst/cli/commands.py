@@ -245,6 +245,7 @@ def predict(
     patience: float = 0.0,
     device: str = "auto",
     json: bool = False,
+    render: str | None = None,
 ) -> None:
     """Say what happens in a video while it unfolds: a file, a folder of frames, a camera or an address.
 
@@ -261,6 +262,8 @@ def predict(
         patience: Of a camera or an address, seconds to go on trying after it went away.
         device: auto, cpu, cuda, cuda:1, ...
         json: Print a line of JSON for each prediction.
+        render: out.mp4, a video to make of it: frames, names with bars, their course, and where the model looked. Of a
+            camera or an address until Ctrl-C.
     """
     from horst.cli.predict import run
 
@@ -276,6 +279,50 @@ def predict(
         patience=patience,
         device=device,
         as_json=json,
+        render=render,
+    )
+
+
+def serve(
+    model: str = "somethings",
+    *,
+    port: int = 8000,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    origin: str | None = None,
+    streams: int = 32,
+    folder: str = "horst-live",
+    device: str = "auto",
+    threads: int | None = None,
+    open: bool = False,
+) -> None:
+    """Serve a model: a page for the webcam and for teaching it, a WebSocket for live video, and a REST API.
+
+    Args:
+        model: A run, a saved model, or `somethings` or `kitchen`, the package's own.
+        port: Where it listens; 0 takes a free one.
+        host: The address it listens at; other machines can reach any but the default, which then takes a token.
+        token: What clients must bring, at least 8 characters.
+        origin: Pages of other sites that may call, such as https://example.org, with commas between.
+        streams: Live streams at once.
+        folder: Where recordings, taught models and samples are kept.
+        device: auto, cpu, cuda, cuda:1, ...
+        threads: CPU threads of the models; all cores but one by default.
+        open: Show the page in a browser.
+    """
+    from horst.cli.serve import run
+
+    run(
+        model,
+        host=host,
+        port=port,
+        token=token,
+        origin=origin,
+        streams=streams,
+        folder=folder,
+        device=device,
+        threads=threads,
+        open_page=open,
     )
 
 
@@ -357,6 +404,7 @@ COMMANDS: dict[str, Any] = {
     "train": train,
     "evaluate": evaluate,
     "predict": predict,
+    "serve": serve,
     "report": report,
     "table": table,
     "info": info,

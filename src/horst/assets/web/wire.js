@@ -1,0 +1,48 @@
+// Bytes of the WebSocket and of recordings: frames out, maps of attention in.
+
+const HEAD = 12;
+
+/** A frame as it is sent: uint32 number, float64 seconds (little-endian), then the picture's bytes. */
+export function packed(number, time, picture) {
+  const bytes = new Uint8Array(HEAD + picture.byteLength);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, number, true);
+  view.setFloat64(4, time, true);
+  bytes.set(new Uint8Array(picture), HEAD);
+  return bytes;
+}
+
+/** Frames of a recording: each is preceded by its length. */
+export function joined(frames) {
+  const lengths = frames.map((frame) => Uint32Array.of(frame.byteLength));
+  return new Blob(frames.flatMap((frame, i) => [littleEndian(lengths[i][0]), frame]));
+}
+
+function littleEndian(value) {
+  const bytes = new ArrayBuffer(4);
+  new DataView(bytes).setUint32(0, value, true);
+  return bytes;
+}
+
+/** The attention of an answer: weights, seconds (null where there was no frame), and maps as levels in 0..1. */
+export function unpacked({ temporal, times, spatial, shape }) {
+  const [count, height, width] = shape;
+  const bytes = Uint8Array.from(atob(spatial), (letter) => letter.charCodeAt(0));
+  const size = height * width;
+  const known = times.map((time) => time !== null);
+  let [low, high] = [255, 0];
+  for (let i = 0; i < bytes.length; i++) {
+    if (!known[Math.floor(i / size)]) continue;
+    low = Math.min(low, bytes[i]);
+    high = Math.max(high, bytes[i]);
+  }
+  // Maps that hardly vary look everywhere: to stretch that to all colours would lie.
+  const even = high - low < Math.max(2, 0.02 * high);
+  const level = (byte) => (even ? 0 : Math.min(1, Math.max(0, (byte - low) / (high - low))));
+  const maps = Array.from({ length: count }, (_, i) => ({
+    height,
+    width,
+    levels: Float32Array.from(bytes.subarray(i * size, (i + 1) * size), level),
+  }));
+  return { temporal, times, maps, even };
+}

@@ -1,0 +1,83 @@
+"""`horst serve`: a model behind a page and an API, on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import webbrowser
+from pathlib import Path
+
+import torch
+from rich.console import Console
+
+from horst.cli.predict import open_predictor
+from horst.errors import ConfigError, MissingExtraError
+from horst.serving.limits import Limits
+
+QUEUE = 128
+"""Connections that may wait to be taken."""
+
+
+def run(
+    model: str,
+    *,
+    host: str,
+    port: int,
+    token: str | None,
+    origin: str | None,
+    streams: int,
+    folder: str,
+    device: str,
+    threads: int | None,
+    open_page: bool,
+) -> None:
+    try:
+        from horst.serving.app import create_app
+        from horst.serving.run import address, check_binding, server
+    except ImportError as error:
+        raise MissingExtraError("serving needs FastAPI and uvicorn: pip install 'horst[serve]'") from error
+    check_binding(host, token)
+    limits = Limits(streams=streams)
+    # One core is left to pictures and messages: a model that shares all of them with those is slower, not quicker.
+    torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - 1))
+    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    listener = _listen(host, port)
+    with listener:
+        app = create_app(
+            open_predictor(model, where),
+            folder,
+            name=Path(model).name or "model",
+            limits=limits,
+            host=host,
+            token=token,
+            origins=[o for o in (origin or "").split(",") if o],
+            device=where,
+        )
+        page = address(host, listener.getsockname()[1], token)
+        Console().print(f"{Path(model).name} is served at {page}  (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+        if open_page:
+            webbrowser.open(page)
+        with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
+            server(app, host=host, port=port, limits=limits).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """The address is taken before the model is loaded: a port in use is told at once."""
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"port is {port}; there are 0 to 65535, and 0 takes a free one")
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind(where)
+            listener.listen(QUEUE)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigError(f"{host}:{port} cannot be used: {reason}; choose another --port, or 0 for any") from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,106 @@
+"""A browser with a camera that plays a file, and servers that come back at the same port."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+
+from horst.data.synthetic import somethings
+from horst.models import Predictor
+from horst.serving import Limits, create_app
+from horst.serving.run import server
+from horst.video.frame import Image
+
+
+@contextmanager
+def browser(camera: Path) -> Iterator[Browser]:
+    """Chromium without a window; its camera shows `camera` again and again, and pages may use it."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        pytest.skip("the page is tested in a browser: apt-get install chromium")
+    fakes = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"]
+    args = ["--no-sandbox", *fakes, f"--use-file-for-fake-video-capture={camera}"]
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=found, args=args)
+        yield running
+        running.close()
+
+
+@contextmanager
+def page(browser: Browser, *allowed: str, **options: Any) -> Iterator[Page]:
+    """A fresh page. It must not have written errors in the end, but for those with one of these words."""
+    context = browser.new_context(**options)
+    opened = context.new_page()
+    opened.set_default_timeout(25_000)
+    errors: list[str] = []
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            errors.append(message.text)
+
+    opened.on("console", note)
+    opened.on("pageerror", lambda error: errors.append(f"uncaught: {error}"))
+    yield opened
+    context.close()
+    assert [error for error in errors if not any(word in error for word in allowed)] == []
+
+
+@contextmanager
+def served(
+    model: Predictor, folder: Path, port: int = 0, limits: Limits | None = None, **options: Any
+) -> Iterator[str]:
+    """The address of a server in a thread."""
+    limits = limits or Limits(load=1000.0)
+    listener = socket.create_server(("127.0.0.1", port))
+    port = listener.getsockname()[1]
+    app = create_app(model, folder, name="somethings", limits=limits, **options)
+    serving = server(app, host="127.0.0.1", port=port, limits=limits)
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    end = time.monotonic() + 20
+    while not serving.started:
+        assert thread.is_alive()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        serving.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+
+
+def known_clip(model: Predictor, seed: int = 1000) -> tuple[str, Image]:
+    """The class and the frames of a drawn clip that the model knows."""
+    for spec in somethings.plan(24, seed):
+        frames = somethings.render(spec, size=112)
+        with torch.inference_mode():
+            out, _ = model(torch.from_numpy(frames[::2]).permute(0, 3, 1, 2)[None])
+        chances = out.logits.action[0].softmax(-1).numpy()
+        name = spec.template.replace("[something]", "something")
+        if np.argmax(chances[-1]) == model.labels["action"].index(name) and chances[-4:].max(-1).min() > 0.9:
+            return name, frames
+    raise AssertionError("the model knows none of the clips")
+
+
+def write_camera(path: Path, frames: Image, fps: int = 12) -> Path:
+    """YUV4MPEG2, which is what a browser takes for a camera."""
+    height, width = frames.shape[1:3]
+    with path.open("wb") as file:
+        file.write(f"YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420jpeg\n".encode())
+        for image in frames:
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+            file.write(b"FRAME\n" + frame.reformat(format="yuv420p").to_ndarray().tobytes())
+    return path

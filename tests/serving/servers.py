@@ -1,0 +1,127 @@
+"""Real servers on a loopback port for tests, and what clients send to them."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import torch
+import videos
+from PIL import Image as Pictures
+from websockets.sync.client import ClientConnection, connect
+
+import horst
+from horst.models import Predictor
+from horst.serving import Limits, create_app
+from horst.serving.run import server
+from horst.serving.wire import join_frame
+
+FPS = 5.0
+SIZE = (24, 32)
+http = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
+"""One for all, with a connection for each request: to make a client takes longer than most requests."""
+
+
+def tiny(classes: int = 4) -> Predictor:
+    """Untrained, and quick."""
+    torch.manual_seed(0)
+    small = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 3}
+    return horst.create_model("horst_tiny", num_classes=classes, size=SIZE, fps=FPS, **small).eval()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server at work."""
+
+    url: str
+    folder: Path
+    model: Predictor
+
+    @property
+    def ws(self) -> str:
+        return self.url.replace("http", "ws") + "/ws"
+
+    @contextmanager
+    def socket(self, start: dict[str, Any] | None = None, **options: Any) -> Iterator[ClientConnection]:
+        """A WebSocket; with `start` the stream is ready."""
+        with connect(self.ws, compression=None, close_timeout=2, **options) as client:
+            if start is not None:
+                tell(client, {"type": "start", **start})
+                assert hear(client)["type"] == "ready"
+            yield client
+
+
+@contextmanager
+def running(folder: Path, limits: Limits | None = None, **options: Any) -> Iterator[Running]:
+    """A server in a thread, on a port of its own."""
+    model = options.pop("model", None) or tiny()
+    limits = limits or Limits(load=1000.0)
+    listener = socket.create_server(("127.0.0.1", 0))
+    port = listener.getsockname()[1]
+    app = create_app(model, folder, name="tiny", limits=limits, **options)
+    serving = server(app, host="127.0.0.1", port=port, limits=limits)
+    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    end = time.monotonic() + 20
+    while not serving.started:
+        assert thread.is_alive()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    try:
+        yield Running(f"http://127.0.0.1:{port}", folder, model)
+    finally:
+        serving.should_exit = True
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+
+
+def tell(client: ClientConnection, message: Any) -> None:
+    client.send(json.dumps(message))
+
+
+def hear(client: ClientConnection, timeout: float = 20.0) -> dict[str, Any]:
+    said = client.recv(timeout=timeout)
+    assert isinstance(said, str)
+    return json.loads(said)
+
+
+def picture(number: int, kind: str = "png", size: tuple[int, int] = SIZE) -> bytes:
+    buffer = io.BytesIO()
+    Pictures.fromarray(videos.picture(number, *size)).save(buffer, kind)
+    return buffer.getvalue()
+
+
+def frame(number: int, at: float, data: bytes | None = None) -> bytes:
+    return join_frame(number, at, picture(number) if data is None else data)
+
+
+def recording(frames: int = 8, fps: float = 10.0, kind: str = "jpeg") -> bytes:
+    """The body that keeps a clip."""
+    parts = [frame(i, i / fps, picture(i, kind)) for i in range(frames)]
+    return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
+
+
+def honest(server: Running) -> None:
+    """A stream as it should be: it is served, whatever others did."""
+    with server.socket({}) as client:
+        for number in range(3):
+            client.send(frame(number, number / FPS))
+            answer = hear(client)
+            assert (answer["frame"], answer["status"]) == (number, "predicted"), answer
+            assert np.isclose(sum(one["probability"] for one in answer["prediction"]["top"]["action"]), 1, atol=1e-3)
+        tell(client, {"type": "stop"})
+        assert hear(client) == {"type": "stopped"}
+
+
+def metrics(server: Running) -> str:
+    return http.get(f"{server.url}/metrics").text

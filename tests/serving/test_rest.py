@@ -1,0 +1,195 @@
+"""The REST routes: by example, by what strangers send, and by Schemathesis over the OpenAPI description."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import httpx
+import pytest
+import schemathesis
+import videos
+from hypothesis import HealthCheck, given, settings
+from servers import SIZE, Running, honest, http, metrics, recording, running
+
+from horst.models import save
+from horst.serving import Limits
+from horst.video.decode import VideoFile
+
+SMALL = Limits(load=1000, upload_bytes=200_000, video_seconds=20)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("served") / "folder", SMALL) as server:
+        yield server
+
+
+def test_what_is_served(server: Running) -> None:
+    assert http.get(f"{server.url}/healthz").json() == {"status": "ok"}
+    info = http.get(f"{server.url}/api/info").json()
+    assert (info["model"], info["fps"], info["size"], info["needs_token"]) == ("tiny", 5.0, list(SIZE), False)
+    assert len(info["labels"]["action"]) == 4
+    models = {model["name"]: model for model in http.get(f"{server.url}/api/models").json()}
+    assert set(models) >= {"tiny", "somethings", "kitchen"}
+    assert models["kitchen"]["tasks"] == {"action": 75, "verb": 14, "noun": 20}
+    assert not models["tiny"]["taught"]
+
+
+def test_a_taught_model_is_served_at_once(server: Running) -> None:
+    save(server.model, server.folder / "models" / "mine")
+    models = http.get(f"{server.url}/api/models").json()
+    assert {
+        "name": "mine",
+        "title": "mine",
+        "fps": 5.0,
+        "size": list(SIZE),
+        "tasks": {"action": 4},
+        "taught": True,
+    } in models
+    with server.socket({"model": "mine"}):
+        pass
+    save(server.model, server.folder / "models" / "mine", overwrite=True)
+    with server.socket({"model": "mine"}):
+        pass
+    assert http.post(f"{server.url}/api/predict?model=../models/mine", content=b"x").status_code == 422
+
+
+def test_predict_says_what_the_model_says(server: Running, tmp_path: Path) -> None:
+    path = videos.clip(tmp_path / "clip.mp4", frames=20, fps=10)
+    response = http.post(f"{server.url}/api/predict?top=2", content=path.read_bytes(), timeout=60)
+    assert response.status_code == 200, response.text
+    with VideoFile(path, size=SIZE) as video:
+        wanted = [p.to_dict(2) for p in server.model.stream().watch(video.frames(), video.info.duration)]
+    said = response.json()["predictions"]
+    assert [{**one, "latency": 0} for one in said] == [{**one, "latency": 0} for one in wanted]
+    assert not list((server.folder / "uploads").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (b"", 422),
+        (b"garbage", 422),
+        (b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", 422),
+        (b"ffconcat version 1.0\nfile /etc/passwd\n", 422),
+        (b"\0\0\0\x20ftypisom" + bytes(500), 422),
+        (b"\x1a\x45\xdf\xa3" + bytes(500), 422),
+        (bytes(300_000), 413),
+    ],
+)
+def test_bad_uploads(server: Running, body: bytes, status: int) -> None:
+    response = http.post(f"{server.url}/api/predict", content=body)
+    assert response.status_code == status, response.text
+    assert set(response.json()["error"]) == {"code", "message"}
+    assert str(server.folder) not in response.text
+    assert not list((server.folder / "uploads").iterdir())
+
+
+def test_a_body_without_a_length_is_bounded_too(server: Running) -> None:
+    def pieces() -> Iterator[bytes]:
+        for _ in range(100):
+            yield bytes(10_000)
+
+    with contextlib.suppress(httpx.WriteError, httpx.RemoteProtocolError):  # told to stop before all was sent
+        assert http.post(f"{server.url}/api/predict", content=pieces()).status_code == 413
+    assert not list((server.folder / "uploads").iterdir())
+    honest(server)
+
+
+LABELS = (
+    "wave",
+    "Größe 手 ✋",
+    "../x",
+    "..",
+    ".",
+    "a/b",
+    "C:\\x",
+    "con",
+    "x" * 500,
+    " ",
+    "\0",
+    "%2e%2e",
+    "a\nb",
+    "🙂" * 30,
+)
+
+
+@pytest.mark.parametrize("label", LABELS)
+def test_recordings_stay_in_their_folder(server: Running, label: str) -> None:
+    before = {p for p in server.folder.parent.rglob("*") if server.folder not in (p, *p.parents)}
+    url = f"{server.url}/api/recordings/{quote(label, safe='')}"
+    response = http.post(url, content=recording())
+    assert response.status_code in (201, 404, 405, 422), response.text
+    assert {p for p in server.folder.parent.rglob("*") if server.folder not in (p, *p.parents)} == before
+    if response.status_code == 201:
+        kept = response.json()
+        listed = {one["label"]: one["clips"] for one in http.get(f"{server.url}/api/recordings").json()["labels"]}
+        assert [clip["id"] for clip in listed[kept["label"]]] == [kept["id"]]
+        assert kept["frames"] == 8
+        assert http.delete(f"{url}/none").status_code == 404
+        assert http.delete(f"{url}/{kept['id']}").json() == {"removed": 1}
+        assert http.delete(url).status_code == 404
+
+
+def test_bad_recordings(server: Running) -> None:
+    url = f"{server.url}/api/recordings/wave"
+    good = recording()
+    for body in (b"", b"abc", good[:-5], (2**32 - 1).to_bytes(4, "little") + good, b"\0\0\0\0" * 9):
+        response = http.post(url, content=body)
+        assert response.status_code == 422, body[:20]
+    assert http.post(url, content=bytes(300_000)).status_code == 413
+    assert http.get(f"{server.url}/api/recordings").json() == {"labels": []}
+
+
+def test_teaching_needs_clips(server: Running) -> None:
+    assert http.get(f"{server.url}/api/teach").json()["state"] == "idle"
+    for wanted in ({}, {"name": "../x"}, {"name": "mine", "how": "magic"}, {"minutes": -1}, {"who": 1}):
+        assert http.post(f"{server.url}/api/teach", json=wanted).status_code == 422, wanted
+    assert http.delete(f"{server.url}/api/teach").json()["state"] == "idle"
+
+
+def test_samples(server: Running) -> None:
+    listed = http.get(f"{server.url}/api/samples").json()
+    assert len(listed) >= 3
+    url = f"{server.url}/api/samples/{listed[0]['name']}.mp4"
+    whole = http.get(url, timeout=60)
+    assert whole.headers["content-type"] == "video/mp4"
+    part = http.get(url, headers={"Range": "bytes=0-99"})
+    assert part.status_code == 206
+    assert part.content == whole.content[:100]
+    assert http.get(f"{server.url}/api/samples/..%2f..%2fx.mp4").status_code == 404
+
+
+def test_docs_and_metrics(server: Running) -> None:
+    docs = http.get(f"{server.url}/docs").text
+    assert "/api/predict" in docs
+    assert "&quot;busy&quot;" in docs
+    assert "<script" not in docs
+    text = metrics(server)
+    for name in ("streams", "frames_total", "latency_seconds_bucket", "busy_total", "memory_bytes", "uptime_seconds"):
+        assert f"horst_{name}" in text
+    assert http.get(f"{server.url}/none").json()["error"]["code"] == "missing"
+    assert http.put(f"{server.url}/api/info").json()["error"]["code"] == "method"
+
+
+def test_requests_of_any_kind(server: Running) -> None:
+    """Schemathesis makes them from the description: no answer is an error of the server, all are as described."""
+    schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    checks = [
+        schemathesis.checks.not_a_server_error,
+        schemathesis.checks.response_schema_conformance,
+        schemathesis.checks.content_type_conformance,
+    ]
+    for found in schema.get_all_operations():
+
+        @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+        @given(case=found.ok().as_strategy())
+        def attempt(case: schemathesis.Case) -> None:
+            case.call_and_validate(checks=checks)
+
+        attempt()
+    honest(server)
+    assert "horst_failures_total 0\n" in metrics(server)

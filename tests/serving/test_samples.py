@@ -1,0 +1,39 @@
+"""The samples: what they say they show is there to be seen, and the package's model sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import horst
+from horst.data.synthetic import somethings
+from horst.data.synthetic.somethings_scene import sample_scene
+from horst.serving.samples import CLIPS, Samples
+from horst.video.decode import VideoFile
+
+
+def test_they_are_clips_of_a_plan() -> None:
+    """With its labels; without a cloth that comes before the camera."""
+    known = {spec.seed: spec for spec in somethings.plan(240, 1000)}
+    samples = Samples(Path("nowhere")).list()
+    assert [known[seed].label for seed, _, _ in CLIPS] == [sample.label for sample in samples]
+    assert [known[seed].template for seed, _, _ in CLIPS] == [template for _, template, _ in CLIPS]
+    assert all(sample_scene(seed).occluder is None for seed, _, _ in CLIPS)
+    assert len({sample.action for sample in samples}) == len(samples)
+
+
+def test_the_model_names_them_rightly(tmp_path: Path) -> None:
+    """As files, from the last third of their time on."""
+    model, samples = horst.load_pretrained("somethings").eval(), Samples(tmp_path / "samples")
+    for sample in samples.list():
+        path = samples.file(sample.name)
+        assert path is not None
+        written = path.stat().st_mtime_ns
+        assert samples.file(sample.name) == path
+        assert path.stat().st_mtime_ns == written
+        with VideoFile(path, size=model.size, threads=1) as video:
+            said = list(model.stream().watch(video.frames(), video.info.duration))
+        late = [prediction.answer() for prediction in said if prediction.time >= 2 / 3 * sample.seconds]
+        assert len(late) >= 2
+        assert set(late) == {sample.action}
+    assert samples.file("sample-0") is None
+    assert samples.file("../x") is None
