@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo train-tiny test lint format bench wheel clean help
+.PHONY: demo serve train-tiny test lint format bench wheel clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -20,12 +20,19 @@ $(VENV)/train.stamp: $(VENV)/run.stamp
 	$(PIP) --editable '.[train]'
 	touch $@
 
+$(VENV)/serve.stamp: $(VENV)/run.stamp
+	$(PIP) --editable '.[serve]'
+	touch $@
+
 $(VENV)/dev.stamp: $(VENV)/run.stamp
 	$(PIP) --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)/run.stamp ## See it work: parity, speed, and a trained model on fresh clips; leaves horst-demo/report.html
 	$(BIN)/horst demo
+
+serve: $(VENV)/serve.stamp ## Serve the page at http://127.0.0.1:8000: webcam, files, samples, teaching; Ctrl-C stops it
+	$(BIN)/horst serve
 
 train-tiny: $(VENV)/train.stamp ## Train a small model from nothing on two cores in ten minutes; goes on where it was stopped
 	if test -e runs/train-tiny/config.yaml; then $(BIN)/horst train --resume runs/train-tiny; \
