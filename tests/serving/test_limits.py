@@ -38,7 +38,7 @@ def test_a_full_server_says_busy(tmp_path: Path) -> None:
 
 
 def test_a_server_without_time_says_busy_at_the_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A state takes 30 ms and is asked 5 times a second: 0.9 s hold five streams of one state."""
+    """A state takes 30 ms and is asked 5 times a second: 0.8 s hold five streams of one state."""
     monkeypatch.setattr(Cost, "measured", classmethod(lambda cls, pool: cls(0.01, 0.03)))
     monkeypatch.setattr(Cost, "learn", lambda self, places, seconds: None)
     with running(tmp_path, Limits()) as server:

@@ -127,6 +127,26 @@ def test_a_slow_model_leaves_old_frames_out(model: Predictor) -> None:
     assert not [p for _ in range(9) for p in pool.step()][7:]
 
 
+def test_who_fell_behind_catches_up(model: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frame that waited long is left out where a newer one waits; the newest never is, however late."""
+    clock = 0.0
+    monkeypatch.setattr("horst.streaming.pool.time.perf_counter", lambda: clock)
+    pool = Pool(model, 1)
+    seat = pool.open()
+    for i in range(5):
+        clock = 0.2 * i  # the last at 0.8 s
+        seat.push(videos.picture(i, 24, 32), i / FPS)
+    clock = 1.0
+    ((_, prediction),) = pool.step()
+    assert (seat.skipped, seat.waiting) == (3, 1)
+    assert prediction.time == pytest.approx(3 / FPS)
+    assert prediction.age == 1  # what the first frame started was started all the same
+    clock = 100.0
+    assert len(pool.step()) == 1
+    assert (seat.skipped, seat.waiting) == (3, 0)
+
+
+
 def test_memory_is_bounded(model: Predictor) -> None:
     pool = Pool(model, capacity=2)
     bytes_before = pool.streams.state.nbytes

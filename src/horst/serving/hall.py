@@ -27,7 +27,7 @@ from horst.streaming import Every, Never, OnMotion, Restarts
 
 STRAINED = 5.0
 """Seconds of more work than there is time for, after which the newest stream is sent away."""
-STRAIN = 1.1
+STRAIN = 1.25
 """More work than there is time for, in parts of `Limits.load`: of its default that is all the time there is. Whoever
 was let in just below the limit need not go for a small change."""
 BUSY = "all places are taken: try again in a while"

@@ -15,7 +15,7 @@ class Limits:
     """WebSocket streams at once, of all models together."""
     states: int = 3
     """States that one stream may ask for with `restarts: every`."""
-    load: float = 0.9
+    load: float = 0.8
     """Part of the time that models may be at work; a stream that would need more is told "busy"."""
     frame_bytes: int = 1 << 20
     """One encoded picture."""

@@ -36,6 +36,10 @@ WAITING = 8
 """Frames of one stream that may wait. When more come, the oldest go: a late answer is worth less than a fresh one."""
 
 
+LATE = 0.5
+"""Seconds after which a waiting frame is left out where a newer one waits too: who fell behind catches up at once."""
+
+
 class Seat:
     """One stream of a pool."""
 
@@ -90,6 +94,11 @@ class Seat:
             gone, _ = self._waiting.popleft()
             self.skipped += 1
             self._again |= gone.fresh  # what it started must start all the same
+
+    def _hurry(self) -> None:
+        """Leaves out what is late."""
+        while len(self._waiting) > 1 and time.perf_counter() - self._waiting[0][1] > LATE:
+            self.keep(len(self._waiting) - 1)
 
     def _queue(self, ticks: list[Tick[Image]]) -> None:
         now = time.perf_counter()
@@ -153,6 +162,8 @@ class Pool:
 
     def step(self) -> list[tuple[Seat, Prediction]]:
         """Asks the model about the oldest waiting frame of every stream that has one."""
+        for seat in self._seats if self.drop_late else ():
+            seat._hurry()
         asked = [(seat, *seat._waiting.popleft()) for seat in self._seats if seat._waiting]
         if not asked:
             return []
