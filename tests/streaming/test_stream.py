@@ -146,7 +146,6 @@ def test_who_fell_behind_catches_up(model: Predictor, monkeypatch: pytest.Monkey
     assert (seat.skipped, seat.waiting) == (3, 0)
 
 
-
 def test_memory_is_bounded(model: Predictor) -> None:
     pool = Pool(model, capacity=2)
     bytes_before = pool.streams.state.nbytes

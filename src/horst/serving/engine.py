@@ -267,7 +267,7 @@ class Engine:
                 said = dict(self._pool.step())
                 self._failed = 0
                 if 2 * places >= sum(guest.places for guest in self._guests):
-                    # Small steps come where there is time left, and are dear by the state: they say little of full ones.
+                    # Small steps come where there is time left; dear by the state, they say little of full ones.
                     self.cost.learn(places, time.perf_counter() - start)
             except Exception:
                 log.exception("a step of model %s", self.name)
