@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +13,11 @@ import numpy as np
 import pytest
 import torch
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from servers import running
 
 from horst.data.synthetic import somethings
 from horst.models import Predictor
-from horst.serving import Limits, create_app
-from horst.serving.run import server
+from horst.serving import Limits
 from horst.video.frame import Image
 
 
@@ -62,24 +59,8 @@ def served(
     model: Predictor, folder: Path, port: int = 0, limits: Limits | None = None, **options: Any
 ) -> Iterator[str]:
     """The address of a server in a thread."""
-    limits = limits or Limits(load=1000.0)
-    listener = socket.create_server(("127.0.0.1", port))
-    port = listener.getsockname()[1]
-    app = create_app(model, folder, name="somethings", limits=limits, **options)
-    serving = server(app, host="127.0.0.1", port=port, limits=limits)
-    thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]}, daemon=True)
-    thread.start()
-    end = time.monotonic() + 20
-    while not serving.started:
-        assert thread.is_alive()
-        assert time.monotonic() < end
-        time.sleep(0.01)
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        serving.should_exit = True
-        thread.join(timeout=20)
-        assert not thread.is_alive()
+    with running(folder, limits, model=model, name="somethings", port=port, **options) as server:
+        yield server.url
 
 
 def known_clip(model: Predictor, seed: int = 1000) -> tuple[str, Image]:

@@ -63,12 +63,12 @@ class Running:
 
 @contextmanager
 def running(folder: Path, limits: Limits | None = None, **options: Any) -> Iterator[Running]:
-    """A server in a thread, on a port of its own."""
+    """A server in a thread, on a free port or on `port`; further options: `create_app`."""
     model = options.pop("model", None) or tiny()
     limits = limits or Limits(load=1000.0)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server(("127.0.0.1", options.pop("port", 0)))
     port = listener.getsockname()[1]
-    app = create_app(model, folder, name="tiny", limits=limits, **options)
+    app = create_app(model, folder, **{"name": "tiny", **options}, limits=limits)
     serving = server(app, host="127.0.0.1", port=port, limits=limits)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

@@ -17,12 +17,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from horst.cli.render import interruptible, rate_of, rendered
+from horst.cli.render import interruptible, pages, rate_of
 from horst.errors import ConfigError, MissingVideoError
 from horst.models import Predictor, load, load_pretrained, pretrained
-from horst.streaming import Every, Never, OnMotion, Prediction, Restarts
+from horst.streaming import Prediction, restarts_by_name
 from horst.training.build import model_folder
 from horst.video.decode import Size, VideoFile
+from horst.video.encode import write_video
 from horst.video.frame import Frame
 from horst.video.images import ImageSequence
 from horst.video.live import LiveSource, is_live
@@ -47,13 +48,9 @@ def run(
     render: str | None = None,
 ) -> None:
     predictor = open_predictor(model, device)
-    if restart == "auto":
-        endless = is_live(source) and set(predictor.head.classes) == {"action"}
-        restart = "every" if endless else "never"
     live, drawn = is_live(source), render is not None
-    stream = predictor.stream(
-        restarts=policy(restart, seconds, states), threshold=threshold, attention=drawn, live=live
-    )
+    restarts = restarts_by_name(restart, predictor.head.classes, seconds=seconds, states=states, endless=live)
+    stream = predictor.stream(restarts=restarts, threshold=threshold, attention=drawn, live=live)
     taken: list[float] = []
     with contextlib.ExitStack() as stack:
         frames, end = open_source(source, None if live and drawn else predictor.size, fps, patience, stack)
@@ -70,7 +67,9 @@ def run(
             # A file is read twice, small and as it is: what the model says must not depend on being drawn.
             seen = None if live else open_source(source, None, fps, patience, stack)[0]
             stop = stack.enter_context(interruptible(frames))
-            rendered(Path(render), stream, frames, end, seen, rate_of(source, fps), told, stop)
+            path, rate = Path(render), rate_of(source, fps)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_video(path, pages(stream, frames, end, seen, rate, told, stop), rate, threads=2)
     if not as_json:
         summary = f"{len(taken)} predictions at {predictor.fps:g} a second"
         if taken:
@@ -87,12 +86,6 @@ def open_predictor(model: str, device: str) -> Predictor:
     if not Path(model).exists() and model in pretrained():
         return load_pretrained(model, device=where).eval()
     return load(model_folder(Path(model), "best"), device=where).eval()
-
-
-def policy(name: str, seconds: float, states: int) -> Restarts:
-    if name == "every":
-        return Every(seconds, states)
-    return OnMotion() if name == "motion" else Never()
 
 
 def open_source(

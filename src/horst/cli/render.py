@@ -1,4 +1,4 @@
-"""`horst predict --render`: the video of what is said, written while it is watched."""
+"""`horst predict --render`: the pictures of a video of what is said, drawn while it is watched."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 from horst.streaming import Prediction, Stream
 from horst.video.decode import VideoFile
-from horst.video.encode import write_video
 from horst.video.frame import Frame, Image
 from horst.video.live import is_live
 from horst.video.render import Said, Scene
@@ -22,33 +21,7 @@ HELD = 2.0
 """Seconds that a frame is shown at most where none follows: a camera that was away for an hour is no hour of video."""
 
 
-def rendered(
-    path: Path,
-    stream: Stream,
-    frames: Iterator[Frame],
-    end: float | None,
-    seen: Iterator[Frame] | None,
-    fps: float,
-    told: Callable[[Prediction], None],
-    stop: Callable[[], bool],
-) -> None:
-    """Watches a source to its end, or until `stop`, and leaves a video of it.
-
-    Args:
-        path: To write to; it is there when it is complete.
-        stream: That is asked.
-        frames: That it is shown.
-        end: When the last of them is over, where that is known.
-        seen: The same frames in the size in which they are drawn; where there are none, `frames` are.
-        fps: Of the video.
-        told: What else is done with each prediction.
-        stop: Whether to come to an end.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_video(path, _drawn(stream, frames, end, seen, fps, told, stop), fps, threads=2)
-
-
-def _drawn(
+def pages(
     stream: Stream,
     frames: Iterator[Frame],
     end: float | None,
@@ -57,6 +30,17 @@ def _drawn(
     told: Callable[[Prediction], None],
     stop: Callable[[], bool],
 ) -> Iterator[Image]:
+    """Watches a source to its end, or until `stop`; the pictures of the video of it.
+
+    Args:
+        stream: That is asked.
+        frames: That it is shown.
+        end: When the last of them is over, where that is known.
+        seen: The same frames in the size in which they are drawn; where there are none, `frames` are.
+        fps: Of the video.
+        told: What else is done with each prediction.
+        stop: Whether to come to an end.
+    """
     scene: Scene | None = None
     page: Image | None = None
     before: Image | None = None

@@ -23,7 +23,8 @@ from horst.models.checkpoint import read_config
 from horst.serving.engine import Engine, Guest
 from horst.serving.limits import Limits
 from horst.serving.metrics import Metrics
-from horst.streaming import Every, Never, OnMotion, Restarts
+from horst.streaming import Restarts, restarts_by_name
+from horst.teaching.names import taught_models
 
 STRAINED = 5.0
 """Seconds of more work than there is time for, after which the newest stream is sent away."""
@@ -176,9 +177,7 @@ class Hall:
             engine.stop(why)
 
     def _taught(self) -> list[str]:
-        if self.taught is None or not self.taught.is_dir():
-            return []
-        return sorted(p.name for p in self.taught.iterdir() if (p / "config.json").is_file() and p.name[0] != ".")
+        return [] if self.taught is None else taught_models(self.taught)
 
     def _folder(self, name: str) -> Path | None:
         """Names come from lists of what there is, never from a path that a client wrote."""
@@ -219,16 +218,11 @@ TITLES = {"somethings": "Hands and things (24 actions)", "kitchen": "What a cook
 def choose_policy(
     model: Predictor, restarts: str, seconds: float, states: int, limits: Limits, *, endless: bool = True
 ) -> Restarts:
-    """`auto`: staggered restarts where actions are recognised in an `endless` stream, else none."""
-    if restarts == "auto":
-        restarts = "every" if endless and set(model.head.classes) == {"action"} else "never"
-    if restarts == "every":
-        if states > limits.states:
-            raise InputError(f"states is {states}; at most {limits.states} are granted")
-        return Every(seconds, states)
-    if restarts not in ("never", "motion"):
-        raise InputError(f"restarts is {restarts!r}; choose from 'auto', 'never', 'every', 'motion'")
-    return OnMotion() if restarts == "motion" else Never()
+    """By name, within the limits."""
+    chosen = restarts_by_name(restarts, model.head.classes, seconds=seconds, states=states, endless=endless)
+    if chosen.places > limits.states:
+        raise InputError(f"states is {states}; at most {limits.states} are granted")
+    return chosen
 
 
 def _stamp(folder: Path) -> float:

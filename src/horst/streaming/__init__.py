@@ -3,7 +3,7 @@
 from horst.streaming.attention import Attention
 from horst.streaming.pool import Pool, Seat
 from horst.streaming.prediction import Prediction
-from horst.streaming.restarts import Every, Never, OnMotion, Restarts
+from horst.streaming.restarts import Every, Never, OnMotion, Restarts, restarts_by_name
 from horst.streaming.stream import Stream
 from horst.streaming.ticks import Tick, Ticker
 
@@ -19,4 +19,5 @@ __all__ = [
     "Stream",
     "Tick",
     "Ticker",
+    "restarts_by_name",
 ]

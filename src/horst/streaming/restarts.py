@@ -10,6 +10,7 @@ after it whose answer counts.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -108,3 +109,19 @@ class OnMotion:
 
     def choose(self, probabilities: NDArray[np.float32]) -> int:
         return 0
+
+
+def restarts_by_name(
+    name: str, tasks: Collection[str], *, seconds: float = 3.0, states: int = 3, endless: bool = True
+) -> Restarts:
+    """Never, Every or OnMotion. `auto`: staggered restarts where a model recognises in an `endless` stream, else none.
+
+    `tasks` are those of the model: one that foresees actions leans on no beginning.
+    """
+    if name == "auto":
+        name = "every" if endless and set(tasks) == {"action"} else "never"
+    if name == "every":
+        return Every(seconds, states)
+    if name not in ("never", "motion"):
+        raise InputError(f"restarts is {name!r}; choose from 'auto', 'never', 'every', 'motion'")
+    return OnMotion() if name == "motion" else Never()

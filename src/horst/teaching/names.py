@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from pathlib import Path
 
 from horst.errors import InputError
 
@@ -46,3 +47,11 @@ def check_model_name(name: str, taken: list[str]) -> str:
     if name.lower() in DEVICES or name.lower() in taken:
         raise InputError(f"the name {name!r} is taken: choose another one for the model")
     return name
+
+
+def taught_models(folder: Path) -> list[str]:
+    """The names of the models that were taught into a folder."""
+    if not folder.is_dir():
+        return []
+    there = (entry.name for entry in folder.iterdir() if (entry / "config.json").is_file())
+    return sorted(name for name in there if MODEL_NAME.fullmatch(name))

@@ -21,7 +21,7 @@ from horst.errors import BusyError, HorstError, InputError
 from horst.models.checkpoint import CONFIG
 from horst.models.pretrained import pretrained
 from horst.registry import check_type
-from horst.teaching.names import MODEL_NAME, check_model_name
+from horst.teaching.names import MODEL_NAME, check_model_name, taught_models
 from horst.teaching.recordings import Recordings
 from horst.teaching.scratch import ENOUGH
 from horst.teaching.teach import How
@@ -112,10 +112,7 @@ class Teacher:
 
     def models(self) -> list[str]:
         """The names of the models that were taught."""
-        if not self.models_folder.is_dir():
-            return []
-        there = (entry for entry in self.models_folder.iterdir() if (entry / CONFIG).is_file())
-        return sorted(entry.name for entry in there if MODEL_NAME.fullmatch(entry.name))
+        return taught_models(self.models_folder)
 
     def remove(self, name: str) -> None:
         """Delete a taught model."""
