@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.release_algorithm import RecomputingCore
+from horst.layers import HORST
 from horst.models import Predictor, create_model
 from horst.parity import LIMIT, relative_error
 
@@ -32,6 +33,7 @@ def main() -> None:
     args = parser.parse_args()
     torch.manual_seed(0)
     model = create_model("horst_ssv2", variant=args.variant)
+    assert isinstance(model.core, HORST)
     release = RecomputingCore(model.core)
     clip = torch.randint(0, 256, (1, args.clip, 3, *model.size), dtype=torch.uint8)
     threads, load = torch.get_num_threads(), os.getloadavg()[0]

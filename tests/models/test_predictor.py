@@ -89,7 +89,8 @@ def test_gradients_reach_every_parameter(name: str, variant: str) -> None:
 def test_logits_are_what_the_head_reads_off_the_last_layer(name: str) -> None:
     model = narrow(name, "paper")
     out, _ = model(clip(model))
-    wanted = model.head(y=out.core.y, e=out.core.e[-1], statt=out.core.statt[-1])
+    given = {"y": out.core.y, "e": out.core.e[-1], "statt": out.core.statt[-1]}
+    wanted = model.head(**{name: given[name] for name in model.head.reads})
     for task in wanted:
         assert torch.equal(out.logits[task], wanted[task])
 
@@ -172,7 +173,7 @@ def test_interleaved_streams_on_one_model() -> None:
     [
         ({"name": "horst_smol"}, "no model 'horst_smol'.*There are: horst_ssv2"),
         ({"name": "horst_tiny", "num_clases": 3}, "no option 'num_clases', did you mean 'num_classes'"),
-        ({"name": "horst_tiny", "num_verbs": 3}, "head 'recognition' has no option 'num_verbs'"),
+        ({"name": "horst_tiny", "num_verbs": 3}, "horst_tiny has no option 'num_verbs'"),
         ({"name": "horst_tiny", "backbone": "stm"}, "no backbone 'stm', did you mean 'stem'"),
         ({"name": "horst_tiny", "in_channels": 3}, "the backbone gives 64 channels and the core takes 3"),
         ({"name": "horst_tiny", "labels": {"action": ["a"]}}, "1 labels for 'action' and the head has 16"),

@@ -46,7 +46,8 @@ def clips(frames: int, lengths: list[int] = LENGTHS, fill: int = 0) -> tuple[Ten
 def loss_of(network: Network, frames: Tensor, valid: Tensor) -> Tensor:
     logits = Logits(*network(frames, valid))
     labels = {task: torch.arange(len(valid)) % 3 for task in logits}
-    return clip_loss(logits, labels, frame_weights(Loss(steps="every"), valid, valid, 0), valid, 0.1).loss
+    options = Loss(steps="every", label_smoothing=0.1)
+    return clip_loss(logits, labels, frame_weights(options, valid, valid, 0), valid, options).loss
 
 
 @pytest.mark.parametrize("variant", ["released", "paper"])

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from horst.errors import ConfigError, InputError
+from horst.layers import HORSTConfig
 from horst.models import PredictorConfig, model_config
 from horst.models.checkpoint import read_config
 from horst.models.summary import Summary, summarize
@@ -26,8 +27,11 @@ def run(model: str, *, variant: str | None, size: tuple[int, int] | None, as_jso
         print(json.dumps({"model": model, "config": config.to_dict(), **totals, **asdict(summary)}, indent=2))
         return
     console = Console()
-    console.print(_parts(f"{model}, {config.core.variant} variant, one frame of {height}x{width}", summary))
-    console.print(_attention(config.core.order, summary))
+    core = config.core
+    form = f"{core.variant} variant" if isinstance(core, HORSTConfig) else core.title
+    console.print(_parts(f"{model}, {form}, one frame of {height}x{width}", summary))
+    if isinstance(core, HORSTConfig):
+        console.print(_attention(core.order, summary))
 
 
 def _parts(title: str, summary: Summary) -> Table:

@@ -16,7 +16,6 @@ from torch import Tensor
 import horst
 from horst.backbones import PrecomputedMaps
 from horst.errors import ConfigError
-from horst.layers import LayerState
 from horst.models import Predictor
 
 What = Literal["step", "clip"]
@@ -26,8 +25,6 @@ FORMAT = 1
 """Of the contract: it changes when a client would have to."""
 KEY = "horst"
 """Under which a file keeps `about`."""
-RING = ("keys", "filters", "values", "count")
-"""The state of a layer, in this order."""
 BATCH, TIME = "batch", "time"
 NEXT = "next_"
 
@@ -65,9 +62,8 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
     if what == "step":
         seen = Port("frame", (BATCH, *picture), kind)
         state = tuple(
-            Port(f"{name}_{i}", (BATCH, *ring.shape[1:]), str(ring.dtype).removeprefix("torch."))
-            for i, layer in enumerate(model.init_state(1, *model.size).layers)
-            for name, ring in zip(RING, rings(layer), strict=True)
+            Port(name, (BATCH, *tensor.shape[1:]), str(tensor.dtype).removeprefix("torch."))
+            for name, tensor in model.init_state(1, *model.size).tensors()
         )
     else:
         time = (frames or TIME,)
@@ -78,7 +74,7 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
         "format": FORMAT,
         "horst": horst.__version__,
         "what": what,
-        "variant": model.core.config.variant,
+        "model": model.core.config.about,
         "size": list(model.size),
         "fps": model.fps,
         "pixels": "RGB, 0..255" if kind == "uint8" else "maps of a backbone",
@@ -94,13 +90,11 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
     return Contract(what, (seen, *state), (*logits, *after), state, about)
 
 
-def rings(layer: LayerState) -> tuple[Tensor, ...]:
-    return tuple(getattr(layer, name) for name in RING)
-
-
 def _check(model: Predictor, what: What, frames: int | None, unroll: int | None) -> None:
     if frames is not None and (what == "step" or frames < 1):
         raise ConfigError(f"frames is {frames}; it fixes the length of a clip (what is {what!r}), from 1 on")
+    if what == "step" and not model.core.streaming:
+        raise ConfigError(f"{model.core.config.title} takes whole clips alone: export what='clip'")
     if model.head.unrolls and unroll is None:
         raise ConfigError(
             "this model's head unrolls over the time until the action, which a graph must know: "

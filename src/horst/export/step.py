@@ -7,10 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from horst.export.contract import RING, Contract, rings
-from horst.layers import HORSTState, LayerState
+from horst.export.contract import Contract
+from horst.layers import HORST, HORSTState, LayerState, RecurrentState
 from horst.layers.state import Entry
 from horst.models import Predictor
+
+KEPT = ("keys", "filters", "values")
+"""What a layer's ring holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,28 +37,37 @@ class FromZeros(LayerState):
 
 
 class Step(nn.Module):
-    """(frame, keys_0, filters_0, values_0, count_0, keys_1, ...) -> (logits of each task, the new keys_0, ...)."""
+    """(frame, the tensors of the state) -> (logits of each task, the state's tensors after it)."""
 
     def __init__(self, model: Predictor, unroll: int | None = None) -> None:
         super().__init__()
         self.model, self.unroll = model, unroll
         height, width = model.backbone.output_size(*model.size)
-        for i, cell in enumerate(model.core.cells):
+        for i, cell in enumerate(model.core.cells if isinstance(model.core, HORST) else ()):
             height, width = cell.output_size(height, width)
             zero = cell.zero_entry(height, width)
-            for name, value in zip(RING, (zero.key[..., :1, :1], zero.filter, zero.value[..., :1, :1]), strict=False):
+            for name, value in zip(KEPT, (zero.key[..., :1, :1], zero.filter, zero.value[..., :1, :1]), strict=True):
                 self.register_buffer(f"zero_{name}_{i}", value.detach().clone(), persistent=False)
 
     def forward(self, frame: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+        out, after = self.model.step(frame, self._state(state), unroll=self.unroll)
+        return (*(out.logits[task] for task in out.logits), *(tensor for _, tensor in after.tensors()))
+
+    def _state(self, tensors: tuple[Tensor, ...]) -> HORSTState | RecurrentState:
+        core = self.model.core
+        if not isinstance(core, HORST):
+            height, width = self.model.backbone.output_size(*self.model.size)
+            names = [name for name, _ in core.init_state(1, height, width, device="meta").tensors()]
+            memory = dict(zip(names, tensors, strict=True))
+            return RecurrentState({name: memory[name] for name in names[:-1]}, memory["count"], core.config)
         layers = []
-        for i in range(len(self.model.core.cells)):
-            keys, filters, values, count = state[i * len(RING) : (i + 1) * len(RING)]
+        for i in range(len(core.cells)):
+            keys, filters, values, count = tensors[4 * i : 4 * i + 4]
             layers.append(FromZeros(keys, filters, values, count, self._zero(i)))
-        out, after = self.model.step(frame, HORSTState(tuple(layers), self.model.core.config), unroll=self.unroll)
-        return (*(out.logits[task] for task in out.logits), *(ring for layer in after.layers for ring in rings(layer)))
+        return HORSTState(tuple(layers), core.config)
 
     def _zero(self, i: int) -> Entry:
-        return Entry(*(self.get_buffer(f"zero_{name}_{i}") for name in ("keys", "filters", "values")))
+        return Entry(*(self.get_buffer(f"zero_{name}_{i}") for name in KEPT))
 
 
 def example(contract: Contract, batch: int) -> tuple[Tensor, ...]:

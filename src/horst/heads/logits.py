@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from horst.errors import InputError
+
+TASKS = ("action", "verb", "noun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Logits:
     action: Tensor
     verb: Tensor | None = None
     noun: Tensor | None = None
+    future: Tensor | None = None
+    """What a head foretells of the core's pooled input, (B, T, K, C) for K frames ahead; no scores, so no task."""
 
     def __getitem__(self, task: str) -> Tensor:
         value = getattr(self, task, None) if task in self.keys() else None
@@ -31,12 +35,12 @@ class Logits:
         return iter(self.keys())
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Logits:
-        """`function` of the scores of every task."""
+        """`function` of the scores of every task, and of these alone."""
         return Logits(**{task: function(self[task]) for task in self})
 
     def keys(self) -> list[str]:
         """The tasks that this head predicts."""
-        return [f.name for f in fields(self) if getattr(self, f.name) is not None]
+        return [task for task in TASKS if getattr(self, task) is not None]
 
 
 def check_maps(channels: int, **maps: Tensor) -> None:

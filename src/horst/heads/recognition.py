@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from horst.heads.base import Head
 from horst.heads.logits import Logits
 from horst.heads.pool import Norm, Pool
-from horst.registry import Part, check_positive
+from horst.registry import check_positive
 
 
-class RecognitionHead(nn.Module):
+class RecognitionHead(Head):
     """Global average pool of y_t, then FC: logits at every frame, of which the last observed one is trained."""
 
-    unrolls = False
-    made_from: Part | None = None
+    task = "recognition"
 
     def __init__(self, channels: int, *, num_classes: int, norm: Norm = "none") -> None:
         super().__init__()
@@ -32,6 +32,6 @@ class RecognitionHead(nn.Module):
     def classes(self) -> dict[str, int]:
         return {"action": self.fc.out_features}
 
-    def forward(self, *, y: Tensor, e: Tensor, statt: Tensor, valid: Tensor | None = None) -> Logits:
+    def forward(self, *, y: Tensor, valid: Tensor | None = None) -> Logits:
         (pooled,) = self.pool(valid, y=y)
         return Logits(self.fc(pooled))

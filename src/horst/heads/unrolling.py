@@ -8,31 +8,23 @@ Shapes: B batch, T frames, C channels, U horizons.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from numbers import Integral
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from horst.errors import InputError
+from horst.heads.base import Unroll, Unroller, select
 from horst.heads.logits import Logits, check_maps
 from horst.heads.pool import FrameNorm, Norm, Pool
 from horst.heads.verb_noun_action import Form, check_head
-from horst.registry import Part
-
-Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
 
 
-class UnrollingHead(nn.Module):
+class UnrollingHead(Unroller):
     """h_url and c_url start from what was seen, the LSTM reads mean(y_t) at every step, its last h gives the action.
 
     In the form "paper", xi_v and xi_n read e + STATT, and FC_feat, FC_c, FC_h make the LSTM's first state of them. In
     the form "released" they read STATT alone, and one linear layer with batch norm makes (h, c) of [xi_n; xi_v].
     """
 
-    unrolls = True
-    made_from: Part | None = None
+    reads = ("y", "e", "statt")
 
     def __init__(
         self,
@@ -112,46 +104,13 @@ class UnrollingHead(nn.Module):
         return h, c
 
     def _unroll(self, y: Tensor, h: Tensor, c: Tensor, horizons: list[list[int]], complete: bool) -> Tensor:
-        """The LSTM's h after each frame's horizons, (B, T, U, C). A frame drops out once its longest is reached."""
-        batch, frames, channels = y.shape
-        clip = y
-        reached: list[dict[int, Tensor]] = [{} for _ in horizons]
-        running = list(range(frames))
-        for k in range(1, max(max(row) for row in horizons) + 1):
-            still = [i for i, t in enumerate(running) if max(horizons[t]) >= k]
-            if len(still) < len(running):
-                y, h, c = (a[:, still] for a in (y, h, c))
-                running = [running[i] for i in still]
-            if complete:
-                y = clip[:, [min(t + k, frames) - 1 for t in running]]
-            h, c = self.lstm(y.flatten(0, 1), (h.flatten(0, 1), c.flatten(0, 1)))
-            h, c = (a.view(batch, len(running), channels) for a in (h, c))
-            for i, t in enumerate(running):
-                if k in horizons[t]:
-                    reached[t][k] = h[:, i]
-        return torch.stack([torch.stack([reached[t][k] for k in row], 1) for t, row in enumerate(horizons)], 1)
+        """The LSTM's h after each frame's horizons, (B, T, U, C)."""
 
-    def horizons(self, unroll: Unroll | None, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
-        """The horizons of every frame, and whether an axis for several of them was asked for."""
-        if unroll is None:
-            if not clip:
-                raise InputError("one frame does not say how far off the action is: pass unroll (tau_a * fps steps)")
-            if frames > self.steps:
-                raise InputError(f"the clip has {frames} frames and the head unrolls over {self.steps}: pass unroll")
-            unroll = [self.steps - t for t in range(frames)]
-        given: Any = unroll.tolist() if hasattr(unroll, "tolist") else unroll  # a tensor or an array
-        if not isinstance(given, Sequence):  # one horizon for all
-            rows, several = [[given]] * frames, False
-        elif not clip:
-            rows, several = [list(given)], True
-        else:
-            several = all(isinstance(row, Sequence) for row in given)
-            rows = [list(row) for row in given] if several else [[row] for row in given]
-        if len(rows) != frames or len({len(row) for row in rows}) != 1 or not rows[0]:
-            raise InputError(
-                f"unroll is {unroll}; {frames} frames take a number, {frames} of them or {frames} equal rows"
-            )
-        for value in (v for row in rows for v in row):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise InputError(f"unroll holds {value!r}; it counts LSTM steps, whole numbers from 1 on")
-        return rows, several
+        def advance(state: tuple[Tensor, ...], running: list[int], k: int) -> tuple[Tensor, ...]:
+            h, c, seen = state
+            if complete:
+                seen = select(y, [min(t + k, y.shape[1]) - 1 for t in running])
+            h, c = self.lstm(seen.flatten(0, 1), (h.flatten(0, 1), c.flatten(0, 1)))
+            return *(a.unflatten(0, seen.shape[:2]) for a in (h, c)), seen
+
+        return self.ahead((h, c, y), horizons, advance)[0]

@@ -10,9 +10,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from horst.heads.base import Head
 from horst.heads.logits import Logits
 from horst.heads.pool import Norm, Pool
-from horst.registry import Part, check_positive, check_type
+from horst.registry import check_positive, check_type
 
 Form = Literal["paper", "released"]
 
@@ -22,15 +23,14 @@ def check_head(form: str, **sizes: int) -> None:
     check_positive(**sizes)
 
 
-class VerbNounActionHead(nn.Module):
+class VerbNounActionHead(Head):
     """logit_a = FC_a([e; y; STATT]); the action's logits inform those of verb (from STATT) and noun (from e).
 
     In the form "paper" they do so inside, FC_v(chi_v + FC_a2v(logit_a)); in the form "released" outside,
     FC_v(chi_v) + FC_a2v(logit_a), and FC_a reads [y; e; STATT].
     """
 
-    unrolls = False
-    made_from: Part | None = None
+    reads = ("y", "e", "statt")
 
     def __init__(
         self,

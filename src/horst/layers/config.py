@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from horst.errors import ConfigError, near
+from horst.layers.core import CoreConfig
 from horst.ops.reference import Mode, PooledPair, SpatialWeight
 from horst.registry import check_type
 
@@ -43,8 +44,11 @@ VARIANTS: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HORSTConfig:
+class HORSTConfig(CoreConfig):
     """A stack of HORST layers. Immutable; after construction no option is None."""
+
+    name: ClassVar[str] = "horst"
+    title: ClassVar[str] = "HORST"
 
     in_channels: int
     """Channels of the map that the first layer reads."""
@@ -109,6 +113,11 @@ class HORSTConfig:
             if name not in options:
                 raise ConfigError(f"HORST needs the option {name!r}")
         return cls(**options)
+
+    @property
+    def about(self) -> str:
+        widths = ", ".join(map(str, self.hidden))
+        return f"{len(self.hidden)} HORST layers of {widths} channels, {self.variant} variant, S = {self.order}"
 
 
 def _check_counts(name: str, values: Any) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ Shapes: B batch, T frames, S past states, C channels, H x W map.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -20,29 +19,17 @@ from torch import Tensor, nn
 from horst.errors import ConfigError, InputError, StateError
 from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
+from horst.layers.core import Core, CoreOutput, check_lengths, ended_frames, zero_where
 from horst.layers.state import HORSTState
 from horst.ops.backend import Choice, Wanted
 from horst.registry import check_type
 
 
-@dataclass(frozen=True, slots=True)
-class CoreOutput:
-    """What heads and pictures read. Leading axes are (B, T) for a clip and (B,) for a step."""
-
-    y: Tensor
-    """(B, T, C, H, W), the output of the last layer."""
-    e: tuple[Tensor, ...]
-    """The encoded input of each layer, (B, T, C, H, W)."""
-    statt: tuple[Tensor, ...]
-    """What each layer's attention returned, (B, T, C, H, W)."""
-    spatial: tuple[Tensor, ...] | None = None
-    """On request, S(Q, K) of each layer, (B, T, S, H, W): entry j of the S looks at frame t - S + j."""
-    temporal: tuple[Tensor, ...] | None = None
-    """On request, T(Q, K) of each layer, (B, T, S), aligned likewise. Frame -1 is the all-zero state of the start."""
-
-
-class HORST(nn.Module):
+class HORST(Core):
     """The core of the paper. `HORST(in_channels=128, hidden=(128, 256), variant="released")` or from a config."""
+
+    config: HORSTConfig
+    gives = ("y", "e", "statt")
 
     def __init__(self, config: HORSTConfig | None = None, **options: Any) -> None:
         super().__init__()
@@ -62,6 +49,11 @@ class HORST(nn.Module):
     def channels(self) -> int:
         """Channels of y, and of the last layer's e and STATT."""
         return self.config.hidden[-1]
+
+    @property
+    def order(self) -> int:
+        """S, how many past frames its attention looks at."""
+        return self.config.order
 
     def use_backend(self, name: Wanted) -> None:
         """Run clips by another implementation than the one that fits best; see `horst.ops.backend`."""
@@ -91,7 +83,7 @@ class HORST(nn.Module):
         """The state before the first frame, for maps of height x width (the size of the core's input)."""
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}; it must be at least 1")
-        self._check_size(height, width)
+        self.check_size(height, width)
         states = []
         for cell in self.cells:
             states.append(cell.init_state(batch_size, height, width))
@@ -114,20 +106,20 @@ class HORST(nn.Module):
         With `lengths` (frames of each sample, 1..T) what comes after a sample's end is ignored: its outputs there are
         zero and its state is that of its own last frame. `attention` adds the weights to the output.
         """
-        self._check_input(x, 5, "(B, T, C, H, W)")
+        self.check_input(x, 5, "(B, T, C, H, W)")
         frames = check_lengths(lengths, x.shape[0], x.shape[1])
         if state is not None:
             self.check_state(state, x.shape[0], x.shape[-2], x.shape[-1])
         t = x.shape[1]
         ended = None
         if min(frames) < t:
-            ended = torch.arange(t, device=x.device) >= torch.tensor(frames, device=x.device).unsqueeze(1)  # (B, T)
-            x = _zero_where(x, ended)
+            ended = ended_frames(frames, x)
+            x = zero_where(x, ended)
         outputs, states = [], []
         for i, cell in enumerate(self.cells):
             out, layer = cell(x, None if state is None else state.layers[i], frames, attention)
             if ended is not None:
-                out = out.map(partial(_zero_where, ended=ended))
+                out = out.map(partial(zero_where, ended=ended))
             x = out.y
             outputs.append(out)
             states.append(layer)
@@ -135,7 +127,7 @@ class HORST(nn.Module):
 
     def step(self, x: Tensor, state: HORSTState, *, attention: bool = False) -> tuple[CoreOutput, HORSTState]:
         """One frame x (B, C, H, W) of every stream. The state passed in is left as it was."""
-        self._check_input(x, 4, "(B, C, H, W)")
+        self.check_input(x, 4, "(B, C, H, W)")
         self.check_state(state, x.shape[0], x.shape[-2], x.shape[-1])
         outputs, states = [], []
         for cell, layer in zip(self.cells, state.layers, strict=True):
@@ -144,28 +136,6 @@ class HORST(nn.Module):
             outputs.append(out)
             states.append(layer)
         return _collect(outputs, attention), HORSTState(tuple(states), self.config)
-
-    def _check_input(self, x: Tensor, rank: int, shape: str) -> None:
-        if not isinstance(x, Tensor):
-            raise InputError(f"the input is a {type(x).__name__}; a tensor is needed: torch.from_numpy makes one")
-        if x.ndim != rank:
-            raise InputError(f"the input has shape {tuple(x.shape)}; {shape} is needed")
-        if 0 in x.shape:
-            raise InputError(f"the input has shape {tuple(x.shape)}: it is empty; pass at least one frame")
-        if x.shape[-3] != self.config.in_channels:
-            raise InputError(f"the input has {x.shape[-3]} channels; this core takes {self.config.in_channels}")
-        self._check_size(*x.shape[-2:])
-        weight = next(self.parameters())
-        if x.device != weight.device:
-            raise InputError(f"the input is on {x.device} and the model on {weight.device}: move one of them")
-        if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
-            raise InputError(f"the input is {x.dtype} and the model {weight.dtype}: cast one, or use torch.autocast")
-
-    def _check_size(self, height: int, width: int) -> None:
-        if min(self.output_size(height, width)) < 1:
-            raise InputError(
-                f"a map of {height}x{width} vanishes under the strides {self.config.stride}: use a larger one"
-            )
 
     def check_state(self, state: HORSTState, batch_size: int, height: int, width: int) -> None:
         """Refuse a state that is not of this core, or not for a batch of maps of height x width."""
@@ -196,24 +166,6 @@ class HORST(nn.Module):
                     )
                 if found.is_floating_point() and found.dtype != weight.dtype:
                     raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
-
-
-def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, frames: int) -> list[int]:
-    """The lengths of a batch of clips as numbers: all frames by default, each from 1 to `frames`."""
-    if lengths is None:
-        return [frames] * batch
-    values: Any = lengths.tolist() if hasattr(lengths, "tolist") else lengths
-    if not isinstance(values, Sequence) or len(values) != batch:
-        raise InputError(f"lengths is {values}; one length for each of the {batch} samples is needed")
-    for value in values:
-        if not isinstance(value, int | float) or not 1 <= value <= frames or value != int(value):
-            raise InputError(f"lengths holds {value}; a clip of {frames} frames takes whole numbers from 1 to {frames}")
-    return [int(value) for value in values]
-
-
-def _zero_where(x: Tensor, ended: Tensor) -> Tensor:
-    """x (B, T, ...) with zeros where a sample has ended; what was there, even NaN, is gone without a trace."""
-    return x.masked_fill(ended.view(*ended.shape, *(1,) * (x.ndim - 2)), 0.0)
 
 
 def _collect(outputs: list[CellOutput], attention: bool) -> CoreOutput:

@@ -9,7 +9,7 @@ Shapes: B batch, S order of the layer, C channels, H x W map.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -110,6 +110,16 @@ class HORSTState:
     layers: tuple[LayerState, ...]
     config: HORSTConfig
     """Of the core that made it: another one refuses it."""
+
+    @property
+    def count(self) -> Tensor:
+        """(B,) int64: how many frames each stream has seen."""
+        return self.layers[0].count
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """keys_0, filters_0, values_0, count_0, keys_1, ..."""
+        for i, layer in enumerate(self.layers):
+            yield from ((f"{f.name}_{i}", getattr(layer, f.name)) for f in fields(LayerState))
 
     def map(self, function: Callable[[Tensor], Tensor]) -> HORSTState:
         """The state with `function` applied to each of its tensors."""

@@ -66,7 +66,7 @@ def save(
             _write_json(new / LABELS, model.labels)
         save_file(weights, new / WEIGHTS, metadata={"format": "pt"})
         if card is None:
-            card = make_card(path / CARD, name or path.name, config.to_dict(), model.labels)
+            card = make_card(path / CARD, name or path.name, config.core.about, config.to_dict(), model.labels)
         (new / CARD).write_text(card, encoding="utf-8")
         for file in new.iterdir():
             _sync(file)

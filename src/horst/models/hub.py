@@ -46,7 +46,7 @@ def _remedy(error: Exception) -> str:
     return ""
 
 
-def card(before: Path, name: str, config: dict[str, Any], labels: dict[str, list[str]] | None) -> str:
+def card(before: Path, name: str, about: str, config: dict[str, Any], labels: dict[str, list[str]] | None) -> str:
     """A model's README: the one that is there, if somebody wrote it, or a short one."""
     try:
         text = before.read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def card(before: Path, name: str, config: dict[str, Any], labels: dict[str, list
             return text
     except OSError:
         pass
-    core, (height, width) = config["core"], config["size"]
+    height, width = config["size"]
     task = "early action recognition" if config["head"]["name"] == "recognition" else "action anticipation"
     classes = ", ".join(f"{len(names)} classes of {kind}" for kind, names in (labels or {}).items())
     lines = [
@@ -68,8 +68,7 @@ def card(before: Path, name: str, config: dict[str, Any], labels: dict[str, list
         "",
         f"# {json.dumps(name, ensure_ascii=False)[1:-1]}",
         "",
-        f"HORST for {task}: {core['variant']} variant, layers of {', '.join(map(str, core['hidden']))} channels, "
-        f"S = {core['order']}; frames of {height}x{width}, {config['fps']:g} a second"
+        f"For {task}: {about}; frames of {height}x{width}, {config['fps']:g} a second"
         f"{'; ' + classes if classes else ''}.",
         "",
         "```python",

@@ -19,9 +19,10 @@ from torch import Tensor, nn
 
 from horst.backbones import Backbone, create_backbone
 from horst.errors import ConfigError, InputError, near
-from horst.heads import Head, Logits, Unroll, UnrollingHead, create_head
-from horst.layers import HORST, CoreOutput, HORSTConfig, HORSTState
-from horst.layers.horst import check_lengths
+from horst.heads import Head, Logits, Unroll, Unroller, create_head
+from horst.layers import Core, CoreConfig, CoreOutput
+from horst.layers.core import check_lengths
+from horst.models.cores import core_config, create_core
 from horst.registry import Part
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class PredictorConfig:
     """All that it takes to build a predictor; plain data, saved beside the weights."""
 
     backbone: Part
-    core: HORSTConfig
+    core: CoreConfig
     head: Part
     size: tuple[int, int]
     """Height and width of the frames that the model was made for; others work, at another cost."""
@@ -44,7 +45,9 @@ class PredictorConfig:
     """Frames per second that the model was made for."""
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Plain data. A core other than HORST is told by its name."""
+        data = asdict(self)
+        return data if self.core.name == "horst" else {**data, "core": {"name": self.core.name, **data["core"]}}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PredictorConfig:
@@ -57,7 +60,7 @@ class PredictorConfig:
                 raise ConfigError(f"the model's config lacks the entry {name!r}")
         return cls(
             backbone=_part("backbone", data["backbone"]),
-            core=HORSTConfig.from_dict(_mapping("core", data["core"])),
+            core=core_config(_mapping("core", data["core"])),
             head=_part("head", data["head"]),
             size=_size(data["size"]),
             fps=_number("fps", data["fps"]),
@@ -74,12 +77,12 @@ class Output:
 
 
 class Predictor(nn.Module):
-    """A backbone, a temporal core and a head in a row. Any core with the contract of `HORST` fits."""
+    """A backbone, a temporal core and a head in a row. Any core with the contract of `horst.layers.Core` fits."""
 
     def __init__(
         self,
         backbone: Backbone,
-        core: HORST,
+        core: Core,
         head: Head,
         *,
         size: tuple[int, int] = (224, 224),
@@ -94,6 +97,11 @@ class Predictor(nn.Module):
             )
         if core.channels != head.channels:
             raise ConfigError(f"the core gives {core.channels} channels and the head takes {head.channels}")
+        missing = [name for name in head.reads if name not in core.gives]
+        if missing:
+            raise ConfigError(
+                f"the head {type(head).__name__} reads {missing[0]}, which {core.config.title} does not give"
+            )
         self.backbone, self.core, self.head = backbone, core, head
         self.size, self.fps = _size(size), _number("fps", fps)
         self.labels = check_labels(labels, head.classes) if labels else None
@@ -101,8 +109,8 @@ class Predictor(nn.Module):
     @classmethod
     def from_config(cls, config: PredictorConfig, *, labels: Labels | None = None) -> Predictor:
         backbone = create_backbone(config.backbone.name, **config.backbone.options)
-        core = HORST(config.core)
-        head = create_head(config.head.name, core.channels, **config.head.options)
+        core = create_core(config.core)
+        head = create_head(config.head.name, core.channels, features=config.core.in_channels, **config.head.options)
         return cls(backbone, core, head, size=config.size, fps=config.fps, labels=labels)
 
     @property
@@ -129,20 +137,20 @@ class Predictor(nn.Module):
         *,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
-    ) -> HORSTState:
+    ) -> Any:
         """The state before the first frame, for frames of height x width."""
         return self.core.init_state(batch_size, *self.backbone.output_size(height, width), device=device, dtype=dtype)
 
     def forward(
         self,
         frames: Tensor,
-        state: HORSTState | None = None,
+        state: Any = None,
         lengths: Tensor | Sequence[int] | None = None,
         *,
         unroll: Unroll | None = None,
         attention: bool = False,
-    ) -> tuple[Output, HORSTState]:
-        """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `UnrollingHead`."""
+    ) -> tuple[Output, Any]:
+        """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `Unroller`."""
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
         seen = check_lengths(lengths, *frames.shape[:2])
         unroll = self._unroll(unroll, state, frames.shape[1], clip=True)
@@ -155,8 +163,8 @@ class Predictor(nn.Module):
         return Output(self.read(out, valid, **_given(unroll=unroll)), out), state
 
     def step(
-        self, frame: Tensor, state: HORSTState, *, unroll: Unroll | None = None, attention: bool = False
-    ) -> tuple[Output, HORSTState]:
+        self, frame: Tensor, state: Any, *, unroll: Unroll | None = None, attention: bool = False
+    ) -> tuple[Output, Any]:
         """One frame (B, 3, H, W) of every stream."""
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
         unroll = self._unroll(unroll, state, 1, clip=False)
@@ -169,7 +177,7 @@ class Predictor(nn.Module):
 
         return Stream(self, **options)
 
-    def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: HORSTState | None) -> None:
+    def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: Any) -> None:
         """Everything that can be wrong is found before the backbone runs: it may keep statistics."""
         if not isinstance(frames, Tensor):
             raise InputError(f"the {what} is a {type(frames).__name__}; a tensor is needed: torch.from_numpy makes one")
@@ -180,16 +188,16 @@ class Predictor(nn.Module):
             raise InputError(f"the {what} is on {frames.device} and the model on {device}: move one of them")
         if state is not None or what == "frame":
             size = self.backbone.output_size(frames.shape[-2], frames.shape[-1])
-            self.core.check_state(state, frames.shape[0], *size)  # type: ignore[arg-type]
+            self.core.check_state(state, frames.shape[0], *size)
 
-    def _unroll(self, unroll: Unroll | None, state: HORSTState | None, frames: int, *, clip: bool) -> Unroll | None:
+    def _unroll(self, unroll: Unroll | None, state: Any, frames: int, *, clip: bool) -> Unroll | None:
         """The horizons that the head is asked for. A clip that continues one counts on from where that ended."""
-        if not isinstance(self.head, UnrollingHead):
+        if not isinstance(self.head, Unroller):
             if unroll is not None:
                 raise InputError(f"unroll is {unroll}, but this model's head does not unroll: leave it out")
             return None
         if unroll is None and clip and state is not None:
-            seen = set(state.layers[0].count.tolist())
+            seen = set(state.count.tolist())
             if len(seen) > 1 or max(seen) + frames > self.head.steps:
                 raise InputError(f"after {max(seen)} frames it is not known how far off the action is: pass unroll")
             unroll = [self.head.steps - max(seen) - t for t in range(frames)]
@@ -198,7 +206,7 @@ class Predictor(nn.Module):
 
     def read(self, out: CoreOutput, valid: Tensor | None = None, **options: Any) -> Logits:
         """What the head says of a core's output. `valid` (B, T): no padding; `options`: the head's."""
-        return self.head(y=out.y, e=out.e[-1], statt=out.statt[-1], valid=valid, **options)
+        return self.head(**{name: out.named(name) for name in self.head.reads}, valid=valid, **options)
 
 
 def _given(**options: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import torch
 
 from horst.backbones import create_backbone
 from horst.errors import ConfigError, near
+from horst.heads import head_options
 from horst.layers import HORSTConfig
 from horst.models.predictor import Labels, Predictor, PredictorConfig
 from horst.registry import Part
@@ -100,36 +101,40 @@ MODELS: dict[str, Callable[[], PredictorConfig]] = {
         horst_tiny_anticipation,
     )
 }
-HEAD_OPTIONS = ("num_classes", "num_actions", "num_verbs", "num_nouns", "steps", "form", "norm")
 OTHER_OPTIONS = ("backbone", "size", "fps")
+HORST_KEEPS = ("in_channels", "hidden", "stride", "order", "heads")
+"""Of a named model, whichever variant is asked for; the variant fills the rest."""
 
 
 def model_config(name: str, **options: Any) -> PredictorConfig:
     """The config of a model by name, with options of its core, head or backbone changed.
 
-    Options of the core are the fields of `HORSTConfig`, those of the head are its keywords. `backbone` is a name or
-    {"name": ..., **options}; the core's input then follows its channels. `variant="released"` selects the released
-    form of core and head; `size` and `fps` say for which frames the model is meant.
+    Options of the core are the fields of its config (`HORSTConfig`), those of the head are its keywords; what both have
+    is given to both. `backbone` is a name or {"name": ..., **options}; the core's input then follows its channels.
+    `variant="released"` selects the released form of HORST's core and head; `size` and `fps` say for which frames the
+    model is meant.
     """
     if name not in MODELS:
         raise ConfigError(f"there is no model {name!r}{near(name, MODELS)} There are: {', '.join(MODELS)}.")
     config = MODELS[name]()
-    core_options = [f.name for f in fields(HORSTConfig)]
-    known = (*core_options, *HEAD_OPTIONS, *OTHER_OPTIONS)
+    core_options = [f.name for f in fields(config.core)]  # type: ignore[arg-type]
+    of_head = [option for option in head_options(config.head.name) if option != "features"]
+    known = dict.fromkeys((*core_options, *of_head, *OTHER_OPTIONS))
     for option in options:
         if option not in known:
-            raise ConfigError(f"models have no option {option!r}{near(option, known)}")
-    core = {f: getattr(config.core, f) for f in ("in_channels", "hidden", "stride", "order", "heads")}
+            raise ConfigError(f"{name} has no option {option!r}{near(option, known)}")
+    kept = HORST_KEEPS if isinstance(config.core, HORSTConfig) else core_options
+    core = {f: getattr(config.core, f) for f in kept}
     if "backbone" in options:
         config = _with_backbone(config, options["backbone"])
         core["in_channels"] = config.core.in_channels
     core |= {key: value for key, value in options.items() if key in core_options}
-    head = {key: value for key, value in options.items() if key in HEAD_OPTIONS}
-    if "variant" in options and config.head.name != "recognition":
+    head = {key: value for key, value in options.items() if key in of_head}
+    if "variant" in options and "form" in of_head:
         head.setdefault("form", options["variant"])
     return replace(
         config,
-        core=HORSTConfig.from_dict(core),
+        core=type(config.core).from_dict(core),
         head=Part(name=config.head.name, options={**config.head.options, **head}),
         **{key: options[key] for key in ("size", "fps") if key in options},
     )
@@ -151,5 +156,5 @@ def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> Pre
             size = before.output_size(*size)
         # Its shape alone is wanted here, so no weights are looked for.
         after = create_backbone(name, **{key: value for key, value in options.items() if key != "pretrained"})
-    core = replace(config.core, in_channels=after.channels)
+    core = replace(config.core, in_channels=after.channels)  # type: ignore[type-var]
     return replace(config, backbone=Part(name=name, options=options), core=core, size=size)

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from horst.errors import InputError
 from horst.heads import Logits, Unroll
-from horst.layers import HORSTState, LayerState
+from horst.layers import HORST, CoreOutput, HORSTState, LayerState, State
 from horst.layers import fused as fused_layers
-from horst.layers.horst import CoreOutput
 from horst.models.predictor import Output, Predictor
 
 
@@ -129,7 +128,7 @@ class Streams:
         return [int(n) for n in self._engine.count.tolist()]
 
     @property
-    def state(self) -> HORSTState:
+    def state(self) -> State:
         """A copy of the memory of all streams, as `Predictor.step` takes it."""
         return self._engine.state()
 
@@ -142,7 +141,7 @@ class Streams:
 class _Plain:
     """By `Predictor.step`. Its buffers are written in place: a step for some streams costs what those cost."""
 
-    def __init__(self, model: Predictor, frames: Tensor, active: Tensor, now: HORSTState | None = None) -> None:
+    def __init__(self, model: Predictor, frames: Tensor, active: Tensor, now: State | None = None) -> None:
         """`now`: what the streams remember already, which is then the engine's own."""
         self.model, self.active = model, active
         size = frames.shape[-2:]
@@ -151,7 +150,7 @@ class _Plain:
 
     @property
     def count(self) -> Tensor:
-        return self.now.layers[0].count
+        return self.now.count
 
     def step(self, frames: Tensor, unroll: Unroll | None, attention: bool) -> Said:
         rows = self.active.nonzero().flatten()
@@ -169,7 +168,7 @@ class _Plain:
         for buffer, start in _pairs(self.now, self.fresh):
             buffer[places] = start
 
-    def state(self) -> HORSTState:
+    def state(self) -> State:
         return self.now.map(Tensor.clone)
 
 
@@ -180,13 +179,14 @@ class _Kernels:
         self, model: Predictor, frames: Tensor, active: Tensor, precision: torch.dtype | None, graph: bool
     ) -> None:
         cuda = active.device.type == "cuda"
-        self.model, self.frames, self.active = model, frames, active
+        assert isinstance(model.core, HORST)  # no other core has kernels
+        self.model, self.core, self.frames, self.active = model, model.core, frames, active
         self.precision = precision or (torch.bfloat16 if cuda else torch.float32)
         self.backbone = fused_layers.backbone(model.backbone, self.precision)
         self.count = torch.zeros(len(frames), dtype=torch.int64, device=active.device)
         height, width = model.backbone.output_size(*frames.shape[-2:])
         self.layers, self.zeros = [], []
-        for cell in model.core.cells:
+        for cell in self.core.cells:
             height, width = cell.output_size(height, width)
             layer, zero = fused_layers.step_layer(cell, len(frames), height, width, self.precision)
             self.layers.append(layer)
@@ -204,7 +204,7 @@ class _Kernels:
         return self.said.map(Tensor.clone)
 
     def _run(self) -> Logits:
-        model, order = self.model, self.model.core.config.order
+        model, order = self.model, self.core.order
         slot = torch.arange(order, device=self.count.device)
         count = self.count.unsqueeze(1)
         valid = ((slot < count) | ((count == 0) & (slot == order - 1))).to(torch.uint8)
@@ -212,7 +212,7 @@ class _Kernels:
         with torch.autocast(self.active.device.type, self.precision) if half else contextlib.nullcontext():
             x = self.backbone(self.frames)
             y = e = statt = x
-            for cell, layer in zip(model.core.cells, self.layers, strict=True):
+            for cell, layer in zip(self.core.cells, self.layers, strict=True):
                 y, e, statt = fused_layers.step(cell, layer, y, valid, self.count, self.active, self.precision)
             logits = model.read(CoreOutput(y, (e,), (statt,)))
         self.count += self.active
@@ -240,7 +240,7 @@ class _Kernels:
                 ring[-1, places] = start
 
     def state(self) -> HORSTState:
-        dtype = self.model.core.cells[0].key_value.norm.weight.dtype
+        dtype = self.core.cells[0].key_value.norm.weight.dtype
         layers = []
         for layer in self.layers:
             height, width = layer.form.sizes.height, layer.form.sizes.width
@@ -251,7 +251,7 @@ class _Kernels:
 
             filters = layer.ring.filters.transpose(0, 1).unflatten(2, (height, width)).to(dtype, copy=True)
             layers.append(LayerState(maps(layer.ring.keys), filters, maps(layer.ring.values), self.count.clone()))
-        return HORSTState(tuple(layers), self.model.core.config)
+        return HORSTState(tuple(layers), self.core.config)
 
 
 def _said(out: Output, spread: Callable[[Tensor], Tensor] = lambda x: x) -> Said:
@@ -262,8 +262,7 @@ def _said(out: Output, spread: Callable[[Tensor], Tensor] = lambda x: x) -> Said
     return Said(logits, spread(out.core.spatial[-1]), spread(out.core.temporal[-1]))
 
 
-def _pairs(a: HORSTState, b: HORSTState) -> Iterator[tuple[Tensor, Tensor]]:
+def _pairs(a: State, b: State) -> Iterator[tuple[Tensor, Tensor]]:
     """The tensors of two states, side by side."""
-    for x, y in zip(a.layers, b.layers, strict=True):
-        for field in fields(LayerState):
-            yield getattr(x, field.name), getattr(y, field.name)
+    for (_, x), (_, y) in zip(a.tensors(), b.tensors(), strict=True):
+        yield x, y

@@ -6,7 +6,7 @@ A multiplication and an addition are one operation each (2 FLOP a multiply-add);
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from horst.heads import Head
-from horst.layers import HORSTCell
+from horst.layers import HORST, Core, CoreOutput, HORSTCell
 from horst.layers.cell import CellOutput
 from horst.models.predictor import Predictor, PredictorConfig
 from horst.ops import joint_ops, statt_ops, temporal_ops, weighing_ops
@@ -73,14 +73,30 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
         model.init_state(1, height, width)  # refuses frames that are too small
         flop, x = _flop(lambda: model.backbone(frame))
         rows = [Row(config.backbone.name, tuple(x.shape[1:]), _parameters(model.backbone), flop)]
-        attention = []
-        for i, cell in enumerate(model.core.cells):
-            row, costs, out = _layer(f"layer {i}", cell, x)
+        attention: list[Attention] = []
+        if isinstance(model.core, HORST):
+            for i, cell in enumerate(model.core.cells):
+                row, costs, cell_out = _layer(f"layer {i}", cell, x)
+                rows.append(row)
+                attention.append(costs)
+                x = cell_out.y
+            out = CoreOutput(cell_out.y, (cell_out.e,), (cell_out.statt,))
+        else:
+            row, out = _core(config.core.name, model.core, x)
             rows.append(row)
-            attention.append(costs)
-            x = out.y
         rows.append(_head(config, model.head, out))
     return Summary(tuple(rows), tuple(attention))
+
+
+def _core(name: str, core: Core, x: Tensor) -> tuple[Row, CoreOutput]:
+    """A core as one part. Where it takes no single frames, a clip of one stands for it: the least that it can cost."""
+    if not core.streaming:
+        flop, (out, _) = _flop(lambda: core(x.unsqueeze(1)))
+        out = replace(out, y=out.y[:, 0])
+        return Row(name, tuple(out.y.shape[1:]), _parameters(core), flop), out
+    state = core.init_state(1, *x.shape[-2:])
+    flop, (out, _) = _flop(lambda: core.step(x, state))
+    return Row(name, tuple(out.y.shape[1:]), _parameters(core), flop, state.nbytes), out
 
 
 def _layer(name: str, cell: HORSTCell, x: Tensor) -> tuple[Row, Attention, CellOutput]:
@@ -92,8 +108,8 @@ def _layer(name: str, cell: HORSTCell, x: Tensor) -> tuple[Row, Attention, CellO
     return row, Attention(name, statt_ops(*shape), joint_ops(*shape), temporal_ops(*shape)), out
 
 
-def _head(config: PredictorConfig, head: Head, out: CellOutput) -> Row:
-    maps = {"y": out.y, "e": out.e, "statt": out.statt}
+def _head(config: PredictorConfig, head: Head, out: CoreOutput) -> Row:
+    maps = {name: out.named(name) for name in head.reads}
     name = config.head.name
     if head.unrolls:
         steps = round(config.fps)

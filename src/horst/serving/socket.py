@@ -163,7 +163,7 @@ class Session:
             "size": list(model.size),
             "fps": model.fps,
             "tasks": dict(model.head.classes),
-            "order": model.core.config.order,
+            "order": model.core.order,
             "limits": self.limits.to_dict(),
         }
 

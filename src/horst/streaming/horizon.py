@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from horst.evaluation.predictions import EARLIEST
-from horst.heads import UnrollingHead
+from horst.heads import Unroller
 from horst.models.predictor import Predictor
 
 USUAL = 1.0
@@ -39,9 +39,9 @@ class Horizon:
 
 
 def horizon_of(model: Predictor) -> Horizon:
-    if set(model.head.classes) == {"action"}:
+    if model.head.task == "recognition":
         return Horizon(0.0)
-    if not isinstance(model.head, UnrollingHead):
+    if not isinstance(model.head, Unroller):
         return Horizon(EARLIEST)
     farthest = max(1, min(model.head.steps, round(EARLIEST * model.fps)))
     usual = max(1, min(farthest, round(USUAL * model.fps)))

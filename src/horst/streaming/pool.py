@@ -59,7 +59,7 @@ class Seat:
         self.latest: Prediction | None = None
         self._waiting: deque[tuple[Tick[Image], float]] = deque()
         self._again = False
-        order = pool.model.core.config.order
+        order = pool.model.core.order
         self._past: list[deque[float]] = [deque(maxlen=order) for _ in places]  # times that each state remembers
 
     def push(self, image: Image, time: float) -> None:

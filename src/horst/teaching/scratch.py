@@ -155,7 +155,7 @@ def _step(
     model.train()
     logits = model(frames, None, lengths)[0].logits
     target = torch.tensor([lesson.targets[i] for i in chosen])
-    told = clip_loss(logits, {"action": target}, frame_weights(LOSS, valid, valid, 0), valid, LOSS.label_smoothing)
+    told = clip_loss(logits, {"action": target}, frame_weights(LOSS, valid, valid, 0), valid, LOSS)
     weight = torch.tensor([lesson.weight(i) for i in chosen])
     loss: Tensor = (told.loss * weight).mean()
     optimiser.zero_grad()

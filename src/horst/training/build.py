@@ -11,13 +11,14 @@ import torch
 from horst.backbones import BNInception, load_tsn, read_tsn
 from horst.data.example import Annotations
 from horst.errors import CheckpointError, ConfigError
+from horst.heads import head_options
 from horst.models import MODELS, Predictor, create_model, load, model_config
 from horst.training.config import RunConfig
 from horst.training.run import Run
 from horst.weights import load_checked
 
-COUNTS = {"recognition": {"num_classes": "action"}}
-VERB_NOUN_ACTION = {"num_actions": "action", "num_verbs": "verb", "num_nouns": "noun"}
+COUNTS = {"num_classes": "action", "num_actions": "action", "num_verbs": "verb", "num_nouns": "noun"}
+"""The head's options that the data decides: how many classes of which task."""
 
 
 def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
@@ -47,14 +48,13 @@ def _load_tsn(model: Predictor, file: Path) -> None:
     load_tsn(model.backbone, read_tsn(file))
 
 
-def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, int]:
+def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, Any]:
     """The head's options that the data decides. What the config says of them must agree."""
     if config.model.name not in MODELS:
         model_config(config.model.name)  # raises, with near matches
-    head = MODELS[config.model.name]().head.name
-    wanted = COUNTS.get(head, VERB_NOUN_ACTION)
-    counts: dict[str, int] = {}
-    for option, task in wanted.items():
+    taken = head_options(MODELS[config.model.name]().head.name)
+    counts: dict[str, Any] = {}
+    for option, task in ((option, COUNTS[option]) for option in taken if option in COUNTS):
         if task not in annotations.classes:
             there = ", ".join(annotations.classes)
             raise ConfigError(
@@ -67,6 +67,8 @@ def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, int]:
             raise ConfigError(
                 f"model.options.{option} is {said} and {annotations.name} has {counts[option]} {task}s: leave it out"
             )
+    if "pairs" in taken:
+        counts["pairs"] = [list(pair) for pair in annotations.action_parts]
     return counts
 
 
@@ -106,7 +108,7 @@ def model_folder(source: str | Path, which: str = "best") -> Path:
 
 
 def _options(part: Any) -> dict[str, Any]:
-    options = asdict(part)
+    options = {"name": part.name, **asdict(part)}
     options.get("options", {}).pop("pretrained", None)
     return options
 

@@ -19,13 +19,18 @@ import yaml
 
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
-from horst.errors import ConfigError
+from horst.errors import ConfigError, near
 from horst.ops.backend import Wanted
 from horst.plain import from_plain, read_yaml
 
 Steps = Literal["last", "every", "anticipation"]
+LossName = Literal["cross_entropy", "smooth_top_k", "truncated_top_k"]
+RankingForm = Literal["score", "margin", "both"]
+Distance = Literal["mse", "contrastive"]
 OptimiserName = Literal["adabelief", "adamw", "sgd"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+
+TASKS = ("action", "verb", "noun")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,17 +68,62 @@ class Batches:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """Cross-entropy, summed over verb, noun and action where the head predicts them."""
+    """Cross-entropy, summed over verb, noun and action where the head predicts them, or what is named in its place."""
 
     steps: Steps = "last"
     """At the last observed frame (early recognition), at every frame, or at every anticipation time of the protocol."""
     ramp: bool = False
     """Of losses at every frame: frames count in proportion to their number. The first ones of a clip tell little, and
     what they cannot tell is noise that delays the start of learning."""
+    exponential: float | None = None
+    """In place of `ramp`: a rate; each frame counts exp(-rate) times as much as the next one (Jain et al. 2016: 1)."""
     label_smoothing: float = 0.0
+    """Of cross-entropy."""
+    name: LossName = "cross_entropy"
+    """smooth_top_k takes the place of every task's cross-entropy (SVM-TOP3, SVM-TOP5). truncated_top_k takes that of
+    the action's alone: verb and noun keep theirs, marginal ones with a head of marginal logits (VNMCE+T3, VNMCE+T5)."""
+    k: int = 5
+    """Of the top-k losses: how many guesses there are. Each task that they are used for needs more classes."""
+    temperature: float = 1.0
+    """Of smooth_top_k: the nearer to 0, the nearer to a hinge at the k-th best of the other classes."""
+    tasks: tuple[str, ...] | None = None
+    """Learn from these tasks alone (VN-CE: verb and noun); null: from all that the head predicts."""
+    ranking: float = 0.0
+    """Weight of the ranking loss of the action, which is added: what a model believed of the true action at one frame
+    it should believe at all that follow."""
+    ranking_form: RankingForm = "score"
+    """What must not fall: the probability of the true action (score), its lead over all others (margin), or both."""
+    features: float = 0.0
+    """Weight of the loss of foretold features, which is added, for models that foretell them."""
+    distance: Distance = "mse"
+    """Of foretold features from the real ones: squared difference, or contrastive among all frames of the batch."""
 
     def __post_init__(self) -> None:
         _check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
+        for name in ("ranking", "features"):
+            _check_range(f"loss.{name}", getattr(self, name), 0, float("inf"))
+        if self.exponential is not None:
+            _check_range("loss.exponential", self.exponential, 0, 1000)
+            if self.ramp:
+                raise ConfigError("loss.ramp and loss.exponential both say how frames count; give one of them")
+        if self.k < 1:
+            raise ConfigError(f"loss.k is {self.k}; it takes a whole number from 1 on")
+        if not self.temperature > 0:
+            raise ConfigError(f"loss.temperature is {self.temperature}; it takes a number above 0")
+        if self.name != "cross_entropy" and self.label_smoothing:
+            raise ConfigError(f"loss.label_smoothing is {self.label_smoothing}; {self.name} takes none")
+        if self.tasks is not None:
+            self._check_tasks(self.tasks)
+
+    def _check_tasks(self, tasks: tuple[str, ...]) -> None:
+        if not tasks:
+            raise ConfigError("loss.tasks is empty; name what is learnt from, or leave it out to learn from all")
+        for task in tasks:
+            if task not in TASKS:
+                raise ConfigError(f"loss.tasks has no {task!r}; choose from {', '.join(TASKS)}{near(task, TASKS)}")
+        if "action" not in tasks and (self.ranking or self.name == "truncated_top_k"):
+            what = "loss.ranking" if self.ranking else self.name
+            raise ConfigError(f"{what} is a loss of the action, which loss.tasks leaves out; add action to it")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

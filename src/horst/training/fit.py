@@ -71,6 +71,10 @@ def prepare(config: RunConfig) -> tuple[ClipDataModule, TrainingModule]:
     model = build_model(config, annotations)
     if config.trainer.completion_epochs and not model.head.unrolls:
         raise ConfigError(f"trainer.completion_epochs is for unrolling heads; {config.model.name} has none")
+    if config.loss.features and not (model.core.foretells or model.head.foretells):
+        raise ConfigError(
+            f"loss.features is {config.loss.features}; {config.model.name} foretells no features: set it to 0"
+        )
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     if model.config.backbone.name == "maps" and (config.augment.operations or mirrors):
         raise ConfigError("augment is for pictures, and the model reads maps: set operations to 0 and mirror to false")

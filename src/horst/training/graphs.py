@@ -38,12 +38,17 @@ class Graphed:
         with torch.autocast(frames.device.type, enabled=False):  # the network brings its own, inside the graph
             if shape not in self.captured:
                 self.captured[shape] = self._capture(frames, valid)
-            return tuple(logits[:, :t] for logits in self.captured[shape](frames, valid))
+            return tuple(a[:, :t] if a.ndim > 1 else a for a in self.captured[shape](frames, valid))
 
     def _capture(self, frames: Tensor, valid: Tensor) -> Any:
         """A copy of the network's shell, around the same parameters, with its forward and backward pass captured."""
         network = self.network
-        shell = Network(network.model, freeze_backbone=network.freeze_backbone, autocast=network.autocast)
+        shell = Network(
+            network.model,
+            freeze_backbone=network.freeze_backbone,
+            autocast=network.autocast,
+            distance=network.distance,
+        )
         shell.complete = network.complete
         buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
         made = torch.cuda.make_graphed_callables(shell, (frames.clone(), valid.clone()), allow_unused_input=True)

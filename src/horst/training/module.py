@@ -45,7 +45,12 @@ class TrainingModule(lightning.LightningModule):
         self.run = config
         self.annotations = annotations
         autocast = AUTOCAST[config.trainer.precision] if config.trainer.graphs else None
-        self.network = Network(model, freeze_backbone=config.model.freeze_backbone, autocast=autocast)
+        self.network = Network(
+            model,
+            freeze_backbone=config.model.freeze_backbone,
+            autocast=autocast,
+            distance=config.loss.distance if config.loss.features else None,
+        )
         self.found: dict[str, float] = {}
         self._graphed: Graphed | None = None
         self._collector: Collector | None = None
@@ -71,11 +76,14 @@ class TrainingModule(lightning.LightningModule):
             # One frame has no past: weights that read it would have no gradient, for which other processes wait.
             given = _with_padding(given)
         valid = given.valid
-        logits = Logits(*(self._graphed or self.network)(given.frames, valid))
+        found = (self._graphed or self.network)(given.frames, valid)
+        logits = Logits(*found[: len(self.model.head.classes)])
         weights = frame_weights(self.run.loss, valid, given.observed, self._anticipated)
-        clips = clip_loss(logits, given.labels, weights, valid, self.run.loss.label_smoothing)
+        clips = clip_loss(logits, given.labels, weights, valid, self.run.loss)
         count = clips.labelled.sum().float()
         total = clips.loss.sum()
+        if self.run.loss.features:
+            total = total + self.run.loss.features * torch.where(clips.labelled, found[-1], 0.0).sum()
         finite = torch.isfinite(total)
         known = torch.stack([count, (~finite).float()]).detach()
         if processes > 1:  # batches may differ in how many clips could be read, yet each clip counts the same
@@ -125,7 +133,8 @@ class TrainingModule(lightning.LightningModule):
         assert self._collector is not None
         logits = Logits(batch.frames)  # of an empty batch nobody looks at it
         if len(batch):
-            logits = Logits(*tuple(a.float() for a in self.network(batch.frames, batch.valid)))
+            found = self.network(batch.frames, batch.valid)[: len(self.model.head.classes)]
+            logits = Logits(*(a.float() for a in found))
             if logits.action.isnan().any():
                 raise DivergedError(f"the predictions for validation clips {_shown(batch)} {self._remedy()}")
         self._collector.add(batch, logits)

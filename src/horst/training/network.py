@@ -12,15 +12,27 @@ import torch
 from torch import Tensor, nn
 
 from horst.models import Predictor
+from horst.training.config import Distance
+from horst.training.losses import feature_loss
 
 
 class Network(nn.Module):
-    """(frames (B, T, 3, H, W), valid (B, T)) -> the tensors of `Logits`."""
+    """(frames (B, T, 3, H, W), valid (B, T)) -> the tensors of `Logits`, and last the loss of foretold features."""
 
-    def __init__(self, model: Predictor, *, freeze_backbone: bool = False, autocast: torch.dtype | None = None) -> None:
-        """`autocast`: the precision of a captured graph, which cannot take it from around it."""
+    def __init__(
+        self,
+        model: Predictor,
+        *,
+        freeze_backbone: bool = False,
+        autocast: torch.dtype | None = None,
+        distance: Distance | None = None,
+    ) -> None:
+        """`autocast`: the precision of a captured graph, which cannot take it from around it.
+
+        `distance`: of foretold features from the real ones, (B,) behind the logits; None: they are not looked at.
+        """
         super().__init__()
-        self.model, self.freeze_backbone, self.autocast = model, freeze_backbone, autocast
+        self.model, self.freeze_backbone, self.autocast, self.distance = model, freeze_backbone, autocast, distance
         self.complete = False
         """Sequence completion: an unrolling head reads the frames that really follow."""
         if freeze_backbone:
@@ -42,4 +54,9 @@ class Network(nn.Module):
             out, _ = model.core(maps)
             unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.complete}
             logits = model.read(out, valid, **(unrolled if model.head.unrolls else {}))
-        return tuple(logits[task] for task in logits)
+            found = tuple(logits[task] for task in logits)
+            if self.distance is None:
+                return found
+            future = out.future if logits.future is None else logits.future
+            assert future is not None  # `foretells` was asked before
+            return *found, feature_loss(future, maps.mean((-2, -1)), valid, self.distance)

@@ -25,11 +25,9 @@ CURVES = {
 
 def run_section(run: Run | None, model: Predictor, entries: dict[str, str]) -> str:
     """What was run where. `entries` come first."""
-    core = model.core.config
     parameters = sum(value.numel() for value in model.parameters())
     entries = entries | {
-        "model": f"{parameters / 1e6:.2f} M parameters; {len(core.hidden)} HORST layers of {_list(core.hidden)} "
-        f"channels, {core.variant} variant, S = {core.order}",
+        "model": f"{parameters / 1e6:.2f} M parameters; {model.core.config.about}",
         "frames": f"{model.size[0]} x {model.size[1]} pixels, {model.fps:g} a second",
     }
     if run is None:
@@ -118,7 +116,3 @@ def _duration(seconds: float) -> str:
         if seconds < 7200
         else f"{seconds / 3600:.1f} h"
     )
-
-
-def _list(values: tuple[int, ...]) -> str:
-    return ", ".join(map(str, values[:-1])) + (" and " if len(values) > 1 else "") + str(values[-1])

@@ -1,8 +1,9 @@
-"""The loss: which frames count, against a plain loop, and nothing of the padding in it."""
+"""The loss of a clip: which frames count, against a plain loop, and nothing of the padding in it."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from horst.errors import DataError
 from horst.heads import Logits
 from horst.training.config import Loss
-from horst.training.losses import clip_loss, frame_weights
+from horst.training.losses import clip_loss, frame_weights, ranking_loss, smooth_top_k, truncated_top_k
 
 CLASSES = {"action": 5, "verb": 3, "noun": 4}
 STEPS = st.sampled_from(["last", "every", "anticipation"])
@@ -66,8 +67,9 @@ def test_it_is_a_plain_loop(
 ) -> None:
     logits, labels = draw(lengths, tasks, seed)
     valid = valid_of(lengths)
-    weights = frame_weights(Loss(steps=steps), valid, valid, anticipated=3)  # type: ignore[arg-type]
-    found = clip_loss(logits, labels, weights, valid, smoothing)
+    options = Loss(steps=steps, label_smoothing=smoothing)  # type: ignore[arg-type]
+    weights = frame_weights(options, valid, valid, anticipated=3)
+    found = clip_loss(logits, labels, weights, valid, options)
     for row, n in enumerate(lengths):
         expected = torch.zeros(())
         for task in tasks:
@@ -87,18 +89,28 @@ def test_it_is_a_plain_loop(
     rubbish=st.sampled_from([math.nan, math.inf, -math.inf, 1e30]),
     more=st.integers(0, 2),
     seed=st.integers(0, 99),
+    more_options=st.sampled_from(
+        [
+            {"label_smoothing": 0.1},
+            {"exponential": 0.5, "ranking": 2.0, "ranking_form": "both"},
+            {"name": "smooth_top_k", "k": 2, "temperature": 0.5},
+            {"name": "truncated_top_k", "k": 3},
+        ]
+    ),
 )
 @settings(max_examples=60, deadline=None)
-def test_nothing_of_the_padding_is_in_it(lengths: list[int], steps: str, rubbish: float, more: int, seed: int) -> None:
+def test_nothing_of_the_padding_is_in_it(
+    lengths: list[int], steps: str, rubbish: float, more: int, seed: int, more_options: dict[str, Any]
+) -> None:
     logits, labels = draw(lengths, ("action",), seed)
-    options = Loss(steps=steps, label_smoothing=0.1)  # type: ignore[arg-type]
+    options = Loss(steps=steps, **more_options)  # type: ignore[arg-type]
     found = []
     for fill, frames in ((0.0, max(lengths)), (rubbish, max(lengths) + more)):
         valid = valid_of(lengths, frames)
         scores = F.pad(logits.action, (0, 0, 0, frames - max(lengths)))
         scores = torch.where(valid[..., None], scores, fill).requires_grad_()
         weights = frame_weights(options, valid, valid, anticipated=3)
-        clips = clip_loss(Logits(scores), labels, weights, valid, options.label_smoothing)
+        clips = clip_loss(Logits(scores), labels, weights, valid, options)
         (clips.loss * torch.arange(1, len(lengths) + 1)).sum().backward()
         assert scores.grad is not None
         assert not scores.grad[~valid].any()
@@ -114,7 +126,7 @@ def test_labels_that_nobody_knows() -> None:
     verb = torch.randn(3, 2, 3, requires_grad=True)
     labels = {"action": torch.tensor([2, -1, -1]), "verb": torch.tensor([0, 1, -1]), "noun": torch.tensor([0, 0, 0])}
     valid = valid_of([2, 1, 2])
-    found = clip_loss(Logits(action, verb), labels, frame_weights(Loss(), valid, valid, 0), valid, 0.0)
+    found = clip_loss(Logits(action, verb), labels, frame_weights(Loss(), valid, valid, 0), valid, Loss())
     assert found.labelled.tolist() == [True, True, False]
     found.loss.sum().backward()
     assert action.grad is not None
@@ -127,4 +139,79 @@ def test_a_model_and_data_that_have_nothing_in_common() -> None:
     valid = valid_of([1])
     weights = frame_weights(Loss(), valid, valid, 0)
     with pytest.raises(DataError, match="verb"):
-        clip_loss(Logits(torch.zeros(1, 1, 5)), {"verb": torch.zeros(1, dtype=torch.int64)}, weights, valid, 0.0)
+        clip_loss(Logits(torch.zeros(1, 1, 5)), {"verb": torch.zeros(1, dtype=torch.int64)}, weights, valid, Loss())
+
+
+@given(lengths=lengths_of_clips, rate=st.floats(0, 60), steps=STEPS, seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_weights_of_an_exponential(lengths: list[int], rate: float, steps: str, seed: int) -> None:
+    """exp(-rate (T - t)), 1 in sum, whatever was not observed and however little the frames before the last count."""
+    valid = valid_of(lengths)
+    observed = valid & (torch.rand(valid.shape, generator=torch.Generator().manual_seed(seed)) < 0.7)
+    uniform = frame_weights(Loss(steps=steps), valid, observed, anticipated=2)  # type: ignore[arg-type]
+    options = Loss(steps=steps, exponential=rate)  # type: ignore[arg-type]
+    weights = frame_weights(options, valid, observed, anticipated=2)
+    for row, n in enumerate(lengths):
+        counted = uniform[row].nonzero().flatten().tolist()
+        raw = [math.exp(-rate * (n - 1 - t)) if t in counted else 0.0 for t in range(valid.shape[1])]
+        expected = torch.tensor([r / sum(raw) if counted else 0.0 for r in raw])
+        torch.testing.assert_close(weights[row], expected, rtol=1e-4, atol=1e-12)
+
+
+@given(
+    lengths=lengths_of_clips,
+    seed=st.integers(0, 999),
+    name=st.sampled_from(["cross_entropy", "smooth_top_k", "truncated_top_k"]),
+    ranking=st.sampled_from([0.0, 3.0]),
+    chosen=st.sampled_from([None, ("verb", "noun"), ("noun", "action")]),
+)
+@settings(max_examples=60, deadline=None)
+def test_it_is_put_together_from_its_parts(
+    lengths: list[int], seed: int, name: str, ranking: float, chosen: tuple[str, ...] | None
+) -> None:
+    logits, labels = draw(lengths, ("action", "verb", "noun"), seed)
+    if chosen == ("verb", "noun"):
+        ranking, name = 0.0, "cross_entropy" if name == "truncated_top_k" else name
+    valid = valid_of(lengths)
+    options = Loss(steps="every", name=name, k=2, temperature=0.7, ranking=ranking, tasks=chosen)  # type: ignore[arg-type]
+    found = clip_loss(logits, labels, frame_weights(options, valid, valid, 0), valid, options)
+    for row, n in enumerate(lengths):
+        expected = torch.zeros(())
+        for task in chosen or logits:
+            scores, target = logits[task][row, :n], labels[task][row].expand(n)
+            if name == "smooth_top_k":
+                each = smooth_top_k(scores, target, 2, 0.7)
+            elif name == "truncated_top_k" and task == "action":
+                each = truncated_top_k(scores, target, 2)
+            else:
+                each = F.cross_entropy(scores, target, ignore_index=-1, reduction="none")
+            expected = expected + each.mean()
+        if ranking:
+            one = slice(row, row + 1)
+            expected = (
+                expected + ranking * ranking_loss(logits.action[one, :n], labels["action"][one], valid[one, :n]).mean()
+            )
+        torch.testing.assert_close(found.loss[row], expected)
+        assert bool(found.labelled[row]) == any(labels[task][row] != -1 for task in chosen or logits)
+
+
+def test_tasks_that_are_not_there() -> None:
+    logits, labels = draw([2], ("action", "verb"), 0)
+    valid = valid_of([2])
+    options = Loss(tasks=("verb", "noun"))
+    with pytest.raises(DataError, match=r"loss.tasks names noun, but the data has labels for action, verb"):
+        clip_loss(logits, labels, frame_weights(options, valid, valid, 0), valid, options)
+
+
+@pytest.mark.parametrize("more", [{"name": "smooth_top_k"}, {"name": "truncated_top_k"}, {"ranking": 1.0}])
+def test_unknown_labels_give_no_gradient(more: dict[str, Any]) -> None:
+    action = torch.randn(2, 3, 6, requires_grad=True)
+    valid = valid_of([3, 3])
+    options = Loss(steps="every", k=3, **more)
+    weights = frame_weights(options, valid, valid, 0)
+    found = clip_loss(Logits(action), {"action": torch.tensor([-1, 4])}, weights, valid, options)
+    found.loss.sum().backward()
+    assert action.grad is not None
+    assert torch.isfinite(action.grad).all()
+    assert [bool(g.any()) for g in action.grad] == [False, True]
+    assert found.loss[0] == 0

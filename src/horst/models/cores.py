@@ -1,0 +1,26 @@
+"""The temporal cores by name: HORST and those of the methods that it is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from horst.errors import ConfigError, near
+from horst.layers import HORST, Core, CoreConfig, HORSTConfig
+
+CORES: dict[str, tuple[type[CoreConfig], Callable[[Any], Core]]] = {"horst": (HORSTConfig, HORST)}
+"""The config and the core of each name. `horst.models.baselines` adds its own."""
+
+
+def core_config(data: dict[str, Any]) -> CoreConfig:
+    """From plain data: {"name": ..., **options}; without a name it is HORST."""
+    options = dict(data)
+    name = options.pop("name", "horst")
+    if name not in CORES:
+        raise ConfigError(f"there is no core {name!r}{near(str(name), CORES)} There are: {', '.join(CORES)}.")
+    return CORES[name][0].from_dict(options)
+
+
+def create_core(config: CoreConfig) -> Core:
+    """The core of a config, with fresh weights."""
+    return CORES[config.name][1](config)
