@@ -53,3 +53,9 @@ def check_positive(**values: int) -> None:
     for name, value in values.items():
         if type(value) is not int or value < 1:
             raise ConfigError(f"{name} is {value!r}; it takes a whole number from 1 on")
+
+
+def check_dropout(value: float) -> None:
+    """Refuse what is no share, and 1, of which nothing can be learnt."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ConfigError(f"dropout is {value!r}; it takes a number from 0 to below 1")

@@ -68,12 +68,12 @@ def horst_from_official(state_dict: Weights, *, stride: Sequence[int], steps: in
         stride: one a block, applied by each layer of the block; 1 or 2.
         steps: S, which no parameter tells.
     """
-    weights = _without_wrapper(state_dict)
+    weights = without_wrapper(state_dict)
     layers = _layers(weights, stride)
     names = LAYER_NAMES.values(), KEY_VALUE_NAMES
     expected = [f"layers.{layer}.{name}" for layer, _ in layers for group in names for name in group]
     ignored = [key for key in weights if any(f".{part}" in key for part in NEVER_USED)]
-    _check_keys(weights, expected, ignored)
+    check_keys(weights, expected, ignored)
     encoders = [_convolution(weights, f"layers.{layer}.encoder.0.weight") for layer, _ in layers]
     core = HORST(
         HORSTConfig(
@@ -101,14 +101,14 @@ def heads_from_official(state_dict: Weights, *, kind: Literal["concat", "unroll"
     """The released classifiers: `concat` of cls-epic.py, `unroll` of cls-url-epic.py."""
     if kind not in HEAD_NAMES:
         raise ConfigError(f"kind is {kind!r}; choose from {', '.join(map(repr, HEAD_NAMES))}")
-    weights = _without_wrapper(state_dict)
+    weights = without_wrapper(state_dict)
     names = {f"{ours}.{p}": f"{theirs}.{p}" for ours, theirs in HEAD_NAMES[kind].items() for p in ("weight", "bias")}
     optional = {}
     if kind == "unroll":
         names |= LSTM_NAMES
         names |= {f"fuse.1.running_{p}": f"c_a.fuse_ev.1.running_{p}" for p in ("mean", "var")}
         optional = {"fuse.1.num_batches_tracked": "c_a.fuse_ev.1.num_batches_tracked"}
-    _check_keys(weights, list(names.values()), list(optional.values()))
+    check_keys(weights, list(names.values()), list(optional.values()))
     names |= {ours: theirs for ours, theirs in optional.items() if theirs in weights}
     for fc in ("fc_a", "fc_v", "fc_n"):
         if weights[names[f"{fc}.weight"]].ndim != 2:
@@ -154,7 +154,7 @@ def _layers(weights: Weights, stride: Sequence[int]) -> list[tuple[str, int]]:
     return [(f"b{block}l{layer}", stride[block]) for block, layer in layers]
 
 
-def _without_wrapper(state_dict: Weights) -> dict[str, Tensor]:
+def without_wrapper(state_dict: Weights) -> dict[str, Tensor]:
     """The state dict without the prefix that DataParallel puts before every name."""
     return {key.removeprefix("module."): tensor for key, tensor in state_dict.items()}
 
@@ -168,7 +168,7 @@ def _convolution(weights: Weights, key: str, channels: tuple[int, int] | None = 
     return weight
 
 
-def _check_keys(weights: Weights, expected: list[str], ignored: list[str]) -> None:
+def check_keys(weights: Weights, expected: list[str], ignored: list[str]) -> None:
     for key in expected:
         if key not in weights:
             raise CheckpointError(f"the checkpoint has no {key!r}{near(key, weights)}")

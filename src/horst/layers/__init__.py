@@ -6,6 +6,7 @@ from horst.layers.core import Core, CoreConfig, CoreOutput, State
 from horst.layers.folded import FoldedCore, LSTMCell, Memory, RecurrentState, Said, VectorCore
 from horst.layers.horst import HORST
 from horst.layers.state import HORSTState, LayerState
+from horst.layers.window import WindowCore
 
 __all__ = [
     "HORST",
@@ -23,4 +24,5 @@ __all__ = [
     "Said",
     "State",
     "VectorCore",
+    "WindowCore",
 ]

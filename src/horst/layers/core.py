@@ -11,6 +11,7 @@ Shapes: B batch, T frames, C channels, H x W map.
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -108,6 +109,11 @@ class Core(nn.Module):
         """Of y."""
 
     @property
+    def like(self) -> Tensor:
+        """A tensor of the device and precision that the core is on."""
+        return next(itertools.chain(self.parameters(), self.buffers()))
+
+    @property
     def order(self) -> int:
         """How many past frames its attention tells of; 0: none."""
         return 0
@@ -166,7 +172,7 @@ class Core(nn.Module):
         if x.shape[-3] != self.config.in_channels:
             raise InputError(f"the input has {x.shape[-3]} channels; this core takes {self.config.in_channels}")
         self.check_size(*x.shape[-2:])
-        weight = next(self.parameters(), x)
+        weight = self.like
         if x.device != weight.device:
             raise InputError(f"the input is on {x.device} and the model on {weight.device}: move one of them")
         if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError, InputError, StateError
@@ -102,8 +103,7 @@ class FoldedCore(Core):
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}; it must be at least 1")
         self.check_size(height, width)
-        weight = next(self.parameters(), torch.empty(()))
-        device, dtype = device or weight.device, dtype or weight.dtype
+        device, dtype = device or self.like.device, dtype or self.like.dtype
         shapes = self.memory(height, width)
         memory = {name: torch.zeros(batch_size, *shape, device=device, dtype=dtype) for name, shape in shapes.items()}
         return RecurrentState(memory, torch.zeros(batch_size, dtype=torch.int64, device=device), self.config)
@@ -149,7 +149,7 @@ class FoldedCore(Core):
             raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
         if state.config != self.config:
             raise StateError("the state is of another model: its layers have other sizes or options")
-        weight = next(self.parameters(), None)
+        weight = self.like
         shapes = {**self.memory(height, width), "count": ()}
         for name, found in state.tensors():
             wanted = (batch_size, *shapes[name])
@@ -158,9 +158,9 @@ class FoldedCore(Core):
                     f"the state has {name} of shape {tuple(found.shape)} and {wanted} is needed: "
                     f"it is of another batch or frame size; start a new one with init_state"
                 )
-            if weight is not None and found.device != weight.device:
+            if found.device != weight.device:
                 raise StateError(f"the state is on {found.device} and the model on {weight.device}: move one of them")
-            if weight is not None and found.is_floating_point() and found.dtype != weight.dtype:
+            if found.is_floating_point() and found.dtype != weight.dtype:
                 raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
 
     def use_backend(self, name: Wanted) -> None:
@@ -251,8 +251,15 @@ class LSTMCell(nn.Module):
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         """x (..., inputs), h and c (..., hidden)."""
-        gates = nn.functional.linear(x, self.weight_ih, self.bias_ih)
-        gates = gates + nn.functional.linear(h, self.weight_hh, self.bias_hh)
+        return self.recur(self.project(x), h, c)
+
+    def project(self, x: Tensor) -> Tensor:
+        """The input's share of the gates, which of a whole clip is one product."""
+        return F.linear(x, self.weight_ih, self.bias_ih)
+
+    def recur(self, given: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+        """The state after a step, with the input's share of its gates."""
+        gates = given + F.linear(h, self.weight_hh, self.bias_hh)
         i, f, g, o = gates.chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()
         return o.sigmoid() * c.tanh(), c

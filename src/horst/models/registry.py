@@ -1,4 +1,4 @@
-"""The models by name: those of the paper's experiments, and a small one for CPUs."""
+"""The models by name: HORST as in the paper's experiments, small for CPUs, and what it is compared with."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from horst.errors import ConfigError, near
 from horst.heads import head_options
 from horst.layers import HORSTConfig
 from horst.models.predictor import Labels, Predictor, PredictorConfig
+from horst.models.zoo import TINY_STEM, ZOO
 from horst.registry import Part
 
 
@@ -65,7 +66,7 @@ def horst_ek100_unroll() -> PredictorConfig:
 def horst_tiny() -> PredictorConfig:
     """Early recognition on a CPU: a narrow stem and three narrow HORST layers on frames of 112 x 112."""
     return PredictorConfig(
-        backbone=Part(name="stem", options={"widths": [24, 48, 64], "norm": "channel"}),
+        backbone=Part(name="stem", options=TINY_STEM),
         core=HORSTConfig(in_channels=64, hidden=(64, 64, 96), stride=(1, 2, 1)),
         head=Part(name="recognition", options={"num_classes": 16, "norm": "batch"}),
         size=(112, 112),
@@ -85,6 +86,11 @@ def horst_tiny_anticipation() -> PredictorConfig:
     )
 
 
+def horst_tiny_anticipation_unroll() -> PredictorConfig:
+    """horst_tiny_anticipation with the unrolling classifier (HORST-url)."""
+    return _unrolling(horst_tiny_anticipation())
+
+
 def _unrolling(config: PredictorConfig) -> PredictorConfig:
     return replace(config, head=Part(name="unrolling", options=config.head.options))
 
@@ -99,8 +105,9 @@ MODELS: dict[str, Callable[[], PredictorConfig]] = {
         horst_ek100_unroll,
         horst_tiny,
         horst_tiny_anticipation,
+        horst_tiny_anticipation_unroll,
     )
-}
+} | ZOO
 OTHER_OPTIONS = ("backbone", "size", "fps")
 HORST_KEEPS = ("in_channels", "hidden", "stride", "order", "heads")
 """Of a named model, whichever variant is asked for; the variant fills the rest."""

@@ -1,0 +1,100 @@
+"""Cells of the public Conv-TT-LSTM code in our cores: its Conv-TT-LSTM, and the ConvLSTM that it is compared with.
+
+Only parameter names and sizes are taken over; the cells are ours. A checkpoint of one cell becomes a core of one
+layer, in evaluation mode.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from horst.compat.official import Weights, check_keys, without_wrapper
+from horst.errors import CheckpointError, ConfigError
+from horst.models.baselines.conv_lstm import ConvLSTM, ConvLSTMConfig
+from horst.models.baselines.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
+from horst.registry import check_positive
+from horst.weights import load_checked
+
+
+def conv_tt_lstm_from_official(state_dict: Weights, *, order: int, steps: int, ranks: int) -> ConvTTLSTM:
+    """A Conv-TT-LSTM cell, from its parameter names (`layers.0.weight`, `layers_.0.weight`, ...).
+
+    Args:
+        state_dict: of one cell.
+        order: of the tensor-train: there is one convolution over past states, `layers_.l`, for each of it.
+        steps: how many past states it reads; the depth of these convolutions is steps - order + 1.
+        ranks: channels between the cores.
+    """
+    check_positive(order=order, steps=steps, ranks=ranks)
+    weights = without_wrapper(state_dict)
+    names = [f"{kind}.{i}" for kind in ("layers", "layers_") for i in range(order)]
+    found = {key.rsplit(".", 1)[0] for key in weights if key.startswith("layers_.")}
+    if found and len(found) != order:
+        raise ConfigError(f"order is {order} and the checkpoint has {len(found)} convolutions over past states")
+    check_keys(weights, [f"{name}.{part}" for name in names for part in ("weight", "bias")], [])
+    window, gates = weights["layers_.0.weight"], weights[f"layers.{order - 1}.weight"]
+    if window.ndim != 5:
+        raise CheckpointError(f"'layers_.0.weight' has shape {tuple(window.shape)}; a 3-D convolution is needed")
+    hidden, depth = window.shape[1], window.shape[4]
+    if window.shape[0] != ranks:
+        raise ConfigError(f"ranks is {ranks} and 'layers_.0.weight' gives {window.shape[0]} channels")
+    if depth != steps - order + 1:
+        raise ConfigError(
+            f"steps is {steps} and order {order}, so windows of {steps - order + 1} states; "
+            f"'layers_.0.weight' reads {depth}: steps would be {depth + order - 1}"
+        )
+    core = ConvTTLSTM(
+        ConvTTLSTMConfig(
+            in_channels=_inputs(f"layers.{order - 1}.weight", gates, hidden, ranks),
+            hidden=(hidden,),
+            kernel=_kernel("layers_.0.weight", window),
+            order=order,
+            steps=steps,
+            ranks=ranks,
+        )
+    )
+    converted = {}
+    for part in ("weight", "bias"):
+        converted[f"gates.{part}"] = weights[f"layers.{order - 1}.{part}"]
+        converted |= {f"chain.{i}.{part}": weights[f"layers.{i}.{part}"] for i in range(order - 1)}
+        converted |= {f"windows.{i}.{part}": weights[f"layers_.{i}.{part}"] for i in range(order)}
+    for i in range(order):
+        name = f"windows.{i}.weight"
+        if converted[name].shape != window.shape:
+            shapes = f"{tuple(converted[name].shape)}; the first has {tuple(window.shape)}"
+            raise CheckpointError(f"'layers_.{i}.weight' has shape {shapes}")
+        # (R, C, k, k, L) -> (R, L C, k, k): the states' channels in a row, the oldest's first
+        converted[name] = converted[name].permute(0, 4, 1, 2, 3).flatten(1, 2)
+    load_checked(core, {f"layers.0.{k}": v for k, v in converted.items()}, source="the Conv-TT-LSTM checkpoint")
+    return core.eval()
+
+
+def conv_lstm_from_official(state_dict: Weights) -> ConvLSTM:
+    """A ConvLSTM cell of the same code, from its parameter names (`conv.weight`, `conv.bias`)."""
+    weights = without_wrapper(state_dict)
+    check_keys(weights, ["conv.weight", "conv.bias"], [])
+    weight = weights["conv.weight"]
+    hidden = weight.shape[0] // 4 if weight.ndim else 0
+    inputs = _inputs("conv.weight", weight, hidden, hidden)
+    config = ConvLSTMConfig(in_channels=inputs, hidden=(hidden,), kernel=_kernel("conv.weight", weight))
+    core = ConvLSTM(config)
+    load_checked(core, {f"layers.0.{k}": v for k, v in weights.items()}, source="the ConvLSTM checkpoint")
+    return core.eval()
+
+
+def _inputs(key: str, weight: Tensor, hidden: int, state: int) -> int:
+    """Channels of a cell's input, from the weight of its gates, which also read `state` others."""
+    if weight.ndim != 4 or weight.shape[0] != 4 * hidden or hidden < 1 or weight.shape[1] <= state:
+        raise CheckpointError(
+            f"{key!r} has shape {tuple(weight.shape)}; four gates of {hidden} channels, "
+            f"made from an input and {state} channels of the past, are needed"
+        )
+    return weight.shape[1] - state
+
+
+def _kernel(key: str, weight: Tensor) -> int:
+    """Height and width of a kernel (out, in, k, k, ...)."""
+    height, width = weight.shape[2:4]
+    if height != width or height % 2 == 0:
+        raise CheckpointError(f"{key!r} has a kernel of {height}x{width}; a square one of odd size is needed")
+    return height

@@ -1,0 +1,113 @@
+"""Conv-TT-LSTM: a ConvLSTM whose gates read the last `steps` states through a chain of convolutions.
+
+"Convolutional Tensor-Train LSTM for Spatio-temporal Learning", Su, Byeon, Kossaifi, Huang, Kautz, Anandkumar, 2020.
+A product of convolutions over many states is written as a tensor-train with `ranks` channels between its cores. With
+the N = `steps` last states, oldest first and zero before the first frame, order M and L = N - M + 1, window w_l holds
+the L states from position l on:
+
+    z_0 = A_0 * w_0 + a_0
+    z_l = A_l * w_l + a_l + B_{l-1} * z_{l-1} + b_{l-1}       l = 1 .. M-1
+    [i, f, o, g] = G * [x_t; z_{M-1}] + b
+    c_t = s(f) c_{t-1} + s(i) tanh(g)
+    h_t = s(o) tanh(c_t)
+
+A_l convolves k x k x L to `ranks` channels, B_l k x k from `ranks` to `ranks`; y is h of the last layer. This is the
+"fixed window" form. For early recognition the authors gave no layers, widths, kernel, steps or ranks: they are
+options. The defaults of order, steps and ranks are those of their networks for video prediction, whose kernel is 5.
+
+Shapes: B batch, T frames, C channels, H x W map, N states, L states in a window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from horst.errors import ConfigError
+from horst.layers import Memory, Said
+from horst.models.baselines.stack import StackConfig, StackedCore, lstm, pooled, split_gates
+from horst.registry import check_positive
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConvTTLSTMConfig(StackConfig):
+    """A stack of Conv-TT-LSTM layers."""
+
+    name: ClassVar[str] = "conv_tt_lstm"
+    title: ClassVar[str] = "Conv-TT-LSTM"
+
+    order: int = 3
+    """M, the cores of the tensor-train."""
+    steps: int = 3
+    """N, how many past states it reads; at least the order."""
+    ranks: int = 8
+    """Channels between its cores."""
+
+    def __post_init__(self) -> None:
+        StackConfig.__post_init__(self)
+        check_positive(order=self.order, steps=self.steps, ranks=self.ranks)
+        if self.steps < self.order:
+            raise ConfigError(
+                f"steps is {self.steps} and order {self.order}; a chain of that order needs as many steps"
+            )
+
+
+class ConvTTLSTMCell(nn.Module):
+    """One layer. What its input says is computed over a whole clip at once, the rest frame by frame."""
+
+    def __init__(self, in_channels: int, channels: int, kernel: int, *, order: int, steps: int, ranks: int) -> None:
+        super().__init__()
+
+        def conv(inputs: int, outputs: int) -> nn.Conv2d:
+            return nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)
+
+        self.steps, self.window = steps, steps - order + 1
+        # k x k x L over maps whose depth is L is a k x k convolution of the L states' channels, the oldest's first
+        self.windows = nn.ModuleList(conv(self.window * channels, ranks) for _ in range(order))
+        self.chain = nn.ModuleList(conv(ranks, ranks) for _ in range(order - 1))
+        self.gates = conv(in_channels + ranks, 4 * channels)
+
+    def train_of(self, states: list[Tensor]) -> Tensor:
+        """z_{M-1} (B, R, H, W), from N states (B, C, H, W), the oldest first."""
+        z = self.windows[0](torch.cat(states[: self.window], 1))
+        for i, (window, link) in enumerate(zip(self.windows[1:], self.chain, strict=True), 1):
+            z = window(torch.cat(states[i : i + self.window], 1)) + link(z)
+        return z
+
+    def forward(self, x: Tensor, past: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """A clip x (B, T, C_in, H, W), past h (B, N, C, H, W) and c before it: all h (B, T, C, H, W), both after it."""
+        observed, weight = split_gates(self.gates, x)
+        states = list(past.unbind(1))
+        for now in observed:
+            z = self.train_of(states[-self.steps :])
+            h, c = lstm(now + F.conv2d(z, weight, padding=self.gates.padding), c)
+            states.append(h)
+        return torch.stack(states[self.steps :], 1), torch.stack(states[-self.steps :], 1), c
+
+
+class ConvTTLSTM(StackedCore):
+    """The stack. A layer remembers its last N h, the oldest first, and c."""
+
+    config: ConvTTLSTMConfig
+
+    def __init__(self, config: ConvTTLSTMConfig) -> None:
+        super().__init__(config)
+        widths = zip((config.in_channels, *config.hidden[:-1]), config.hidden, strict=True)
+        options = {"order": config.order, "steps": config.steps, "ranks": config.ranks}
+        self.layers = nn.ModuleList(ConvTTLSTMCell(*w, config.kernel, **options) for w in widths)
+
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        for i, (channels, size) in enumerate(zip(self.config.hidden, self.sizes(height, width), strict=True)):
+            shapes |= {f"h{i}": (self.config.steps, channels, *size), f"c{i}": (channels, *size)}
+        return shapes
+
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        after = {}
+        for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
+            x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), memory[f"h{i}"], memory[f"c{i}"])
+        return Said({"y": x}), after

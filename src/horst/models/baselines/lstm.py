@@ -1,0 +1,101 @@
+"""LSTM on pooled features: the core of RL and EL, and what RU, ED and ImagineRNN go ahead from.
+
+Hochreiter, Schmidhuber 1997, "Long Short-Term Memory". With x_t the mean of a map over its places:
+
+    (h_t, c_t) = LSTM(drop(x_t), h_{t-1}, c_{t-1});   y_t = h_t
+
+Further layers read the h of the one below. Methods that differ from it by their loss alone:
+
+    RL  Ma, Sigal, Sclaroff 2016, "Learning Activity Progression in LSTMs for Activity Detection and Early Detection"
+    EL  Jain, Singh, Koppula, Soh, Saxena 2016, "Recurrent Neural Networks for Driver Activity Anticipation via
+        Sensory-Fusion Architecture"
+
+Both are compared on RULSTM's features; sizes and dropout are RULSTM's, for neither paper used these features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from horst.layers import CoreConfig, LSTMCell, Memory, Said, VectorCore
+from horst.registry import check_dropout, check_positive
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LSTMConfig(CoreConfig):
+    """Layers of one width on the mean of each map."""
+
+    name: ClassVar[str] = "lstm"
+    title: ClassVar[str] = "LSTM"
+
+    in_channels: int
+    """Channels of the maps whose mean is read."""
+    hidden: int = 1024
+    """Channels of h and c in every layer."""
+    layers: int = 1
+    dropout: float = 0.0
+    """Of the first layer's input, in training."""
+
+    def __post_init__(self) -> None:
+        check_positive(in_channels=self.in_channels, hidden=self.hidden, layers=self.layers)
+        check_dropout(self.dropout)
+
+    @property
+    def about(self) -> str:
+        return f"{self.layers} LSTM layer{'s' * (self.layers > 1)} of {self.hidden} channels on the mean of each map"
+
+
+class LSTM(VectorCore):
+    """y, with the last layer's c and the pooled input x, so that heads can go on from where it stands."""
+
+    config: LSTMConfig
+    gives = ("y", "c", "x")
+
+    def __init__(self, config: LSTMConfig) -> None:
+        super().__init__(config)
+        self.dropout = nn.Dropout(config.dropout)
+        inputs = [config.in_channels] + [config.hidden] * (config.layers - 1)
+        self.layers = nn.ModuleList(LSTMCell(size, config.hidden) for size in inputs)
+
+    @property
+    def cells(self) -> list[LSTMCell]:
+        return [cell for cell in self.layers if isinstance(cell, LSTMCell)]
+
+    @property
+    def channels(self) -> int:
+        return self.config.hidden
+
+    def memory_sizes(self) -> dict[str, tuple[int, ...]]:
+        return {f"{name}{i}": (self.config.hidden,) for i in range(self.config.layers) for name in "hc"}
+
+    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        y, after = self.dropout(x), Memory()
+        for i, cell in enumerate(self.cells):
+            y, c = cell(y, memory[f"h{i}"], memory[f"c{i}"])
+            after |= {f"h{i}": y, f"c{i}": c}
+        return Said({"y": y, "c": c, "x": x}), after
+
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        """As the fold, but layer by layer."""
+        pooled, after = x.mean((-2, -1)), Memory()
+        y = self.dropout(pooled)
+        for i, cell in enumerate(self.cells):
+            h, c = roll(cell, y, memory[f"h{i}"], memory[f"c{i}"])
+            y = torch.stack(h, 1)
+            after |= {f"h{i}": h[-1], f"c{i}": c[-1]}
+        said = {"y": y, "c": torch.stack(c, 1), "x": pooled}
+        return Said({name: v[..., None, None] for name, v in said.items()}), after
+
+
+def roll(cell: LSTMCell, x: Tensor, h: Tensor, c: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """A cell over a clip x (B, T, C): h and c after every frame. The inputs' share of all gates is one product."""
+    hs, cs = [], []
+    for given in cell.project(x).unbind(1):
+        h, c = cell.recur(given, h, c)
+        hs.append(h)
+        cs.append(c)
+    return hs, cs

@@ -1,0 +1,97 @@
+"""What cores that are stacks of convolutional layers have in common.
+
+Shapes: B batch, T frames, C channels, H x W map.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from horst.errors import ConfigError
+from horst.layers import CoreConfig, FoldedCore, Memory, Said
+from horst.registry import check_positive
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackConfig(CoreConfig):
+    """What cores that are stacks of convolutional layers have in common."""
+
+    in_channels: int
+    """Channels of the map that the first layer reads."""
+    hidden: tuple[int, ...]
+    """Channels of each layer."""
+    stride: tuple[int, ...] = ()
+    """Max pooling of each layer's input; all 1 by default."""
+    kernel: int = 3
+    """Height and width of the convolutions, odd."""
+
+    def __post_init__(self) -> None:
+        check_positive(in_channels=self.in_channels, kernel=self.kernel)
+        if self.kernel % 2 == 0:
+            raise ConfigError(f"kernel is {self.kernel}; it takes an odd number, so that maps keep their size")
+        for name in ("hidden", "stride"):
+            values = getattr(self, name)
+            if not isinstance(values, list | tuple) or (name == "hidden" and not values):
+                raise ConfigError(f"{name} is {values!r}; it takes one number a layer, for at least one layer")
+            for value in values:
+                check_positive(**{f"an entry of {name}": value})
+        object.__setattr__(self, "hidden", tuple(self.hidden))  # the class is frozen for everybody else
+        object.__setattr__(self, "stride", tuple(self.stride) or (1,) * len(self.hidden))
+        if len(self.stride) != len(self.hidden):
+            raise ConfigError(f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: give one a layer")
+
+    @property
+    def about(self) -> str:
+        return f"{len(self.hidden)} {self.title} layers of {', '.join(map(str, self.hidden))} channels"
+
+
+class StackedCore(FoldedCore):
+    """A core of layers over maps, each on the pooled output of the one before."""
+
+    config: StackConfig
+
+    @property
+    def channels(self) -> int:
+        return self.config.hidden[-1]
+
+    def sizes(self, height: int, width: int) -> list[tuple[int, int]]:
+        """Height and width in each layer, after its pooling."""
+        sizes = []
+        for stride in self.config.stride:
+            height, width = height // stride, width // stride
+            sizes.append((height, width))
+        return sizes
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return self.sizes(height, width)[-1]
+
+    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        """A clip of one frame. A subclass writes `unfold`, or `advance` anew."""
+        said, memory = self.unfold(x.unsqueeze(1), memory, count)
+        return Said({name: value[:, 0] for name, value in said.maps.items()}), memory
+
+
+def pooled(x: Tensor, stride: int) -> Tensor:
+    """Maps (B, T, C, H, W) after max pooling with windows of stride x stride."""
+    return F.max_pool2d(x.flatten(0, 1), stride).unflatten(0, x.shape[:2]) if stride > 1 else x
+
+
+def split_gates(conv: nn.Conv2d, x: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
+    """A convolution of [x; h] in two: its part for each frame of x (B, T, C_in, H, W), and the weight for h."""
+    inputs = x.shape[2]
+    observed = F.conv2d(x.flatten(0, 1), conv.weight[:, :inputs], conv.bias, padding=conv.padding)
+    return observed.unflatten(0, x.shape[:2]).unbind(1), conv.weight[:, inputs:]
+
+
+def lstm(gates: Tensor, c: Tensor, peepholes: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The next h and c, from [i, f, o, g] (B, 4 C, H, W), c (B, C, H, W) and w_i, w_f, w_o (3, C, 1, 1)."""
+    i, f, o, g = gates.chunk(4, 1)
+    if peepholes is not None:
+        i, f = i + peepholes[0] * c, f + peepholes[1] * c
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()  # as precise as c, also where autocast computes the gates
+    if peepholes is not None:
+        o = o + peepholes[2] * c
+    return o.sigmoid() * c.tanh(), c

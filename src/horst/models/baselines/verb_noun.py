@@ -1,0 +1,117 @@
+"""Heads that know that an action is a verb with a noun, for ATSN, VN-CE, MCE and VNMCE.
+
+Damen et al. 2018, "Scaling Egocentric Vision: The EPIC-KITCHENS Dataset" (ATSN; VN-CE): verbs and nouns are learnt
+apart, and log p(a) = log p(verb of a) + log p(noun of a).
+
+Furnari, Battiato, Farinella 2018, "Leveraging Uncertainty to Rethink Loss Functions and Evaluation Measures for
+Egocentric Action Anticipation" (MCE; VNMCE): actions are learnt, and p(v) = sum_{a with verb v} p(a), nouns likewise.
+Cross-entropy of these verbs and nouns is marginal cross-entropy.
+
+`pairs` tells verb and noun of every action. Training always passes those of the data. Until the data says it, action i
+stands for verb i modulo the verbs and noun i modulo the nouns: enough to build a model, and to count what it costs.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from horst.errors import ConfigError
+from horst.heads.base import Head
+from horst.heads.logits import Logits
+from horst.heads.marginal import marginal_logits
+from horst.heads.pool import Norm, Pool
+from horst.registry import check_dropout, check_positive
+
+Pairs = Sequence[Sequence[int]]
+
+
+def check_pairs(pairs: Pairs, actions: int, verbs: int, nouns: int) -> list[list[int]]:
+    """Verb and noun of every action; a stand-in where none are given."""
+    given: Any = pairs
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise ConfigError(f"pairs is {given!r}; it takes a list with [verb, noun] of every action")
+    if not given:
+        return [[i % verbs, i % nouns] for i in range(actions)]
+    if len(given) != actions:
+        raise ConfigError(f"pairs has {len(given)} entries and there are {actions} actions: give [verb, noun] of each")
+    for i, pair in enumerate(given):
+        if not isinstance(pair, list | tuple) or len(pair) != 2:
+            raise ConfigError(f"pairs[{i}] is {pair!r}; it takes [verb, noun]")
+        for what, value, classes in zip(("verb", "noun"), pair, (verbs, nouns), strict=True):
+            if type(value) is not int or not 0 <= value < classes:
+                raise ConfigError(f"pairs[{i}] has the {what} {value!r}; there are 0 to {classes - 1}")
+    return [list(pair) for pair in given]
+
+
+class PairHead(Head):
+    """The mean of y_t over its places, dropout, and scores of verb, noun and action that fit together."""
+
+    learnt: ClassVar[tuple[str, ...]]
+    """The tasks that have a linear layer of their own."""
+    pairs: Tensor
+    """(A, 2) int64: verb and noun of every action."""
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        num_actions: int,
+        num_verbs: int,
+        num_nouns: int,
+        pairs: Pairs = (),
+        dropout: float = 0.0,
+        norm: Norm = "none",
+    ) -> None:
+        super().__init__()
+        check_positive(num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns)
+        check_dropout(dropout)
+        self._classes = {"action": num_actions, "verb": num_verbs, "noun": num_nouns}
+        table = torch.tensor(check_pairs(pairs, num_actions, num_verbs, num_nouns))
+        self.register_buffer("pairs", table, persistent=False)  # the config has them
+        self.pool = Pool(channels, ("y",), norm)
+        self.dropout = nn.Dropout(dropout)
+        self.fc = nn.ModuleDict({task: nn.Linear(channels, self._classes[task]) for task in self.learnt})
+
+    @property
+    def channels(self) -> int:
+        return self.pool.channels
+
+    @property
+    def classes(self) -> dict[str, int]:
+        return dict(self._classes)
+
+    def forward(self, *, y: Tensor, valid: Tensor | None = None) -> Logits:
+        (pooled,) = self.pool(valid, y=y)
+        return self.score(self.dropout(pooled))
+
+    @abstractmethod
+    def score(self, x: Tensor) -> Logits:
+        """Of features (..., C)."""
+
+
+class MarginalHead(PairHead):
+    """FC to actions; verbs and nouns are as likely as all their actions."""
+
+    learnt = ("action",)
+
+    def score(self, x: Tensor) -> Logits:
+        action = self.fc["action"](x)
+        return Logits(action, *marginal_logits(action, self.pairs, self.classes["verb"], self.classes["noun"]))
+
+
+class VerbNounHead(PairHead):
+    """FC to verbs and FC to nouns; an action is as likely as its verb and its noun, each for itself."""
+
+    learnt = ("verb", "noun")
+
+    def score(self, x: Tensor) -> Logits:
+        verb, noun = self.fc["verb"](x), self.fc["noun"](x)
+        by_verb = F.log_softmax(verb, -1).index_select(-1, self.pairs[:, 0])
+        by_noun = F.log_softmax(noun, -1).index_select(-1, self.pairs[:, 1])
+        return Logits(by_verb + by_noun, verb, noun)

@@ -1,0 +1,109 @@
+"""The models of the methods that HORST is compared with: a core and a head on a backbone, at the size of a data set.
+
+conv_lstm_ssv2, rulstm_ek55, rulstm_tiny: the last are for the videos that the package draws. What of their sizes a
+paper does not say is chosen as HORST's, for a fair comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from horst.layers import CoreConfig
+from horst.models.baselines import (
+    ActionBanksConfig,
+    AVTConfig,
+    CNN3DConfig,
+    ConvLSTMConfig,
+    ConvTTLSTMConfig,
+    DMRConfig,
+    E3DLSTMConfig,
+    FeedbackConfig,
+    LSTMConfig,
+    TSNConfig,
+)
+from horst.models.methods import SIZES
+from horst.models.predictor import PredictorConfig
+from horst.registry import Part
+
+TINY_STEM = {"widths": [24, 48, 64], "norm": "channel"}
+"""Of the small models that read maps: 112 x 112 pixels become 14 x 14 places."""
+TINY_FRAMES = {"widths": [24, 48, 64, 96, 128]}
+"""Of the small models that read the mean of a map: what is averaged must have seen a hand and a thing together."""
+CLASSES = {
+    "ek55": {"num_actions": 2513, "num_verbs": 125, "num_nouns": 352},
+    "ek100": {"num_actions": 3806, "num_verbs": 97, "num_nouns": 300},
+    "tiny": {"num_actions": 75, "num_verbs": 14, "num_nouns": 20},
+}
+VERBS_TOO = ("marginal", "verb_noun")
+"""Heads that are told the verb and noun of every action."""
+
+
+def _recognition(size: str, core: CoreConfig) -> PredictorConfig:
+    """On HORST's backbone, with HORST's head."""
+    if size == "ssv2":
+        head = Part(name="recognition", options={"num_classes": 41})
+        return PredictorConfig(backbone=Part(name="stem"), core=core, head=head, size=(224, 224), fps=24.0)
+    head = Part(name="recognition", options={"num_classes": 16, "norm": "batch"})
+    backbone = Part(name="stem", options=TINY_STEM)
+    return PredictorConfig(backbone=backbone, core=core, head=head, size=(112, 112), fps=12.0)
+
+
+def _anticipation(size: str, core: CoreConfig, head: str, **options: Any) -> PredictorConfig:
+    """On the vectors of RULSTM's TSN, or on a small backbone of its own."""
+    counts = CLASSES[size] if head in VERBS_TOO else {"num_actions": CLASSES[size]["num_actions"]}
+    part = Part(name=head, options={**counts, **options})
+    if size == "tiny":
+        backbone = Part(name="stem", options=TINY_FRAMES)
+        return PredictorConfig(backbone=backbone, core=core, head=part, size=(96, 168), fps=4.0)
+    backbone = Part(name="maps", options={"channels": 1024})
+    return PredictorConfig(backbone=backbone, core=core, head=part, size=(1, 1), fps=4.0)
+
+
+def _zoo() -> Iterator[tuple[str, Callable[[], PredictorConfig]]]:
+    """All models but HORST, by name."""
+    wide: dict[str, Any] = {"in_channels": 128, "hidden": (128, 256, 512, 512), "stride": (1, 1, 2, 2)}
+    small: dict[str, Any] = {"in_channels": 64, "stride": (1, 2, 1)}
+    stacks: dict[str, tuple[CoreConfig, CoreConfig]] = {
+        "cnn3d": (CNN3DConfig(**wide), CNN3DConfig(**small, hidden=(96, 128, 160))),
+        "conv_lstm": (ConvLSTMConfig(**wide), ConvLSTMConfig(**small, hidden=(64, 64, 96))),
+        "conv_tt_lstm": (ConvTTLSTMConfig(**wide), ConvTTLSTMConfig(**small, hidden=(96, 96, 128))),
+        "e3d_lstm": (
+            # Its recall compares every place with every other: 28 x 28 places are what fits a GPU.
+            E3DLSTMConfig(in_channels=128, hidden=(128,) * 4, stride=(2, 2, 1, 1), kernel=3),
+            E3DLSTMConfig(**small, hidden=(32,) * 3, kernel=3, recall="position"),
+        ),
+    }
+    for name, pair in stacks.items():
+        for size, core in zip(SIZES["recognition"], pair, strict=True):
+            yield f"{name}_{size}", partial(_recognition, size, core)
+    for size in SIZES["anticipation"]:
+        tiny = size == "tiny"
+        read: dict[str, Any] = {"in_channels": 128 if tiny else 1024}
+        dropout = 0.2 if tiny else 0.8
+        lstm = LSTMConfig(**read, hidden=256 if tiny else 1024, dropout=dropout)
+        tsn = TSNConfig(**read, hidden=256 if tiny else None, dropout=dropout)
+        made: dict[str, tuple[CoreConfig, str]] = {
+            "lstm": (lstm, "action"),
+            "rulstm": (lstm, "rolling_unrolling"),
+            "encoder_decoder": (lstm, "encoder_decoder"),
+            "imagine_rnn": (lstm, "imagine"),
+            "feedback": (FeedbackConfig(**read, hidden=256 if tiny else 1024, dropout=dropout), "action"),
+            "tsn": (tsn, "action"),
+            "mce": (tsn, "marginal"),
+            "atsn": (tsn, "verb_noun"),
+            "dmr": (DMRConfig(**read, hidden=256 if tiny else 1024, mlp=256 if tiny else 1024), "action"),
+            "action_banks": (ActionBanksConfig(**read, hidden=128 if tiny else 512), "action"),
+            "avt": (
+                AVTConfig(**read, hidden=128, layers=3, context=14)
+                if tiny
+                else AVTConfig(**read, layers=12 if size == "ek55" else 6, heads=8 if size == "ek55" else 4),
+                "action",
+            ),
+        }
+        for name, (core, head) in made.items():
+            yield f"{name}_{size}", partial(_anticipation, size, core, head, dropout=0.0 if name == "dmr" else dropout)
+
+
+ZOO: dict[str, Callable[[], PredictorConfig]] = dict(_zoo())
