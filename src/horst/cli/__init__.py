@@ -49,8 +49,9 @@ def _expand(args: Sequence[str]) -> list[str]:
     switches = {f"--{p.name}" for p in parameters.values() if p.default is False}
     after = [*rest[1:], ""]
     rest = [f"{a}=true" if a in switches and after[i] not in ("true", "false") else a for i, a in enumerate(rest)]
-    if "model" in parameters and parameters["model"].default is not Parameter.empty and rest and rest[0][:1] != "-":
-        rest = [f"--model={rest[0]}", *rest[1:]]  # optional, and yet written without its name
+    for name in ("model", "method"):
+        if name in parameters and parameters[name].default is not Parameter.empty and rest and rest[0][:1] != "-":
+            rest = [f"--{name}={rest[0]}", *rest[1:]]  # optional, and yet written without its name
     if "set" in parameters:
         rest = _collect_entries(rest, [f"--{name}" for name in parameters])
     if "runs" in parameters:

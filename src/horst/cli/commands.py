@@ -51,6 +51,27 @@ def info(
     run(model, variant=variant, size=size, as_json=json)
 
 
+def list_models(
+    method: str | None = None,
+    *,
+    data: Literal["paper", "ek100", "tiny"] = "paper",
+    task: Literal["recognition", "anticipation"] | None = None,
+    json: bool = False,
+) -> None:
+    """List the methods of the paper's tables: the model and loss of each, its costs, and the paper's figures.
+
+    Args:
+        method: Name of one, such as rulstm, to see what it is, its models, its configs and its rows of the paper.
+        data: The models for the paper's data (Something-Something v2, EPIC-Kitchens 55), for EPIC-Kitchens 100, or the
+            small ones for drawn videos.
+        task: Those of one task alone.
+        json: Print plain data instead of tables.
+    """
+    from horst.cli.models import run
+
+    run(method, data=data, task=task, as_json=json)
+
+
 def make_somethings(
     folder: str,
     *,
@@ -407,6 +428,7 @@ COMMANDS: dict[str, Any] = {
     "serve": serve,
     "report": report,
     "table": table,
+    "models": list_models,  # a function `models` would be looked for as horst.models, and `--help` wait for torch
     "info": info,
     "export": export,
     "extract": extract,

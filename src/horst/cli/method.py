@@ -1,0 +1,173 @@
+"""`horst models METHOD`: what one method is, its models, its loss, its configs, and its rows of the paper."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from horst.cli.models import TITLES, cost_cells, costs, loss_words, parts
+from horst.evaluation.paper import paper_table, paper_tables
+from horst.heads import HEADS
+from horst.models.cores import CORES
+from horst.models.methods import METHODS, SIZES, Method
+from horst.plain import read_yaml
+
+LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "features", "name": "top_k"}
+"""What in a method's loss is told about in which file of `horst.training.losses`."""
+
+
+def show(method: Method, as_json: bool) -> None:
+    models = {size: method.model_name(size) for size in SIZES[method.task]}
+    configs, about = config_files(method), _about(method)
+    if as_json:
+        found = {
+            "name": method.name,
+            "title": method.title,
+            "task": method.task,
+            "about": about,
+            "options": dict(method.options),
+            "loss": dict(method.loss),
+            "models": {size: {"model": name, **asdict(costs(name, method.options))} for size, name in models.items()},
+            "configs": configs,
+            "paper": {table: {"row": row, "values": values} for table, row, values in _rows(method)},
+        }
+        print(json.dumps(found, indent=2))
+        return
+    loss = ": ".join(filter(None, (loss_words(method), _plain(method.loss))))
+    lines = {
+        "core": about["core"],
+        "head": about["head"],
+        "loss": "\n".join(filter(None, (loss, about.get("loss")))),
+        "options": _plain(method.options),
+        "configs": "\n".join(configs) or f"none here; the source has them in {', '.join(_folders(method))}",
+        "paper": "\n".join(_row_words(*row) for row in _rows(method)) or "-",
+    }
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for what, text in lines.items():
+        if text:
+            grid.add_row(what, Text(text))
+    console = Console()
+    console.print(Text(f"{method.title} ({method.name}), {TITLES[method.task].lower()}\n", style="bold"))
+    console.print(grid)
+    console.print()
+    console.print(_models(list(models.values()), method.options))
+
+
+def _models(names: list[str], options: Mapping[str, Any]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("model")
+    for header in ("params\ntrained", "GFLOP\na frame", "state", "streams"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for name in names:
+        table.add_row(name, *cost_cells(costs(name, options)).values())
+    return table
+
+
+def _plain(options: Mapping[str, Any]) -> str:
+    """As a config has it."""
+    return ", ".join(f"{key}: {value}" for key, value in options.items())
+
+
+def _about(method: Method) -> dict[str, str]:
+    """What the files say that make it: of core, head, and what its loss has besides cross-entropy."""
+    core, head = parts(method)
+    found = {
+        "core": opening(sys.modules[CORES[core][1].__module__].__doc__),
+        "head": opening(sys.modules[HEADS[head].__module__].__doc__),
+    }
+    for key, file in LOSS_FILES.items():
+        if key in method.loss:
+            wanted = {"features": method.loss.get("distance", "mse"), "name": method.loss.get("name", "")}.get(key, "")
+            doc = import_module(f"horst.training.losses.{file}").__doc__
+            found["loss"] = opening(doc, wanted.partition("_")[0])
+    return found
+
+
+def opening(doc: str | None, wanted: str = "") -> str:
+    """The first paragraphs of a docstring: what it is and whose, with the formulas that they lead to.
+
+    `wanted`: after the first one go on with the paragraph that opens with this.
+    """
+    first, *rest = (doc or "").strip().split("\n\n")
+    rest = [p for p in rest if not p.startswith("Shapes")]
+    start = next((i for i, p in enumerate(rest) if p.lstrip('"').casefold().startswith(wanted)), 0)
+    last, shown = first, [_joined(first)]
+    for paragraph in rest[start : start + 2]:
+        formulas = paragraph.startswith(" ")
+        if formulas and last.endswith("."):
+            break  # not led to: an example of its use
+        shown.append(paragraph if formulas else _joined(paragraph))
+        if formulas:
+            break
+        last = paragraph
+    return "\n".join(shown)
+
+
+def _joined(paragraph: str) -> str:
+    return " ".join(paragraph.split())
+
+
+def _rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """(table, row, per cent by header) wherever the paper prints the method."""
+    for table in paper_tables().values():
+        for row in table.rows:
+            if (table.name, row.name) in method.rows.items() or (
+                row.same is not None and row.same in method.rows.items()
+            ):
+                pairs = zip(table.columns, row.values, strict=True)
+                yield table.name, row.name, {header: value for header, value in pairs if value is not None}
+
+
+def _row_words(table: str, row: str, values: Mapping[str, float]) -> str:
+    printed = paper_table(table)
+    numbers = "; ".join(f"{header}: {value:.{printed.decimals}f}" for header, value in values.items())
+    return f"Table {printed.number} ({table}), {row}. {numbers}"
+
+
+def _folders(method: Method) -> tuple[str, ...]:
+    """That have its runs."""
+    names = ("ssv2", "somethings") if method.task == "recognition" else ("ek55", "ek100", "kitchen")
+    return tuple(f"configs/{name}" for name in names)
+
+
+def config_files(method: Method) -> list[str]:
+    """The runs of a method, as `horst train` takes them from the source's folder; an installed package has none."""
+    root = Path(__file__).parents[3]
+    files = [file for folder in _folders(method) for file in sorted((root / folder).rglob("*.yaml"))]
+    return [
+        str(file.relative_to(root).as_posix()) for file in files if method in methods_of(file.stem, read_yaml(file))
+    ]
+
+
+def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:
+    """Whose run it is: by the row of the paper that it names, else by its model and loss.
+
+    Of several methods with the same it is the one that the file is named for.
+    """
+    if config.get("paper"):
+        row = (config["paper"]["table"], config["paper"]["row"])
+        return [method for method in METHODS.values() if row in method.rows.items()]
+    own = {key for method in METHODS.values() for key in method.loss}
+    loss = {key: value for key, value in config.get("loss", {}).items() if key in own}
+    options = config["model"].get("options", {})
+    fitting = [
+        method
+        for method in METHODS.values()
+        if config["model"]["name"] in {method.model_name(size) for size in SIZES[method.task]}
+        and loss == method.loss
+        and method.options.items() <= options.items()
+    ]
+    named = [method for method in fitting if method.name == stem]
+    most = max((len(method.options) for method in fitting), default=0)  # an ablation of HORST fits HORST too
+    return named or [method for method in fitting if len(method.options) == most]
