@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve train-tiny test lint format bench wheel clean help
+.PHONY: demo serve train-tiny test nightly lint format bench wheel clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -41,6 +41,9 @@ train-tiny: $(VENV)/train.stamp ## Train a small model from nothing on two cores
 
 test: $(VENV)/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
+
+nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (an hour or two)
+	$(BIN)/python -m pytest nightly
 
 lint: $(VENV)/dev.stamp ## Check style and types
 	$(BIN)/ruff check .

@@ -777,7 +777,7 @@ def pictures() -> dict[str, str]:
 def trained(method: Method) -> int:
     """Parameters of its model for the paper's data that training changes: a frozen backbone's are none."""
     size = "ssv2" if method.task == "recognition" else "ek55"
-    config = model_config(method.model_name(size), **method.options)
+    config = model_config(method.model_name(size), **method.options_for(size))
     rows = summarize(config).rows
     return sum(row.parameters for row in rows[config.backbone.name == "bn_inception" :])
 

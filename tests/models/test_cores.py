@@ -252,3 +252,39 @@ def test_heads_read_what_their_core_gives() -> None:
     core = create_core(core_config(config))
     with pytest.raises(ConfigError, match=r"RollingUnrollingHead reads c, which TSN does not give"):
         Predictor(model.backbone, core, model.head)
+
+
+@pytest.mark.parametrize("name", ["conv_lstm_tiny", "rulstm_tiny"])
+def test_live_streams(name: str) -> None:
+    """Frame by frame with times, by many streams, with nothing to tell of attention; as the whole clip."""
+    from horst.streaming import Pool
+
+    model = tiny(name).eval()
+    frames = torch.randint(0, 256, (5, 24, 32, 3), generator=torch.Generator().manual_seed(4), dtype=torch.uint8)
+    pool = Pool(model, capacity=2)
+    first, late = pool.open(attention=True), pool.open()
+    for i, image in enumerate(frames.numpy()):
+        first.push(image, i / model.fps)
+        if i > 1:
+            late.push(image, i / model.fps)
+        pool.step()
+    steps = pool.horizon.steps[pool.horizon.main] if pool.horizon.steps else None
+    for seat, seen in ((first, frames), (late, frames[2:])):
+        with torch.inference_mode():
+            unroll = {} if steps is None else {"unroll": [steps] * len(seen)}
+            whole, _ = model(seen.permute(0, 3, 1, 2)[None], **unroll)
+        assert seat.latest is not None
+        assert seat.latest.attention is None
+        wanted = whole.logits.action[0, -1].softmax(-1)
+        torch.testing.assert_close(
+            torch.from_numpy(seat.latest.probabilities["action"]).float(), wanted, atol=1e-4, rtol=1e-3
+        )
+
+
+def test_what_takes_whole_clips_alone_cannot_stream() -> None:
+    options = {"backbone": {"name": "stem", "widths": [6, 8]}, "size": (24, 32), "padding": "centred"}
+    model = create_model("cnn3d_tiny", **options).eval()
+    with pytest.raises(InputError, match="3D-CNN takes whole clips alone"):
+        model.stream()
+    with pytest.raises(InputError, match="causal"):
+        model.step(torch.zeros(1, 3, 24, 32), model.init_state(1, 24, 32))

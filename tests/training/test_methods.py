@@ -57,9 +57,7 @@ def run_of(method: Method) -> RunConfig:
     name = "gpu" if method.model == "horst" else method.name
     config = RunConfig.from_file(ROOT / "configs" / folder / f"{name}.yaml")
     # a small backbone and no dropout, so that a step is quick and the same each time
-    options = {**config.model.options, **method.options, "backbone": {"name": "stem", "widths": [6, 8]}}
-    if "hidden" in method.options:
-        options["hidden"] = [16, 16]
+    options = {**config.model.options, **method.options_for("tiny"), "backbone": {"name": "stem", "widths": [6, 8]}}
     trainer = replace(config.trainer, graphs=False, precision="32-true", accelerator="cpu", backend="auto")
     return replace(config, model=replace(config.model, options=options), trainer=trainer)
 

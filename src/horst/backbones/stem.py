@@ -22,7 +22,8 @@ class ConvStem(Backbone):
     """One stage per width: convolution, norm, activation.
 
     The paper does not say what follows the convolution. The norm "layer" over (C, H, W) is the form of its FF blocks;
-    "channel", over (H, W) alone, makes small models learn much sooner.
+    "channel", over (H, W) alone, makes small models learn much sooner. Both fix the mean of a map or nearly so: who
+    reads that mean alone wants "batch", over all frames of a batch on a device.
     """
 
     def __init__(
@@ -30,7 +31,7 @@ class ConvStem(Backbone):
         *,
         widths: Sequence[int] = (128, 128),
         activation: Literal["relu", "silu"] = "relu",
-        norm: Literal["layer", "channel"] = "layer",
+        norm: Literal["layer", "channel", "batch"] = "layer",
     ) -> None:
         super().__init__()
         if not isinstance(widths, Sequence) or isinstance(widths, str) or not widths:
@@ -45,7 +46,7 @@ class ConvStem(Backbone):
             *(
                 nn.Sequential(
                     nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False),
-                    nn.GroupNorm(1 if norm == "layer" else c_out, c_out),
+                    nn.BatchNorm2d(c_out) if norm == "batch" else nn.GroupNorm(1 if norm == "layer" else c_out, c_out),
                     _ACTIVATIONS[activation](),
                 )
                 for c_in, c_out in zip((self.input_channels, *widths[:-1]), widths, strict=True)

@@ -36,7 +36,9 @@ def show(method: Method, as_json: bool) -> None:
             "about": about,
             "options": dict(method.options),
             "loss": dict(method.loss),
-            "models": {size: {"model": name, **asdict(costs(name, method.options))} for size, name in models.items()},
+            "models": {
+                size: {"model": name, **asdict(costs(name, method.options_for(size)))} for size, name in models.items()
+            },
             "configs": configs,
             "paper": {table: {"row": row, "values": values} for table, row, values in _rows(method)},
         }
@@ -61,16 +63,16 @@ def show(method: Method, as_json: bool) -> None:
     console.print(Text(f"{method.title} ({method.name}), {TITLES[method.task].lower()}\n", style="bold"))
     console.print(grid)
     console.print()
-    console.print(_models(list(models.values()), method.options))
+    console.print(_models({name: method.options_for(size) for size, name in models.items()}))
 
 
-def _models(names: list[str], options: Mapping[str, Any]) -> Table:
+def _models(options: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("model")
     for header in ("params\ntrained", "GFLOP\na frame", "state", "streams"):
         table.add_column(header, justify="right", no_wrap=True)
-    for name in names:
-        table.add_row(name, *cost_cells(costs(name, options)).values())
+    for name, given in options.items():
+        table.add_row(name, *cost_cells(costs(name, given)).values())
     return table
 
 

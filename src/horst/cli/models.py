@@ -132,7 +132,8 @@ def loss_words(method: Method) -> str:
 
 def parts(method: Method) -> tuple[str, str]:
     """The names of its core and its head."""
-    config = model_config(method.model_name(SIZES[method.task][0]), **method.options)
+    size = SIZES[method.task][0]
+    config = model_config(method.model_name(size), **method.options_for(size))
     return config.core.name, config.head.name
 
 
@@ -143,8 +144,8 @@ def _listed(method: Method, size: str) -> dict[str, Any]:
         "title": method.title,
         "task": method.task,
         "model": model,
-        "options": dict(method.options),
-        **asdict(costs(model, method.options)),
+        "options": method.options_for(size),
+        **asdict(costs(model, method.options_for(size))),
         "loss": dict(method.loss),
         "paper": figures(method, size),
     }
@@ -184,7 +185,7 @@ def _cells(method: Method, size: str) -> dict[str, str]:
         "method": method.title,
         "name": method.name,
         "model": model,
-        **cost_cells(costs(model, method.options)),
+        **cost_cells(costs(model, method.options_for(size))),
         "loss": loss_words(method),
         "paper": _figure_cell(method, size),
     }
@@ -225,8 +226,6 @@ def _caption(task: str, size: str, left_out: tuple[str, ...]) -> str:
         said = ["params: what is trained, which is all; GFLOP: a frame through the whole model."]
     if task == "anticipation":
         said.append("Losses with + are added to cross-entropy.")
-    elif size == "tiny":
-        said.append("The ablations with 2 layers keep the widths that they have for Something-Something v2.")
     if size in FIGURES:
         said.append("%: of the paper; - where it prints none.")
     if left_out:

@@ -40,7 +40,7 @@ class UnrollingHead(Unroller):
         super().__init__()
         check_head(form, num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns, steps=steps)
         self.form, self.steps = form, steps
-        self.pool = Pool(channels, self.reads if form == "paper" else ("y", "statt"), norm)  # e is read in "paper" alone
+        self.pool = Pool(channels, self.reads if form == "paper" else ("y", "statt"), norm)
         self.fc_xi_v = nn.Linear(channels, channels)
         self.fc_xi_n = nn.Linear(channels, channels)
         if form == "paper":

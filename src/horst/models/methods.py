@@ -35,6 +35,11 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     """What of the model's options makes it: the ablations of HORST."""
 
+    def options_for(self, size: str) -> dict[str, Any]:
+        """`options` for the model of a data set: layers that are counted anew are as wide there as the others."""
+        width = {"hidden": [96, 96]} if size == "tiny" and "hidden" in self.options else {}
+        return {**self.options, **width}
+
     def model_name(self, size: str) -> str:
         """Of its model for a data set; `horst.create_model` makes it."""
         if size not in SIZES[self.task]:
@@ -96,7 +101,7 @@ def _methods() -> list[Method]:
             title="ImagineRNN",
             model="imagine_rnn",
             rows={backbones: "ImagineRNN"},
-            loss={"features": 1.0, "distance": "contrastive"},
+            loss={"features": 1.0, "distance": "contrastive", "temperature": 0.1},
         ),
         anticipation(
             name="avt",

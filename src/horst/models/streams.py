@@ -65,6 +65,8 @@ class Streams:
             raise InputError(f"count is {count}; there is at least one stream")
         if model.training:
             raise InputError("the model is in training mode: call model.eval() first")
+        if not model.core.streaming:
+            raise InputError(f"{model.core.config.title} takes whole clips alone, as it is made here: it cannot stream")
         self.model, self.size = model, size or model.size
         self.device = next(model.parameters()).device
         self.active = torch.ones(count, dtype=torch.uint8, device=self.device)

@@ -146,8 +146,8 @@ class Pool:
             threshold: The probability below which there is no answer.
             gap: Seconds of silence that end what was going on; see `Ticker`.
             on_gap: What happens then.
-            attention: Predictions say which past frames they rest on. On a GPU the kernels are left for that, which
-                makes all streams of the pool slower from then on.
+            attention: Predictions say which past frames they rest on, where the model can tell. On a GPU the kernels
+                are left for that, which makes all streams of the pool slower from then on.
         """
         restarts = restarts or Never()
         if not 0 <= threshold <= 1:
@@ -156,7 +156,7 @@ class Pool:
             raise BusyError(f"all {len(self.streams)} places are taken: close a stream, or make the pool larger")
         ticker: Ticker[Image] = Ticker(self.model.fps, gap=gap, on_gap=on_gap)
         places = [self._free.pop(0) for _ in range(restarts.places)]
-        seat = Seat(self, places, restarts, ticker, threshold, attention)
+        seat = Seat(self, places, restarts, ticker, threshold, attention and self.model.core.order > 0)
         self._seats.append(seat)
         return seat
 

@@ -85,7 +85,8 @@ class Loss:
     k: int = 5
     """Of the top-k losses: how many guesses there are. Each task that they are used for needs more classes."""
     temperature: float = 1.0
-    """Of smooth_top_k: the nearer to 0, the nearer to a hinge at the k-th best of the other classes."""
+    """Of smooth_top_k: the nearer to 0, the nearer to a hinge at the k-th best of the other classes. Of contrastive
+    features: the nearer to 0, the more those count that are hard to tell apart."""
     tasks: tuple[str, ...] | None = None
     """Learn from these tasks alone (VN-CE: verb and noun); null: from all that the head predicts."""
     ranking: float = 0.0

@@ -47,7 +47,7 @@ class Graphed:
             network.model,
             freeze_backbone=network.freeze_backbone,
             autocast=network.autocast,
-            distance=network.distance,
+            foretold=network.foretold,
         )
         shell.complete = network.complete
         buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}

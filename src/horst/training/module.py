@@ -49,7 +49,7 @@ class TrainingModule(lightning.LightningModule):
             model,
             freeze_backbone=config.model.freeze_backbone,
             autocast=autocast,
-            distance=config.loss.distance if config.loss.features else None,
+            foretold=config.loss if config.loss.features else None,
         )
         self.found: dict[str, float] = {}
         self._graphed: Graphed | None = None

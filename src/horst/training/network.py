@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.models import Predictor
-from horst.training.config import Distance
+from horst.training.config import Loss
 from horst.training.losses import feature_loss
 
 
@@ -25,14 +25,14 @@ class Network(nn.Module):
         *,
         freeze_backbone: bool = False,
         autocast: torch.dtype | None = None,
-        distance: Distance | None = None,
+        foretold: Loss | None = None,
     ) -> None:
         """`autocast`: the precision of a captured graph, which cannot take it from around it.
 
-        `distance`: of foretold features from the real ones, (B,) behind the logits; None: they are not looked at.
+        `foretold`: how far foretold features are from the real ones, (B,) behind the logits; None: nobody asks.
         """
         super().__init__()
-        self.model, self.freeze_backbone, self.autocast, self.distance = model, freeze_backbone, autocast, distance
+        self.model, self.freeze_backbone, self.autocast, self.foretold = model, freeze_backbone, autocast, foretold
         self.complete = False
         """Sequence completion: an unrolling head reads the frames that really follow."""
         if freeze_backbone:
@@ -55,8 +55,10 @@ class Network(nn.Module):
             unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.complete}
             logits = model.read(out, valid, **(unrolled if model.head.unrolls else {}))
             found = tuple(logits[task] for task in logits)
-            if self.distance is None:
+            if self.foretold is None:
                 return found
             future = out.future if logits.future is None else logits.future
             assert future is not None  # `foretells` was asked before
-            return *found, feature_loss(future, maps.mean((-2, -1)), valid, self.distance)
+            return *found, feature_loss(
+                future, maps.mean((-2, -1)), valid, self.foretold.distance, self.foretold.temperature
+            )

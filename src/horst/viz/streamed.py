@@ -43,7 +43,7 @@ class Streamed:
     probabilities: NDArray[np.float64]
     """(T, C)"""
     temporal: tuple[Any, ...]
-    """By layer, (1, T, S)."""
+    """By layer, (1, T, S); nothing of a model that keeps no weights of attention."""
     spatial: tuple[Any, ...]
     """By layer, (1, T, S, h, w)."""
     parts: tuple[tuple[int, int], ...] = ()
@@ -60,9 +60,7 @@ def stream(model: Predictor, module: Loading, split: Split, index: int) -> Strea
     options = {"unroll": list(range(count, 0, -1))} if model.head.unrolls and annotations.task != "recognition" else {}
     with evaluating(model), torch.inference_mode():
         device = next(model.parameters()).device
-        out, _ = model(item.frames[None].to(device), attention=True, **options)
-    assert out.core.temporal is not None
-    assert out.core.spatial is not None
+        out, _ = model(item.frames[None].to(device), attention=model.core.order > 0, **options)
     begin, step = (0.0, 1 / clip.fps) if annotations.task == "recognition" else (-clip.stride * count, clip.stride)
     return Streamed(
         id=item.id,
@@ -71,8 +69,8 @@ def stream(model: Predictor, module: Loading, split: Split, index: int) -> Strea
         frames=_images(item.frames),
         times=begin + step * np.arange(count, dtype=np.float64),
         probabilities=out.logits.action[0].double().softmax(-1).cpu().numpy(),
-        temporal=out.core.temporal,
-        spatial=out.core.spatial,
+        temporal=out.core.temporal or (),
+        spatial=out.core.spatial or (),
         parts=annotations.action_parts,
     )
 
@@ -86,7 +84,7 @@ def clip_section(clip: Streamed, moments: tuple[int, ...] = (), why: str = "") -
     marks = [seconds[moment] for moment in moments]
     what = "seconds before the action" if seconds[-1] < 0 else "seconds"
     figure = timeline(clip.probabilities, seconds, clip.names, clip.label, frames=clip.frames, marks=marks, x_name=what)
-    layer = _telling_layer(clip)
+    layer = _telling_layer(clip) if clip.temporal else 0
     looks = [
         attention(
             clip.frames,
@@ -100,7 +98,7 @@ def clip_section(clip: Streamed, moments: tuple[int, ...] = (), why: str = "") -
             times=seconds,
             parts=clip.parts,
         )
-        for moment in moments
+        for moment in (moments if clip.temporal else ())
     ]
     widest = max((look.width for look in looks), default=None)
     return (

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.functional import cosine_similarity as cosine
 
 from horst.training.losses import feature_loss
 
@@ -46,7 +47,7 @@ def loop(future: Tensor, features: Tensor, lengths: list[int], distance: Distanc
                     if distance == "mse":
                         loss = loss + ((said - there) ** 2).mean()
                     else:
-                        loss = loss - (said @ there / tau) + (real @ said / tau).logsumexp(0)
+                        loss = loss - cosine(said, there, dim=0) / tau + (cosine(real, said[None]) / tau).logsumexp(0)
                 modes.append(loss)
             total, count = total + torch.stack(modes).min(), count + len(ahead)
         out.append(total / max(1, count))

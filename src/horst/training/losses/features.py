@@ -10,7 +10,9 @@ The future is open: of several modes only the one that comes nearest to it, over
 "contrastive": Wu, Zhu, Wang, Yang, Wu 2021, "Learning to Anticipate Egocentric Actions by Imagination" (ImagineRNN).
 The right frame is to be told from all others of the batch, by noise-contrastive estimation:
 
-    L = mean_{t, k} -log(exp(<f^k_t, phi_{t+k}> / tau) / sum_j exp(<f^k_t, phi_j> / tau))
+    L = mean_{t, k} -log(exp(cos(f^k_t, phi_{t+k}) / tau) / sum_j exp(cos(f^k_t, phi_j) / tau))
+
+Which likeness the authors take is not known to us; by their cosine, features of any scale can be learnt with one tau.
 
 Shapes: B clips, T frames, M modes, K steps ahead, C channels.
 """
@@ -18,6 +20,7 @@ Shapes: B clips, T frames, M modes, K steps ahead, C channels.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from horst.training.config import Distance
@@ -57,7 +60,7 @@ def feature_loss(
 def _contrast(future: Tensor, features: Tensor, real: Tensor, places: Tensor, temperature: float) -> Tensor:
     """(B, T, M, K): how hard the features at `places`, (B, T, K), are to tell from all that are `real`, of (B T, C)."""
     with torch.autocast(future.device.type, enabled=False):
-        likeness = future @ features.T / temperature
+        likeness = F.normalize(future, dim=-1) @ F.normalize(features, dim=-1).T / temperature
     likeness = torch.where(real, likeness, torch.finfo(likeness.dtype).min)
     index = places[:, :, None, :, None].expand(*likeness.shape[:-1], 1)
     return likeness.logsumexp(-1) - likeness.gather(-1, index).squeeze(-1)

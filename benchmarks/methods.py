@@ -1,0 +1,154 @@
+"""Every method trained for some minutes on a CPU, on videos that are drawn for it: does it learn, and how fast?
+
+    python -m benchmarks.methods                     all but HORST's ablations, two at a time: an hour on two cores
+    python -m benchmarks.methods rulstm avt          some
+    python -m benchmarks.methods --write docs/methods.json
+
+Each run is the method's own config with what is said in CHANGES, so models, losses and frames are those of the config,
+and clips fewer and smaller. What was finished is kept in --folder, and not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from datetime import date
+from pathlib import Path
+
+from horst.files import write_text
+from horst.models.methods import METHODS, Method
+
+ROOT = Path(__file__).parents[1]
+CHANGES = {
+    "recognition": {
+        "data.clips": 960,
+        "data.templates": 4,
+        "data.size": 56,
+        "data.clip.size": [56, 56],
+        "trainer.epochs": 12,
+        "trainer.ema": None,
+    },
+    "anticipation": {"data.videos": 24, "data.size": [48, 84], "data.clip.size": [48, 84], "trainer.epochs": 12},
+}
+"""Of a config: four actions of 960 clips, or 24 videos, on small frames."""
+COMMON = {
+    "batches.workers": 0,
+    "batches.size": 16,
+    "augment.operations": 0,
+    "trainer.validate_every": 3,
+    "trainer.accelerator": "cpu",
+    "trainer.precision": "32-true",
+    "trainer.backend": "auto",
+    "trainer.graphs": False,
+}
+METRIC = {"recognition": "val/action/top1@100%", "anticipation": "val/action/top5@1s"}
+
+SHORT = [name for name, method in METHODS.items() if not method.options]
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Of one method, in per cent."""
+
+    name: str
+    best: float
+    """Over the looks at the validation clips, every third epoch."""
+    guessing: float
+    """Recognition: by chance. Anticipation: always the five most frequent actions of the training videos."""
+    seconds: float
+    """Of training."""
+    when: str = ""
+
+
+def config_of(method: Method) -> Path:
+    """Its run on what the package draws."""
+    folder = "somethings" if method.task == "recognition" else "kitchen"
+    return ROOT / "configs" / folder / ("gpu.yaml" if method.model == "horst" else f"{method.name}.yaml")
+
+
+def train(method: Method, folder: Path) -> Result:
+    """A short run in `folder`, with what was drawn for it kept beside; where it was finished, what it gave."""
+    from horst.data.config import open_source
+    from horst.evaluation.measure import prior
+    from horst.training.config import RunConfig
+    from horst.training.fit import train as fit
+
+    kept = folder / f"{method.name}.json"
+    if kept.is_file():
+        return Result(**json.loads(kept.read_text(encoding="utf-8")))
+    data = folder / ("somethings" if method.task == "recognition" else "kitchen")
+    changes = {**COMMON, **CHANGES[method.task], "data.folder": str(data), "batches.cache": str(folder / "cache")}
+    changes |= {f"model.options.{name}": value for name, value in method.options_for("tiny").items()}
+    config = RunConfig.from_file(config_of(method), [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+    run = fit(config, folder / method.name)
+    with run.metrics.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    best = max(float(row[METRIC[method.task]]) for row in rows if row[METRIC[method.task]])
+    annotations = open_source(config.data).annotations
+    guessing = 1 / len(annotations.classes["action"])
+    if method.task == "anticipation":
+        guessing = prior(annotations, "val")["action/top5"]
+    seconds = sum(float(row["seconds"]) for row in rows)
+    result = Result(method.name, round(100 * best, 2), round(100 * guessing, 2), round(seconds), str(date.today()))
+    write_text(kept, json.dumps(asdict(result)))
+    return result
+
+
+def table(results: Sequence[Result]) -> str:
+    """Markdown, the best first."""
+    lines = []
+    for task, metric in (("recognition", "top-1 of whole clips"), ("anticipation", "action top-5 at 1 s")):
+        chosen = [r for r in results if METHODS[r.name].task == task]
+        if chosen:
+            lines += ["", f"| {task} | {metric}, % | guessing, % | minutes |", "| --- | --- | --- | --- |"]
+        for r in sorted(chosen, key=lambda r: -r.best):
+            lines.append(f"| {METHODS[r.name].title} | {r.best:.1f} | {r.guessing:.1f} | {r.seconds / 60:.1f} |")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("methods", nargs="*", default=SHORT, help="by name; all but ablations by default")
+    parser.add_argument("--folder", type=Path, default=ROOT / "runs" / "methods", help="where runs and videos are kept")
+    parser.add_argument("--processes", type=int, default=2, help="runs at once, of one thread each")
+    parser.add_argument("--write", type=Path, help="a JSON file for what was found")
+    chosen = parser.parse_args(arguments)
+    unknown = [name for name in chosen.methods if name not in METHODS]
+    if unknown:
+        parser.error(f"there is no method {unknown[0]}; there are {', '.join(METHODS)}")
+
+    def in_a_process(name: str) -> Result:
+        command = [sys.executable, "-c", "import sys; from benchmarks.methods import one; one(*sys.argv[1:])"]
+        environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+        with (chosen.folder / f"{name}.log").open("w", encoding="utf-8") as log:
+            done = subprocess.run(
+                [*command, name, str(chosen.folder)], cwd=ROOT, env=environment, stdout=log, stderr=log, check=False
+            )
+        if done.returncode:
+            raise SystemExit(f"{name} failed: {chosen.folder / name}.log")
+        result = Result(**json.loads((chosen.folder / f"{name}.json").read_text(encoding="utf-8")))
+        print(f"{name}: {result.best:.1f}%, guessing {result.guessing:.1f}%, {result.seconds / 60:.1f} min", flush=True)
+        return result
+
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    with ThreadPoolExecutor(chosen.processes) as pool:
+        results = list(pool.map(in_a_process, chosen.methods))
+    print()
+    print(table(results))
+    if chosen.write:
+        write_text(chosen.write, json.dumps([asdict(result) for result in results], indent=1) + "\n")
+
+
+def one(name: str, folder: str) -> None:
+    train(METHODS[name], Path(folder))
+
+
+if __name__ == "__main__":
+    main()
