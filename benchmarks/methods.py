@@ -24,20 +24,22 @@ from pathlib import Path
 
 from horst.files import write_text
 from horst.models.methods import METHODS, Method
+from horst.training.config import RunConfig
 
 ROOT = Path(__file__).parents[1]
 CHANGES = {
     "recognition": {
-        "data.clips": 960,
+        "data.clips": 1200,
         "data.templates": 4,
         "data.size": 56,
         "data.clip.size": [56, 56],
-        "trainer.epochs": 12,
+        "batches.size": 8,
+        "trainer.epochs": 8,
         "trainer.ema": None,
     },
     "anticipation": {"data.videos": 24, "data.size": [48, 84], "data.clip.size": [48, 84], "trainer.epochs": 12},
 }
-"""Of a config: four actions of 960 clips, or 24 videos, on small frames."""
+"""Of a config: 1,200 clips of four actions, or 24 videos, on small frames."""
 COMMON = {
     "batches.workers": 0,
     "batches.size": 16,
@@ -73,20 +75,31 @@ def config_of(method: Method) -> Path:
     return ROOT / "configs" / folder / ("gpu.yaml" if method.model == "horst" else f"{method.name}.yaml")
 
 
+def short_run(method: Method, folder: Path) -> RunConfig:
+    """The config of a method, changed."""
+    data = folder / ("somethings" if method.task == "recognition" else "kitchen")
+    changes = {**COMMON, **CHANGES[method.task], "data.folder": str(data), "batches.cache": str(folder / "cache")}
+    changes |= {f"model.options.{name}": value for name, value in method.options_for("tiny").items()}
+    return RunConfig.from_file(config_of(method), [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+
+
+def draw(task: str, folder: Path) -> None:
+    """The videos of a task, where they are not there yet."""
+    from horst.data.config import open_source
+
+    open_source(short_run(next(m for m in METHODS.values() if m.task == task), folder).data)
+
+
 def train(method: Method, folder: Path) -> Result:
     """A short run in `folder`, with what was drawn for it kept beside; where it was finished, what it gave."""
     from horst.data.config import open_source
     from horst.evaluation.measure import prior
-    from horst.training.config import RunConfig
     from horst.training.fit import train as fit
 
     kept = folder / f"{method.name}.json"
     if kept.is_file():
         return Result(**json.loads(kept.read_text(encoding="utf-8")))
-    data = folder / ("somethings" if method.task == "recognition" else "kitchen")
-    changes = {**COMMON, **CHANGES[method.task], "data.folder": str(data), "batches.cache": str(folder / "cache")}
-    changes |= {f"model.options.{name}": value for name, value in method.options_for("tiny").items()}
-    config = RunConfig.from_file(config_of(method), [f"{key}={json.dumps(value)}" for key, value in changes.items()])
+    config = short_run(method, folder)
     run = fit(config, folder / method.name)
     with run.metrics.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
@@ -138,6 +151,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return result
 
     chosen.folder.mkdir(parents=True, exist_ok=True)
+    for task in {METHODS[name].task for name in chosen.methods}:  # drawn once, before runs that need it start at once
+        draw(task, chosen.folder)
     with ThreadPoolExecutor(chosen.processes) as pool:
         results = list(pool.map(in_a_process, chosen.methods))
     print()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
-from importlib.util import module_from_spec, spec_from_file_location
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,13 +20,11 @@ PAGE = (ROOT / "docs" / "methods.md").read_text()
 
 
 def script() -> ModuleType:
-    spec = spec_from_file_location("draw_methods", ROOT / "docs" / "draw_methods.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # where dataclasses look for what their annotations name
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(ROOT / "docs"))  # as it is where the script is run: beside its parts
+    try:
+        return import_module("draw_methods")
+    finally:
+        sys.path.pop(0)
 
 
 DRAW: Any = script()

@@ -122,7 +122,8 @@ def test_no_frame_knows_a_later_one(name: str) -> None:
     core, x = small(name), clip()
     other = x.clone()
     other[:, 3:] = 7.0
-    assert torch.equal(core(x)[0].y[:, :3], core(other)[0].y[:, :3])
+    found, wanted = flat(core(x)[0]), flat(core(other)[0])
+    assert all(torch.equal(found[name][:, :3], wanted[name][:, :3]) for name in wanted)
 
 
 @every_core
@@ -288,3 +289,11 @@ def test_what_takes_whole_clips_alone_cannot_stream() -> None:
         model.stream()
     with pytest.raises(InputError, match="causal"):
         model.step(torch.zeros(1, 3, 24, 32), model.init_state(1, 24, 32))
+
+
+def test_models_on_vectors_say_what_they_need() -> None:
+    with pytest.raises(InputError, match="reads maps that a backbone made before"):
+        create_model("tsn_ek55").eval().stream()
+    with pytest.raises(ConfigError, match="give the frames' size too"):
+        create_model("tsn_ek55", backbone="bn_inception")
+    assert create_model("tsn_tiny", backbone={"name": "maps", "channels": 7}).core.config.in_channels == 7

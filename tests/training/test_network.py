@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from horst.heads import Logits, UnrollingHead
 from horst.models import Predictor, create_model
 from horst.training.config import Loss
+from horst.training.graphs import Graphed, others_may_allocate
 from horst.training.losses import clip_loss, frame_weights
 from horst.training.network import Network
 
@@ -118,7 +120,7 @@ def test_sequence_completion_reads_the_frames_that_follow() -> None:
     frames, valid = clips(5, [5, 5])
     with torch.no_grad():
         without = network(frames, valid)[0]
-        network.complete = True
+        network.complete = network.training = True  # without its dropout
         action = network(frames, valid)[0]
         out, _ = model.core(model.backbone(frames.flatten(0, 1)).unflatten(0, (2, 5)))
         pooled = tuple(model.head.pool(None, y=out.y, e=out.e[-1], statt=out.statt[-1]))
@@ -157,3 +159,43 @@ def test_compiled_it_computes_the_same_and_is_compiled_once(variant: str, monkey
         frames, valid = clips(5, [5])
         torch.testing.assert_close(Network(fast).eval()(frames, valid), Network(plain).eval()(frames, valid))
     assert len(compiled) == seen[0]
+
+
+def test_a_capture_lets_other_threads_allocate() -> None:
+    """The thread that pins the next batch would end it, by CUDA's default; torch's function asks `torch.cuda.graph`."""
+    before = torch.cuda.graph
+    with others_may_allocate():
+        assert torch.cuda.graph.keywords == {"capture_error_mode": "thread_local"}  # type: ignore[attr-defined]
+    assert torch.cuda.graph is before
+    assert "torch.cuda.graph(" in inspect.getsource(torch.cuda.make_graphed_callables)
+
+
+def test_completion_is_for_training_alone() -> None:
+    """What is said of a validation clip at a frame does not depend on those that follow."""
+    network = Network(create_model("rulstm_tiny", backbone={"name": "stem", "widths": [4]}, size=SIZE))
+    network.complete = True
+    network.eval()
+    frames = torch.randint(0, 256, (2, 6, 3, *SIZE), dtype=torch.uint8)
+    later = frames.clone()
+    later[:, 3:] = 255
+    valid = torch.ones(2, 6, dtype=torch.bool)
+    (found,), (other,) = network(frames, valid), network(later, valid)
+    torch.testing.assert_close(found[:, :3], other[:, :3], rtol=0, atol=0)
+    assert not torch.equal(found[:, 3:], other[:, 3:])
+
+
+@pytest.mark.parametrize(("name", "frames"), [("rulstm_tiny", 14), ("horst_tiny", 16)])
+def test_clips_are_padded_for_a_graph_only_where_nothing_is_counted_from_their_end(name: str, frames: int) -> None:
+    """A head that unrolls would otherwise learn other horizons than it is asked for."""
+    network = Network(create_model(name, backbone={"name": "stem", "widths": [4]}, size=SIZE))
+    graphed = Graphed(network)
+    shown: list[int] = []
+
+    def capture(frames: Tensor, valid: Tensor) -> Any:
+        shown.append(frames.shape[1])
+        return network
+
+    graphed._capture = capture  # type: ignore[method-assign]
+    logits, *_ = graphed(torch.zeros(1, 14, 3, *SIZE, dtype=torch.uint8), torch.ones(1, 14, dtype=torch.bool))
+    assert shown == [frames]
+    assert logits.shape[1] == 14

@@ -75,6 +75,7 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
         "horst": horst.__version__,
         "what": what,
         "model": model.core.config.about,
+        "variant": getattr(model.core.config, "variant", None),
         "size": list(model.size),
         "fps": model.fps,
         "pixels": "RGB, 0..255" if kind == "uint8" else "maps of a backbone",

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from horst.heads.base import Head
 from horst.heads.logits import Logits
 from horst.heads.pool import Norm, Pool
-from horst.registry import check_positive
+from horst.registry import check_dropout, check_positive
 
 
 class ActionHead(Head):
@@ -19,6 +19,7 @@ class ActionHead(Head):
     def __init__(self, channels: int, *, num_actions: int, dropout: float = 0.0, norm: Norm = "none") -> None:
         super().__init__()
         check_positive(num_actions=num_actions)
+        check_dropout(dropout)
         self.pool = Pool(channels, ("y",), norm)
         self.dropout = nn.Dropout(dropout)
         self.fc = nn.Linear(channels, num_actions)

@@ -133,7 +133,12 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     kept = HORST_KEEPS if isinstance(config.core, HORSTConfig) else core_options
     core = {f: getattr(config.core, f) for f in kept}
     if "backbone" in options:
+        read_before = config.backbone.name == "maps"
         config = _with_backbone(config, options["backbone"])
+        if read_before and config.backbone.name != "maps" and "size" not in options:
+            raise ConfigError(
+                f"{name} is for vectors; with the backbone {config.backbone.name} give the frames' size too"
+            )
         core["in_channels"] = config.core.in_channels
     core |= {key: value for key, value in options.items() if key in core_options}
     head = {key: value for key, value in options.items() if key in of_head}

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from horst.backbones import PrecomputedMaps
 from horst.errors import InputError
 from horst.heads import Logits, Unroll
 from horst.layers import HORST, CoreOutput, HORSTState, LayerState, State
@@ -65,6 +66,8 @@ class Streams:
             raise InputError(f"count is {count}; there is at least one stream")
         if model.training:
             raise InputError("the model is in training mode: call model.eval() first")
+        if isinstance(model.backbone, PrecomputedMaps):
+            raise InputError("the model reads maps that a backbone made before, not pictures: use model.step")
         if not model.core.streaming:
             raise InputError(f"{model.core.config.title} takes whole clips alone, as it is made here: it cannot stream")
         self.model, self.size = model, size or model.size
@@ -229,7 +232,7 @@ class _Kernels:
                 self._run()
         torch.cuda.current_stream().wait_stream(side)
         captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured):
+        with torch.cuda.graph(captured, capture_error_mode="thread_local"):  # others may pin and allocate meanwhile
             self.said = self._run()
         self._replay = captured.replay
         self.reset(list(range(len(self.frames))))

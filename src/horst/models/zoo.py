@@ -82,6 +82,7 @@ def _zoo() -> Iterator[tuple[str, Callable[[], PredictorConfig]]]:
         tiny = size == "tiny"
         read: dict[str, Any] = {"in_channels": 128 if tiny else 1024}
         units, dropout = (256, 0.2) if tiny else (1024, 0.8)
+        banks: dict[str, Any] = {"hidden": 64, "spanning": (2, 3), "recent": (2, 5)} if tiny else {}
         lstm = LSTMConfig(**read, hidden=units, dropout=dropout)
         tsn = TSNConfig(**read, hidden=256 if tiny else None)
         made: dict[str, tuple[CoreConfig, str]] = {
@@ -94,7 +95,7 @@ def _zoo() -> Iterator[tuple[str, Callable[[], PredictorConfig]]]:
             "mce": (tsn, "marginal"),
             "atsn": (tsn, "verb_noun"),
             "dmr": (DMRConfig(**read, hidden=units, mlp=units, dropout=dropout), "action"),
-            "action_banks": (ActionBanksConfig(**read, hidden=128 if tiny else 512), "action"),
+            "action_banks": (ActionBanksConfig(**read, **banks), "action"),
             "avt": (
                 AVTConfig(**read, hidden=128, layers=3, context=14)
                 if tiny

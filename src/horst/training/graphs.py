@@ -1,11 +1,15 @@
 """The training step as CUDA graphs: a clip is hundreds of small operations, which a CPU cannot hand out fast enough.
 
-A graph knows one shape, so clips are padded to a multiple of ROUND frames and a graph is captured for each length that
-comes up. It runs on one GPU; several would each need the gradients of the others inside.
+A graph knows one shape, so clips of recognition are padded to a multiple of ROUND frames and a graph is captured for
+each length that comes up. Those of anticipation have one length, from whose end a head that unrolls counts: they stay
+as they are. It runs on one GPU; several would each need the gradients of the others inside.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -17,17 +21,32 @@ from horst.training.network import Network
 ROUND = 8
 
 
+@contextmanager
+def others_may_allocate() -> Iterator[None]:
+    """Capture graphs such that other threads go on: by CUDA's default, one that pins the next batch ends the capture.
+
+    torch's make_graphed_callables has no option for it.
+    """
+    graph = torch.cuda.graph
+    torch.cuda.graph = partial(graph, capture_error_mode="thread_local")  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        torch.cuda.graph = graph  # type: ignore[misc]
+
+
 class Graphed:
     """`network`, captured; other batch sizes than the first one run as they are."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
+        self.round = ROUND if network.model.head.task == "recognition" else 1
         self.batch: int | None = None
         self.captured: dict[tuple[int | bool, ...], Any] = {}
 
     def __call__(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, ...]:
         t = frames.shape[1]
-        more = -t % ROUND
+        more = -t % self.round
         if self.batch is None:
             self.batch = len(frames)
         if len(frames) != self.batch or not torch.is_grad_enabled():
@@ -51,7 +70,8 @@ class Graphed:
         )
         shell.complete = network.complete
         buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
-        made = torch.cuda.make_graphed_callables(shell, (frames.clone(), valid.clone()), allow_unused_input=True)
+        with others_may_allocate():
+            made = torch.cuda.make_graphed_callables(shell, (frames.clone(), valid.clone()), allow_unused_input=True)
         with torch.no_grad():  # what was run for the capture did not count
             for name, buffer in network.named_buffers():
                 buffer.copy_(buffers[name])

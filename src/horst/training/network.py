@@ -1,7 +1,7 @@
 """A model over whole clips, tensors in and tensors out: what training compiles, captures and differentiates.
 
 No lengths are passed: a model is causal, so what stands in the padding after a clip's end cannot change what was said
-before it. It is left out of the loss and of batch norms by `valid`.
+before it. It is left out of the loss and of the heads' batch norms by `valid`; those of a backbone see it, black.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Network(nn.Module):
         super().__init__()
         self.model, self.freeze_backbone, self.autocast, self.foretold = model, freeze_backbone, autocast, foretold
         self.complete = False
-        """Sequence completion: an unrolling head reads the frames that really follow."""
+        """Sequence completion: in training, an unrolling head reads the frames that really follow."""
         if freeze_backbone:
             model.backbone.requires_grad_(False)
         self.train()
@@ -52,10 +52,10 @@ class Network(nn.Module):
             with torch.no_grad() if self.freeze_backbone else nullcontext():
                 maps = model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
             out, _ = model.core(maps)
-            unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.complete}
+            unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.complete and self.training}
             logits = model.read(out, valid, **(unrolled if model.head.unrolls else {}))
             found = tuple(logits[task] for task in logits)
-            if self.foretold is None:
+            if self.foretold is None or not self.training:
                 return found
             future = out.future if logits.future is None else logits.future
             assert future is not None  # `foretells` was asked before

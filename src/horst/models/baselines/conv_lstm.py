@@ -24,8 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.layers import Memory, Said
-from horst.models.baselines.stack import StackConfig, StackedCore, lstm, pooled, split_gates
+from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates
 from horst.registry import check_type
 
 
@@ -62,22 +61,15 @@ class ConvLSTMCell(nn.Module):
         return torch.stack(states, 1), h, c
 
 
-class ConvLSTM(StackedCore):
+class ConvLSTM(CellStack):
     """The stack. A layer remembers h and c."""
 
     config: ConvLSTMConfig
 
     def __init__(self, config: ConvLSTMConfig) -> None:
         super().__init__(config)
-        widths = zip((config.in_channels, *config.hidden[:-1]), config.hidden, strict=True)
-        self.layers = nn.ModuleList(ConvLSTMCell(*w, config.kernel, peepholes=config.peepholes) for w in widths)
+        self.layers = nn.ModuleList(ConvLSTMCell(*w, config.kernel, peepholes=config.peepholes) for w in self.widths)
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         layers = enumerate(zip(self.config.hidden, self.sizes(height, width), strict=True))
         return {f"{name}{i}": (channels, *size) for i, (channels, size) in layers for name in "hc"}
-
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
-        after = {}
-        for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
-            x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), memory[f"h{i}"], memory[f"c{i}"])
-        return Said({"y": x}), after

@@ -28,8 +28,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError
-from horst.layers import Memory, Said
-from horst.models.baselines.stack import StackConfig, StackedCore, lstm, pooled, split_gates
+from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates
 from horst.registry import check_positive
 
 
@@ -89,25 +88,18 @@ class ConvTTLSTMCell(nn.Module):
         return torch.stack(states[self.steps :], 1), torch.stack(states[-self.steps :], 1), c
 
 
-class ConvTTLSTM(StackedCore):
+class ConvTTLSTM(CellStack):
     """The stack. A layer remembers its last N h, the oldest first, and c."""
 
     config: ConvTTLSTMConfig
 
     def __init__(self, config: ConvTTLSTMConfig) -> None:
         super().__init__(config)
-        widths = zip((config.in_channels, *config.hidden[:-1]), config.hidden, strict=True)
         options = {"order": config.order, "steps": config.steps, "ranks": config.ranks}
-        self.layers = nn.ModuleList(ConvTTLSTMCell(*w, config.kernel, **options) for w in widths)
+        self.layers = nn.ModuleList(ConvTTLSTMCell(*w, config.kernel, **options) for w in self.widths)
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}
         for i, (channels, size) in enumerate(zip(self.config.hidden, self.sizes(height, width), strict=True)):
             shapes |= {f"h{i}": (self.config.steps, channels, *size), f"c{i}": (channels, *size)}
         return shapes
-
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
-        after = {}
-        for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
-            x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), memory[f"h{i}"], memory[f"c{i}"])
-        return Said({"y": x}), after

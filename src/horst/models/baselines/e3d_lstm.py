@@ -17,7 +17,8 @@ map together. y is H of the last layer at the newest frame. The zero that an eve
 so that this frame reads all of it. M' goes on; the public release passed the old M by mistake, as its authors say.
 
 Paper and release differ in two places, which are options (`output_gate`, `carry`). The paper recalls all cells of a
-clip; here the last `history` of them, so that a stream of any length needs the same memory. The method has no pooling:
+clip; here the last `history` of them, so that a stream of any length needs the same memory. The release recalls the
+zero cell of the start too, which is left out here. The method has no pooling:
 with `stride`, M is pooled as the layer's input is, and comes back to the first layer as nearest neighbours. The
 network of early recognition (widths, encoder) was not released.
 

@@ -5,6 +5,7 @@ Shapes: B batch, T frames, C channels, H x W map.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch.nn.functional as F
@@ -52,6 +53,7 @@ class StackedCore(FoldedCore):
     """A core of layers over maps, each on the pooled output of the one before."""
 
     config: StackConfig
+    layers: nn.ModuleList
 
     @property
     def channels(self) -> int:
@@ -68,10 +70,26 @@ class StackedCore(FoldedCore):
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         return self.sizes(height, width)[-1]
 
+    @property
+    def widths(self) -> Iterator[tuple[int, int]]:
+        """What each layer reads and gives, in channels."""
+        return zip((self.config.in_channels, *self.config.hidden[:-1]), self.config.hidden, strict=True)
+
     def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
-        """A clip of one frame. A subclass writes `unfold`, or `advance` anew."""
+        """A clip of one frame. A subclass with other cells writes `unfold`, or `advance` anew."""
         said, memory = self.unfold(x.unsqueeze(1), memory, count)
         return Said({name: value[:, 0] for name, value in said.maps.items()}), memory
+
+
+class CellStack(StackedCore):
+    """A stack of cells that remember h and c: (clip, h, c) -> (the clip's h, h, c)."""
+
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        """Layer by layer."""
+        after = {}
+        for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
+            x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), memory[f"h{i}"], memory[f"c{i}"])
+        return Said({"y": x}), after
 
 
 def pooled(x: Tensor, stride: int) -> Tensor:
