@@ -129,7 +129,7 @@ def _head(lesson: Lesson, base: Predictor, watched: list[_Watched]) -> tuple[Rec
 def _says(head: RecognitionHead, means: Tensor) -> Tensor:
     """(T, classes) of the means that `head` would take itself."""
     with torch.no_grad():
-        return head(y=means.clone()[..., None, None], e=means, statt=means).action
+        return head(y=means.clone()[..., None, None]).action
 
 
 def _ramp(frames: int) -> Tensor:
