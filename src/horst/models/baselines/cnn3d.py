@@ -73,16 +73,15 @@ class CNN3D(StackedCore):
 
     def __init__(self, config: CNN3DConfig) -> None:
         super().__init__(config)
-        inputs = (config.in_channels, *config.hidden[:-1])
-        self.layers = nn.ModuleList(Block(*w, config.kernel) for w in zip(inputs, config.hidden, strict=True))
+        self.layers = nn.ModuleList(Block(*w, config.kernel) for w in self.widths)
         self.streaming = config.padding == "causal"
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         if not self.streaming:
             return {}
-        inputs, sizes = (self.config.in_channels, *self.config.hidden[:-1]), self.sizes(height, width)
-        layers = enumerate(zip(inputs, sizes, strict=True))
-        past = {f"x{i}": (self.config.kernel - 1, channels, *size) for i, (channels, size) in layers}
+        sizes = self.sizes(height, width)
+        layers = enumerate(zip(self.widths, sizes, strict=True))
+        past = {f"x{i}": (self.config.kernel - 1, channels, *size) for i, ((channels, _), size) in layers}
         return {**past, "mean": (self.channels, *sizes[-1])}
 
     def forward(

@@ -128,8 +128,7 @@ class E3DLSTM(StackedCore):
 
     def __init__(self, config: E3DLSTMConfig) -> None:
         super().__init__(config)
-        inputs = (config.in_channels, *config.hidden[:-1])
-        self.layers = nn.ModuleList(E3DLSTMCell(config, *w) for w in zip(inputs, config.hidden, strict=True))
+        self.layers = nn.ModuleList(E3DLSTMCell(config, *w) for w in self.widths)
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         config, sizes = self.config, self.sizes(height, width)
