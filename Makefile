@@ -42,7 +42,7 @@ train-tiny: $(VENV)/train.stamp ## Train a small model from nothing on two cores
 test: $(VENV)/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
 
-nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (an hour or two)
+nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)
 	$(BIN)/python -m pytest nightly
 
 lint: $(VENV)/dev.stamp ## Check style and types

@@ -1,6 +1,6 @@
 """Every method trained for some minutes on a CPU, on videos that are drawn for it: does it learn, and how fast?
 
-    python -m benchmarks.methods                     all but HORST's ablations, two at a time: an hour on two cores
+    python -m benchmarks.methods                     all but HORST's ablations, two at a time; hours on two cores
     python -m benchmarks.methods rulstm avt          some
     python -m benchmarks.methods --write docs/methods.json
 
