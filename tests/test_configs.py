@@ -1,4 +1,7 @@
-"""Every file in configs/ is a whole run: it is read, its model is built, the paper has the row that it names."""
+"""Every file in configs/ is a whole run: it is read, its model is built, the paper has the row that it names.
+
+Those in configs/studies are grids of runs: tests/studies looks at them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from horst.models.methods import METHODS, Method
 from horst.training.config import RunConfig
 
 ROOT = Path(__file__).parents[1]
-FILES = sorted((ROOT / "configs").rglob("*.yaml"))
+FILES = sorted(file for file in (ROOT / "configs").rglob("*.yaml") if file.parent.name != "studies")
 NAMES = [str(file.relative_to(ROOT)) for file in FILES]
 COUNTS = {"num_classes": 5, "num_actions": 11, "num_verbs": 3, "num_nouns": 7}
 """What the data will say."""

@@ -1,7 +1,7 @@
 """horst: predict human actions from video while they unfold.
 
     video -> data -> backbones -> layers (over ops) -> heads -> models
-          -> evaluation -> training -> streaming -> teaching -> { export, viz, serving, cli }
+          -> evaluation -> training -> streaming -> teaching -> { export, viz, serving, studies, cli }
 
 A folder imports only from folders to its left; `ops`, `layers` and `heads` need torch alone. Names below are imported
 when they are first used, so that `import horst` and `horst --help` are quick.
@@ -38,7 +38,7 @@ _HOME = {
 }
 _PARTS = (
     "backbones", "compat", "data", "errors", "evaluation", "heads", "layers", "models", "ops", "serving",
-    "streaming", "teaching", "training", "video", "viz",
+    "streaming", "studies", "teaching", "training", "video", "viz",
 )  # fmt: skip
 # Not "export": jsonargparse looks for a command's name here, and `horst --help` would wait for torch.
 __all__ = [*_HOME, "__version__"]

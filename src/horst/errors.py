@@ -78,3 +78,7 @@ def near(name: str, known: Iterable[str]) -> str:
 
 class DivergedError(HorstError):
     """Training came to numbers that are none: the run stopped, its last good weights are kept."""
+
+
+class StudyError(HorstError):
+    """Some runs of a study failed; the others are done, and their tables made."""

@@ -45,20 +45,31 @@ def test_training_stops_past_the_limit(clips: Path, tmp_path: Path) -> None:
     assert [ident for ident, _ in module.bad_clips.listed] == ["wave/gone.mp4"]
 
 
-def test_workers_give_the_same_batches(clips: Path) -> None:
-    def batches(workers: int, epoch: int) -> list[Batch]:
+@pytest.mark.parametrize("resident", [False, True])
+def test_workers_give_the_same_batches(clips: Path, resident: bool) -> None:
+    def batches(workers: int, epoch: int, resident: bool = False) -> list[Batch]:
         module = ClipDataModule(
-            config(clips), batch_size=2, workers=workers, seed=3, prefix=(0.3, 1.0), augment=Augment(magnitude=20)
+            config(clips),
+            batch_size=2,
+            workers=workers,
+            seed=3,
+            prefix=(0.3, 1.0),
+            augment=Augment(magnitude=20),
+            resident=resident,
         )
         module.epoch = epoch
         return [module.training_batch(batch, epoch) for batch in module.train_dataloader()]
 
-    alone, helped, later = batches(0, 0), batches(2, 0), batches(0, 1)
+    alone, helped, later = batches(0, 0), batches(2, 0, resident), batches(0, 1)
     assert len(alone) == len(helped) == 3
     for one, other in zip(alone, helped, strict=True):
         assert one.ids == other.ids
         assert torch.equal(one.frames, other.frames)
         assert torch.equal(one.lengths, other.lengths)
+        assert torch.equal(one.observed, other.observed)
+        assert torch.equal(one.labels["action"], other.labels["action"])
+        assert one.notes == other.notes
+        assert one.frames.stride() == other.frames.stride()
         assert one.times.numpy().tobytes() == other.times.numpy().tobytes()
     observed = [{i: n for b in some for i, n in zip(b.ids, b.lengths.tolist(), strict=True)} for some in (alone, later)]
     assert observed[0] != observed[1]
@@ -88,14 +99,22 @@ class Recorder(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.01)
 
 
-def training_module(clips: Path, workers: int = 0) -> ClipDataModule:
+def training_module(clips: Path, workers: int = 0, resident: bool = False) -> ClipDataModule:
     return ClipDataModule(
-        config(clips), batch_size=2, workers=workers, seed=1, prefix=(0.3, 1.0), augment=Augment(magnitude=9)
+        config(clips),
+        batch_size=2,
+        workers=workers,
+        seed=1,
+        prefix=(0.3, 1.0),
+        augment=Augment(magnitude=9),
+        resident=resident,
     )
 
 
-def fit(folder: Path, clips: Path, steps: int, resume: Path | None = None, workers: int = 0) -> Recorder:
-    module = training_module(clips, workers)
+def fit(
+    folder: Path, clips: Path, steps: int, resume: Path | None = None, workers: int = 0, resident: bool = False
+) -> Recorder:
+    module = training_module(clips, workers, resident)
     torch.manual_seed(0)
     model = Recorder()
     trainer = lightning.Trainer(
@@ -126,7 +145,8 @@ def test_lightning_trains_and_resumes_at_any_batch(clips: Path, tmp_path: Path) 
     second = [module.training_batch(batch, 1) for batch in module.train_dataloader()]
     assert [(b.ids, b.lengths.tolist(), int(b.frames.sum())) for b in second] == [s[2:] for s in whole.seen[3:6]]
     for step in (1, 2, 3, 4, 6):
-        resumed = fit(tmp_path / "again", clips, 7, tmp_path / "whole" / f"step={step}.ckpt", workers=2 * (step == 4))
+        how: dict[str, Any] = {"workers": 2 * (step == 4), "resident": step in (3, 6)}
+        resumed = fit(tmp_path / "again", clips, 7, tmp_path / "whole" / f"step={step}.ckpt", **how)
         assert resumed.seen == whole.seen[step:]
         for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
             assert torch.equal(one, other)

@@ -188,6 +188,21 @@ def test_csv(tmp_path: Path) -> None:
     assert first.id != second.id
 
 
+def test_what_mirrored_clips_show_is_said_by_the_user(tmp_path: Path) -> None:
+    path = tmp_path / "clips.csv"
+    path.write_text("path,split,label\n" + "".join(f"{i}.mp4,train,{name}\n" for i, name in enumerate("lrsu")))
+    assert read_csv(path).mirror == ()  # nothing is mirrored
+    assert read_csv(path, mirror={}).mirror == (0, 1, 2, 3)
+    assert (
+        read_csv(path, mirror={"l": "r"}).mirror == read_csv(path, mirror={"r": "l", "l": "r"}).mirror == (1, 0, 2, 3)
+    )
+    for wrong, says in (({"l": "x"}, "'x', which is no action"), ({"l": "r", "s": "r"}, "in several pairs")):
+        with pytest.raises(ConfigError, match=says):
+            read_csv(path, mirror=wrong)
+    with pytest.raises(ConfigError, match="mirror is"):
+        read_csv(path, mirror=["l", "r"])  # type: ignore[arg-type]
+
+
 def test_anticipation_needs_start_times(tmp_path: Path) -> None:
     path = tmp_path / "clips.csv"
     path.write_text("path,split,label,strat\na.mp4,train,x,1\n")

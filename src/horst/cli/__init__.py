@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
 from typing import Any
 
@@ -53,20 +53,43 @@ def _expand(args: Sequence[str]) -> list[str]:
         if name in parameters and parameters[name].default is not Parameter.empty and rest and rest[0][:1] != "-":
             rest = [f"--{name}={rest[0]}", *rest[1:]]  # optional, and yet written without its name
     if "set" in parameters:
-        rest = _collect_entries(rest, [f"--{name}" for name in parameters])
+        lists = {f"--{p.name}": p.annotation for p in parameters.values() if str(p.annotation).startswith("list[")}
+        rest = _collect_lists(rest, lists)
+        rest = _collect_entries(rest, [f"--{name}" for name in parameters], first=next(iter(parameters)))
     if "runs" in parameters:
         rest = _collect_places(rest)
     return head + rest
 
 
-def _collect_entries(args: list[str], own: list[str]) -> list[str]:
+def _collect_lists(args: list[str], lists: Mapping[str, str]) -> list[str]:
+    """`--seeds 0 1` and `--seeds 0,1` as the list that they are; `lists` has the types of such options."""
+    kept: list[str] = []
+    words = list(args)
+    while words:
+        name, equals, value = words.pop(0).partition("=")
+        if name not in lists or value.startswith("["):
+            kept.append(name + equals + value)
+            continue
+        found = [value] if equals else []
+        while words and not equals and not words[0].startswith("-"):
+            found.append(words.pop(0))
+        if name != "--set":  # whose values may hold commas
+            found = [part for word in found for part in word.split(",") if part]
+        numbers = lists[name].startswith("list[int]")
+        kept.append(f"{name}={json.dumps([int(w) if numbers and w.isdecimal() else w for w in found])}")
+    return kept
+
+
+def _collect_entries(args: list[str], own: list[str], first: str) -> list[str]:
     """`--trainer.epochs 3` and `--trainer.epochs=3`, of whatever the command has no option for itself, as --set."""
     kept: list[str] = []
     entries: list[str] = []
     words = iter(args)
     for word in words:
         name, equals, value = word.partition("=")
-        if not word.startswith("-") and not any(a.startswith("--run=") for a in kept):
+        if name == "--set" and value.startswith("["):
+            entries += json.loads(value)
+        elif not word.startswith("-") and first == "run" and not any(a.startswith("--run=") for a in kept):
             kept.append(f"--run={word}")  # optional, as a run that is resumed needs none
         elif not word.startswith("-"):
             kept.append(word)  # one too many, which is refused

@@ -193,6 +193,7 @@ def train(
     resume: str | None = None,
     init: str | None = None,
     dry_run: bool = False,
+    evaluate: bool = False,
     set: list[str] | None = None,
 ) -> None:
     """Train a model as a YAML file says; any entry of it can be changed: --trainer.epochs 3 --seed 1.
@@ -203,11 +204,12 @@ def train(
         resume: The folder of a run that was stopped, to go on with it.
         init: A saved model or a run to start from; where its labels are others, the head starts afresh.
         dry_run: Open the data, build the model, print the run as resolved, and stop.
+        evaluate: Go on with `horst evaluate` when it is trained.
         set: Entries to change, as key=value; `--key value` is short for it.
     """
     from horst.cli.train import run as start
 
-    start(run, folder=folder, resumed=resume, init=init, dry_run=dry_run, overrides=set or [])
+    start(run, folder=folder, resumed=resume, init=init, dry_run=dry_run, evaluated=evaluate, overrides=set or [])
 
 
 def evaluate(
@@ -383,6 +385,43 @@ def table(runs: list[str], *, json: bool = False) -> None:
     start(runs, as_json=json)
 
 
+def study(
+    study: str,
+    *,
+    folder: str | None = None,
+    parallel: int = 1,
+    only: list[str] | None = None,
+    seeds: list[int] | None = None,
+    devices: list[int] | None = None,
+    report: bool = False,
+    set: list[str] | None = None,
+) -> None:
+    """Run a study: a declared grid of runs, resumable, that ends in tables and plots.
+
+    Args:
+        study: A name in configs/studies, such as table1, or a YAML file.
+        folder: Where its runs and results are kept; runs/studies/<name> by default.
+        parallel: How many runs at once, on each device.
+        only: These of its runs alone: --only horst conv_lstm.
+        seeds: In place of the study's own: --seeds 0 1 2.
+        devices: GPUs to spread runs over: --devices 0 1.
+        report: Make the tables of what is done, and run nothing.
+        set: Entries of all runs to change, as key=value; `--trainer.epochs 3` is short for it.
+    """
+    from horst.cli.study import run
+
+    run(
+        study,
+        folder=folder,
+        parallel=parallel,
+        only=only or [],
+        seeds=seeds or [],
+        devices=devices or [],
+        report=report,
+        overrides=set or [],
+    )
+
+
 def export(
     model: str,
     *,
@@ -428,6 +467,7 @@ COMMANDS: dict[str, Any] = {
     "serve": serve,
     "report": report,
     "table": table,
+    "study": study,
     "models": list_models,  # a function `models` would be looked for as horst.models, and `--help` wait for torch
     "info": info,
     "export": export,

@@ -128,15 +128,15 @@ def _kept(opened: Opened, run: Run, split: str) -> tuple[Predictions, Evaluation
 def run(
     source: str,
     *,
-    data: str | None,
-    split: str,
-    weights: str,
-    mode: str | None,
-    device: str,
-    batch: int | None,
-    workers: int | None,
-    challenge: str | None,
-    as_json: bool,
+    data: str | None = None,
+    split: str = "val",
+    weights: str = "best",
+    mode: str | None = None,
+    device: str = "auto",
+    batch: int | None = None,
+    workers: int | None = None,
+    challenge: str | None = None,
+    as_json: bool = False,
 ) -> None:
     """Evaluate a run, or a saved model on a data set."""
     opened = open_model(source, data=data, weights=weights, mode=mode, device=device, batch=batch, workers=workers)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from horst.errors import ConfigError
 from horst.training.config import RunConfig
-from horst.training.fit import prepare, resume, train
+from horst.training.fit import is_first, prepare, resume, train
+from horst.training.run import Run
 
 
 def run(
@@ -16,13 +17,16 @@ def run(
     resumed: str | None,
     init: str | None,
     dry_run: bool,
+    evaluated: bool,
     overrides: Sequence[str],
 ) -> None:
     if resumed is not None:
         given = {"a config": config, "--folder": folder, "--init": init, "options": " ".join(overrides)}
         if others := [name for name, value in given.items() if value]:
             raise ConfigError(f"--resume goes on with a run as it was: leave out {', '.join(others)}")
-        resume(resumed)
+        done = resume(resumed)
+        if evaluated:
+            _evaluate(done)
         return
     if config is None:
         raise ConfigError("name the run's YAML file, such as configs/somethings/cpu.yaml, or --resume RUN")
@@ -31,4 +35,14 @@ def run(
         prepare(chosen)
         print(chosen.to_yaml(), end="")
         return
-    train(chosen, folder)
+    done = train(chosen, folder)
+    if evaluated:
+        _evaluate(done)
+
+
+def _evaluate(run: Run) -> None:
+    """By the first process of a distributed run alone."""
+    from horst.cli.evaluate import run as evaluate
+
+    if is_first():
+        evaluate(str(run.folder))

@@ -45,7 +45,9 @@ class Cached:
         return Clip(clip.frames[:count], clip.times[:count])
 
     def _path(self, example: Example, config: ClipConfig) -> Path:
-        about = json.dumps([self.data, asdict(config), example.split, example.id, str(example.media), example.start])
+        # All that makes the clip and nothing else: the split, which differs by fold, does not.
+        clip = [example.id, str(example.media), example.video, example.start, example.end, example.start_frame]
+        about = json.dumps([self.data, asdict(config), *clip])
         name = hashlib.sha256(about.encode()).hexdigest()[:24]
         return self.folder / name[:2] / f"{name}.npy"
 

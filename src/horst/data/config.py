@@ -4,6 +4,7 @@
     annotations: /data/ssv2/labels     # the options of that source: see the functions in SOURCES
     videos: /data/ssv2/videos
     clip: {size: [224, 224], fps: 12, observe: 0.25}
+    fold: {count: 5, index: 0}         # where wanted: cross-validation over train and val
 
 Paths are relative to the file that names them.
 """
@@ -11,6 +12,7 @@ Paths are relative to the file that names them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
@@ -21,12 +23,13 @@ from horst.data.epic import read_epic
 from horst.data.example import Annotations, Example
 from horst.data.features import FeatureClip, Features
 from horst.data.folder import read_csv, read_folder
+from horst.data.folds import refold
 from horst.data.lmdb_features import RulstmFeatures, read_rulstm
 from horst.data.make import make_kitchen, make_somethings
 from horst.data.packed import Packed
 from horst.data.ssv2 import read_ssv2
 from horst.errors import ConfigError, near
-from horst.plain import read_yaml
+from horst.plain import from_plain, read_yaml
 from horst.registry import build
 
 Opened = Packed | Features | RulstmFeatures
@@ -63,12 +66,32 @@ PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Fold:
+    """Cross-validation: which part of train and val, put together, is for validation. See `horst.data.folds`."""
+
+    count: int
+    """How many folds there are."""
+    index: int = 0
+    """Of the one that is for validation, from 0."""
+    seed: int = 0
+    """Of how examples are dealt out; the same for all folds of a cross-validation."""
+
+    def __post_init__(self) -> None:
+        if self.count < 2:
+            raise ConfigError(f"fold.count is {self.count}; it takes a whole number from 2 on, or leave fold out")
+        if not 0 <= self.index < self.count:
+            raise ConfigError(f"fold.index is {self.index}; with {self.count} folds it is one of 0..{self.count - 1}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DataConfig:
     """A data set by its source and the options of that source."""
 
     source: str
     options: dict[str, Any] = field(default_factory=dict)
     clip: ClipConfig = field(default_factory=ClipConfig)
+    fold: Fold | None = None
+    """None: train and val are those of the source."""
     unsaid: frozenset[str] = field(default=frozenset(), compare=False)
     """Of `size` and `fps`, what a file left out: `clip` has a default there, which an evaluated model overrides."""
 
@@ -86,13 +109,14 @@ class DataConfig:
         """From plain data; relative paths are taken from `base`."""
         if not isinstance(data, dict) or not isinstance(data.get("source"), str):
             raise ConfigError(f"a data config is a mapping with a source: {', '.join(SOURCES)}; got {data!r}")
-        options = {key: value for key, value in data.items() if key not in ("source", "clip")}
+        options = {key: value for key, value in data.items() if key not in ("source", "clip", "fold")}
         for key in PATHS:
             if isinstance(options.get(key), str):
                 options[key] = str((base or Path()) / Path(options[key]).expanduser())
         clip = _clip(data.get("clip", {}))
         unsaid = frozenset({"size", "fps"} - set(data.get("clip", {})))
-        return cls(source=data["source"], options=options, clip=clip, unsaid=unsaid)
+        fold = None if data.get("fold") is None else from_plain(Fold, data["fold"], "fold")
+        return cls(source=data["source"], options=options, clip=clip, fold=fold, unsaid=unsaid)
 
     @classmethod
     def from_plain(cls, data: Any, where: str) -> DataConfig:
@@ -109,7 +133,8 @@ class DataConfig:
             if isinstance(options.get(key), str):
                 options[key] = str(Path(options[key]).absolute())
         clip = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(self.clip).items()}
-        return {"source": self.source, **options, "clip": clip}
+        fold = {} if self.fold is None else {"fold": asdict(self.fold)}
+        return {"source": self.source, **options, **fold, "clip": clip}
 
     @classmethod
     def from_file(cls, path: str | Path) -> DataConfig:
@@ -132,6 +157,8 @@ class Source:
 def open_source(config: DataConfig) -> Source:
     """Read the annotations of a data set; clips are decoded when they are asked for."""
     opened = _open(config)
+    if config.fold is not None:
+        opened = _folded(opened, config.fold)
     if isinstance(opened, Opened):
         return Source(opened.annotations, opened.read)
     return Source(opened, partial(_read, opened.task))
@@ -139,6 +166,32 @@ def open_source(config: DataConfig) -> Source:
 
 def _open(config: DataConfig) -> Annotations | Opened:
     return build("data source", SOURCES, config.source, **config.options)
+
+
+def _folded(opened: Annotations | Opened, fold: Fold) -> Annotations | Opened:
+    if isinstance(opened, Annotations):
+        return refold(opened, **asdict(fold))
+    annotations = refold(opened.annotations, **asdict(fold), by_media=False)  # one folder holds them all
+    if isinstance(opened, Packed):
+        return opened.moved(annotations)
+    if isinstance(opened, Features):
+        return _MovedFeatures(opened, annotations)
+    found = copy(opened)
+    found.annotations = annotations
+    return found
+
+
+class _MovedFeatures(Features):
+    """Maps whose examples were moved to other splits; the store lists what it could not read by the old ones."""
+
+    def __init__(self, features: Features, annotations: Annotations) -> None:
+        vars(self).update(vars(features))
+        pairs = zip(annotations.examples, features.annotations.examples, strict=True)
+        self._stored = {(moved.split, moved.id): stored for moved, stored in pairs}
+        self.annotations = annotations
+
+    def read(self, example: Example, config: ClipConfig) -> FeatureClip:
+        return super().read(self._stored[example.split, example.id], config)
 
 
 def _read(task: Any, example: Example, config: ClipConfig) -> Clip:

@@ -2,22 +2,26 @@
 
 CSV columns: path, split, label; and where a video holds several actions start and end (seconds or h:m:s), where actions
 have parts verb and noun. With start times the actions can be anticipated as well as recognised.
+
+Whether a clip may be shown mirrored in training, nobody can tell from its label: `mirror` says so. {left: right} swaps
+these two and leaves all other actions as they are, {} leaves all as they are, and without it nothing is mirrored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from horst.data.example import Annotations, Example, Task
 from horst.data.tables import need, read_rows, seconds
-from horst.errors import DataError, near
+from horst.errors import ConfigError, DataError, near
 from horst.video.sampling import start_frame
 
 VIDEOS = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
 SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
-def read_folder(root: str | Path) -> Annotations:
+def read_folder(root: str | Path, *, mirror: Mapping[str, str] | None = None) -> Annotations:
     """Clips by split and label, from the names of folders."""
     root = Path(root)
     if not root.is_dir():
@@ -36,10 +40,37 @@ def read_folder(root: str | Path) -> Annotations:
         Example(id=str(file.relative_to(root)), split=split, media=file, labels={"action": names.index(label)})
         for split, label, file in found
     )
-    return Annotations(name=root.name, task="recognition", examples=examples, classes={"action": tuple(names)})
+    return Annotations(
+        name=root.name,
+        task="recognition",
+        examples=examples,
+        classes={"action": tuple(names)},
+        mirror=mirrored(names, mirror),
+    )
 
 
-def read_csv(path: str | Path, *, root: str | Path | None = None, task: Task = "recognition") -> Annotations:
+def mirrored(names: Sequence[str], pairs: Mapping[str, str] | None) -> tuple[int, ...]:
+    """The action that each one is when its clip is mirrored; empty where nothing is to be."""
+    if pairs is None:
+        return ()
+    if not isinstance(pairs, Mapping):
+        raise ConfigError(f"mirror is {pairs!r}; it takes actions by the ones they become, as {{left: right}}")
+    other = {**{one: two for two, one in pairs.items()}, **pairs}
+    for name in other:
+        if name not in names:
+            raise ConfigError(f"mirror names {name!r}, which is no action{near(str(name), names)}")
+        if other[other[name]] != name:
+            raise ConfigError(f"mirror names {name!r} in several pairs; mirrored twice, an action is what it was")
+    return tuple(names.index(other.get(name, name)) for name in names)
+
+
+def read_csv(
+    path: str | Path,
+    *,
+    root: str | Path | None = None,
+    task: Task = "recognition",
+    mirror: Mapping[str, str] | None = None,
+) -> Annotations:
     """The clips or actions that a CSV file lists; paths are relative to `root`, by default to the file's own folder."""
     path = Path(path)
     base = Path(root) if root is not None else path.parent
@@ -78,7 +109,9 @@ def read_csv(path: str | Path, *, root: str | Path | None = None, task: Task = "
             )
         )
     classes = {"action" if part == "label" else part: tuple(known) for part, known in names.items()}
-    return Annotations(name=path.stem, task=task, examples=tuple(examples), classes=classes)
+    return Annotations(
+        name=path.stem, task=task, examples=tuple(examples), classes=classes, mirror=mirrored(classes["action"], mirror)
+    )
 
 
 def _names(path: Path, rows: list[tuple[int, dict[str, str]]], part: str) -> list[str]:

@@ -21,6 +21,7 @@ from horst.data.batches import BadClips, Batch, ClipDataset, Pick, collate
 from horst.data.buckets import BucketSampler, EvaluationSampler, check_prefix, clip_lengths
 from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Split
+from horst.data.resident import Resident, ResidentLoader
 from horst.errors import ConfigError, MissingExtraError
 from horst.extras import import_torchvision
 from horst.registry import check_positive
@@ -50,6 +51,7 @@ class ClipDataModule(lightning.LightningDataModule):
         bad_limit: The fraction of training clips that may be bad; see `BadClips`.
         drop_last: Leave out the last batch of a training epoch where it is not full.
         cache: A folder on a fast disk for decoded clips; see `horst.data.cache`.
+        resident: Keep all training clips in the memory of the device; see `horst.data.resident`.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class ClipDataModule(lightning.LightningDataModule):
         bad_limit: float = 0.01,
         drop_last: bool = False,
         cache: str | None = None,
+        resident: bool = False,
     ) -> None:
         super().__init__()
         check_positive(batch_size=batch_size)
@@ -72,12 +75,13 @@ class ClipDataModule(lightning.LightningDataModule):
         check_prefix(prefix)
         self.data, self.batch_size, self.workers, self.seed = data, batch_size, workers, seed
         self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
-        self.cache = cache
+        self.cache, self.resident = cache, resident
         self.epoch = 0
         """Of training, where no trainer tells it."""
         self._source: Source | None = None
         self._augmenter: Augmenter | None = None
         self._bad_clips: BadClips | None = None
+        self._clips: Resident | None = None
 
     @property
     def source(self) -> Source:
@@ -104,7 +108,7 @@ class ClipDataModule(lightning.LightningDataModule):
         if connector is not None and connector.is_distributed and connector.use_distributed_sampler:
             raise ConfigError("Lightning would replace the samplers: pass use_distributed_sampler=False to the Trainer")
 
-    def train_dataloader(self) -> DataLoader[Any]:
+    def train_dataloader(self) -> DataLoader[Any] | ResidentLoader:
         config = self.data.clip if self.prefix is None else replace(self.data.clip, observe=1.0)
         replicas, rank = self._place()
         sampler = BucketSampler(
@@ -119,7 +123,13 @@ class ClipDataModule(lightning.LightningDataModule):
         )
         # Lightning asks for the first batches before it tells the sampler the epoch.
         sampler.set_epoch(*self._position(len(sampler)))
-        return self._loader("train", sampler)
+        if not self.resident:
+            return self._loader("train", sampler)
+        if self._clips is None:
+            device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
+            clips = ClipDataset(self.source, "train", self.data.clip, self.cache)
+            self._clips = Resident(clips, device, self.workers)
+        return ResidentLoader(self._clips, sampler)
 
     def val_dataloader(self) -> DataLoader[Any] | list[Any]:
         return self.evaluation_loader("val") if "val" in self.annotations.counts() else []

@@ -13,8 +13,10 @@ from __future__ import annotations
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,7 @@ def write_packed(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    shards = _shards(annotations.examples)
+    shards = _shards(_grouped(annotations.examples))
     about = annotations.to_dict()
     del about["examples"]  # they are told by the shards
     index = about | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples), "shards": len(shards)}
@@ -123,12 +125,23 @@ class Packed:
                 else:
                     self._clips[key] = (number, clip["offsets"], clip["times"])
             clips += shard["clips"]
-        self.annotations = Annotations.from_dict({**index, "examples": clips}, media=self.folder)
+        annotations = Annotations.from_dict({**index, "examples": clips}, media=self.folder)
+        self.annotations = replace(annotations, examples=_told_apart(annotations.examples))
 
     @property
     def bad(self) -> list[tuple[str, str]]:
         """(id, why) of the examples that could not be packed."""
         return [(ident, why) for (_, ident), why in self._bad.items()]
+
+    def moved(self, annotations: Annotations) -> Packed:
+        """The same clips, whose examples are in other splits: `annotations` has them in the same order."""
+        pairs = zip(self.annotations.examples, annotations.examples, strict=True)
+        place = {(old.split, old.id): (new.split, new.id) for old, new in pairs}
+        found = copy(self)
+        found.annotations = annotations
+        found._clips = {place[key]: clip for key, clip in self._clips.items()}
+        found._bad = {place[key]: why for key, why in self._bad.items()}
+        return found
 
     def times(self, example: Example) -> NDArray[np.float64]:
         """Of the stored frames of an example, NaN where unobserved."""
@@ -203,6 +216,25 @@ def _claim(folder: Path, index: dict[str, Any]) -> None:
         write_text(path, json.dumps(index))
     elif read_json(path) != json.loads(json.dumps(index)):
         raise DataError(f"{folder} holds another packed data set, or one with other settings: choose another folder")
+
+
+def _grouped(examples: Sequence[Example]) -> list[Example]:
+    """Examples of one file as a group, where nobody names another: packed, they no longer tell their file."""
+    clips = Counter(example.media for example in examples if not example.group and not example.video)
+    shared = {media for media, count in clips.items() if count > 1 and not (media / INDEX).is_file()}  # packed before
+    if not shared:
+        return list(examples)
+    base = os.path.commonpath({os.path.abspath(e.media.parent) for e in examples})  # names are as on other machines
+    names = {media: Path(os.path.relpath(media, base)).as_posix() for media in shared}
+    return [
+        replace(e, group=names[e.media]) if e.media in names and not e.group and not e.video else e for e in examples
+    ]
+
+
+def _told_apart(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """Examples whose ids are not their own, each as of a video of its own: all clips are in one place."""
+    times = Counter(example.id for example in examples)
+    return tuple(replace(e, video=e.video or f"{e.split}/{e.id}") if times[e.id] > 1 else e for e in examples)
 
 
 def _shards(examples: Sequence[Example]) -> list[list[Example]]:

@@ -62,6 +62,8 @@ class Batches:
     """The share of training clips that may be unreadable before the run stops."""
     cache: str | None = None
     """A folder on a fast disk that keeps decoded clips, for a GPU that waits for decoding; see `horst.data.cache`."""
+    resident: bool = False
+    """Keep all training clips in the memory of the device, for data sets that fit there; see `horst.data.resident`."""
     drop_last: bool = True
     """Leave out the last batch of an epoch where it is not full, each epoch with other clips."""
 

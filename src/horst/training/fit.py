@@ -31,7 +31,7 @@ MisconfigurationException = lightning.fabric.utilities.exceptions.Misconfigurati
 def train(config: RunConfig, folder: str | Path | None = None, *, console: Console | None = None) -> Run:
     """A new run in `folder`, runs/<name> by default. Whatever is wrong with it is said before any work starts."""
     folder = Path(folder or Path("runs") / config.name)
-    if (folder / "config.yaml").exists() and _first():
+    if (folder / "config.yaml").exists() and is_first():
         Run.create(folder, config)  # raises
     data, module = prepare(config)
     return _fit(Run(folder), config, data, module, console or Console(), new=True)
@@ -60,6 +60,7 @@ def prepare(config: RunConfig) -> tuple[ClipDataModule, TrainingModule]:
         bad_limit=batches.bad_limit,
         drop_last=batches.drop_last,
         cache=batches.cache,
+        resident=batches.resident,
     )
     annotations = data.annotations
     _ = data.bad_clips  # its limit is looked at here
@@ -98,7 +99,7 @@ def _fit(
     clips, size = data.annotations.counts()["train"], config.batches.size * trainer.world_size
     if config.batches.drop_last and clips < size:
         raise ConfigError(f"batches.size makes {size} on all devices and there are {clips} training clips: lower it")
-    if new and _first():  # the last thing before work starts
+    if new and is_first():  # the last thing before work starts
         Run.create(run.folder, config)
     if trainer.is_global_zero:
         _introduce(console, run, module, data, choice)
@@ -174,6 +175,6 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
     console.print(f"backend {backend}", soft_wrap=True)
 
 
-def _first() -> bool:
+def is_first() -> bool:
     """Whether this is the process that writes; before Lightning starts, the launcher's variables tell."""
     return all(int(os.environ.get(name, "0")) == 0 for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))

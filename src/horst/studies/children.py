@@ -1,0 +1,217 @@
+"""The processes of a study: some at once, on one device or spread over several; each says all it says into its log.
+
+A run that fails does not stop the others. Ctrl-C, or a polite kill, stops all of them; what they did is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+import horst
+from horst.errors import ConfigError
+from horst.studies.plan import Job, State
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = ".lock"
+PAUSE = 0.1
+"""Seconds between two looks at the processes."""
+PATIENCE = 20.0
+"""Seconds that a process has to end when it is asked to."""
+LAST_LINES = 12
+
+
+class Child(Protocol):
+    """A process that was started."""
+
+    def poll(self) -> int | None:
+        """Its exit status; None while it runs."""
+
+    def stop(self) -> None:
+        """End it, and all that it has started."""
+
+
+Launch = Callable[[Sequence[str], Path, Mapping[str, str], int | None], Child]
+"""(words after `horst`, log, environment, a file to hold open) -> the process."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A run that ended badly."""
+
+    job: Job
+    status: int
+    lines: list[str]
+    """The last ones of its log."""
+
+
+@dataclass(slots=True)
+class _Active:
+    job: Job
+    child: Child
+    begin: float = field(default_factory=time.monotonic)
+
+
+def work(
+    jobs: Sequence[tuple[Job, State]],
+    *,
+    parallel: int = 1,
+    devices: Sequence[int] = (),
+    launch: Launch | None = None,
+    say: Say = print,
+    held: int | None = None,
+) -> list[Failure]:
+    """Do all that is left to do, and return what failed.
+
+    Args:
+        jobs: With how far each has come.
+        parallel: How many at once, on each device.
+        devices: Numbers of GPUs; all that there are, to every run, by default.
+        launch: Starts a process.
+        say: Told what begins and ends.
+        held: The lock of the folder; processes that outlive this one keep it.
+    """
+    if parallel < 1:
+        raise ConfigError(f"parallel is {parallel}; it takes a whole number from 1 on")
+    start = launch or spawn
+    waiting = deque((job, words) for job, state in jobs if (words := job.command(state)))
+    total, ended = len(waiting), 0
+    slots: dict[tuple[int | None, int], _Active | None] = {
+        (device, number): None for number in range(parallel) for device in (devices or (None,))
+    }
+    failures: list[Failure] = []
+
+    try:
+        while waiting or any(slots.values()):
+            for slot, active in slots.items():
+                if active is None and waiting:
+                    job, words = waiting.popleft()
+                    say(f"{job.name}: {'goes on' if '--resume' in words else 'starts'}; {job.log}")
+                    environment = {} if slot[0] is None else {"CUDA_VISIBLE_DEVICES": str(slot[0])}
+                    slots[slot] = _Active(job, start(words, job.log, environment, held))
+                elif active is not None and (status := active.child.poll()) is not None:
+                    slots[slot], ended = None, ended + 1
+                    spent = f"{time.monotonic() - active.begin:.0f} s, {ended} of {total}"
+                    say(f"{active.job.name}: {'done' if status == 0 else f'FAILED ({status})'}, {spent}")
+                    if status != 0:
+                        failures.append(Failure(active.job, status, last_lines(active.job.log)))
+            time.sleep(PAUSE)
+    except BaseException:
+        _stop([active.child for active in slots.values() if active is not None])
+        raise
+    return failures
+
+
+@dataclass(slots=True)
+class _Process:
+    """A process and its group: readers of clips, or the other processes of a distributed run."""
+
+    process: subprocess.Popen[bytes]
+
+    def poll(self) -> int | None:
+        return self.process.poll()
+
+    def stop(self) -> None:
+        """Politely, then not: a run is kept as of its last checkpoint either way."""
+        self._signal("SIGINT")
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)
+        self._signal("SIGKILL")  # what of its group has not noticed
+        self.process.wait()
+
+    def _signal(self, name: str) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self.process.kill()
+            else:
+                os.killpg(self.process.pid, getattr(signal, name))
+
+
+def spawn(words: Sequence[str], log: Path, environment: Mapping[str, str], held: int | None = None) -> Child:
+    """`python -m horst` of this very code, in a group of its own, so that it is ended as a whole and by us alone."""
+    log.parent.mkdir(parents=True, exist_ok=True)
+    code = str(Path(horst.__file__).parents[1])
+    path = os.pathsep.join([code, *filter(None, [os.environ.get("PYTHONPATH")])])
+    with log.open("ab") as file:
+        file.write(f"$ horst {' '.join(words)}\n".encode())
+        file.flush()
+        process = subprocess.Popen(
+            [sys.executable, "-m", "horst", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **environment},
+            start_new_session=True,
+            pass_fds=() if held is None or sys.platform == "win32" else (held,),
+        )
+    return _Process(process)
+
+
+def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
+    """Of a log; none where there is none."""
+    try:
+        return log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
+    except OSError:
+        return []
+
+
+@contextmanager
+def hold(folder: Path) -> Iterator[int | None]:
+    """Take a folder for one `horst study` at a time. The lock ends with the last process that has it, however."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / LOCK).open("w")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error}; give another --folder") from error
+    with lock:
+        if sys.platform != "win32":
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise ConfigError(
+                    f"{folder} is in use: another `horst study`, or a run that one has left, is at work there. "
+                    "Wait for it, or give another --folder; --report looks at what is there"
+                ) from error
+            except OSError:
+                pass  # a file system without locks
+        yield lock.fileno()
+
+
+@contextmanager
+def polite() -> Iterator[None]:
+    """A kill that asks (SIGTERM) ends a study as Ctrl-C does: with its processes."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _stop(children: Sequence[Child]) -> None:
+    """All at once: each may take its time."""
+    threads = [threading.Thread(target=child.stop) for child in children]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -1,0 +1,187 @@
+"""A study as plain data: one YAML file that names runs, what each changes, seeds, and what is asked of the results.
+
+name: orders
+title: How many past states
+question: Is S = 8 better than S = 1?
+base: ../somethings/gpu.yaml              # a run; paths are relative to this file
+changes: {trainer.epochs: 60}             # of all runs, as on the command line of `horst train`
+runs:
+  - {name: s8}
+  - {name: s1, changes: {model.options.order: 1}}
+seeds: [0, 1, 2]
+against: s8                               # with which the others are compared
+metrics: [action/top1@25%, area]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import horst
+from horst.data.config import PATHS, DataConfig
+from horst.errors import ConfigError, near
+from horst.models.methods import Method
+from horst.models.methods import method as method_of
+from horst.plain import from_plain, read_yaml
+
+FOLDER = Path("configs") / "studies"
+PLACES = ("model.init", "model.tsn", "batches.cache", *(f"data.{name}" for name in PATHS))
+"""Entries that are paths."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StudyRun:
+    """One row of the table: a recipe, which is trained with every seed."""
+
+    name: str
+    """Of its folders."""
+    title: str | None = None
+    """In tables; the method's, or the name, by default."""
+    config: str | None = None
+    """A run's YAML file in place of the study's base."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    """After those of the study, by dotted keys."""
+    method: str | None = None
+    """Of `horst.models.methods`: for its title and the paper's figures."""
+    against: str | None = None
+    """The run that this one is compared with, in place of the study's."""
+
+    @property
+    def known(self) -> Method | None:
+        return None if self.method is None else method_of(self.method)
+
+    @property
+    def label(self) -> str:
+        return self.title or (self.known.title if self.known else self.name)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Study:
+    """A grid of runs."""
+
+    name: str
+    title: str
+    question: str
+    """In a sentence."""
+    runs: tuple[StudyRun, ...]
+    metrics: tuple[str, ...]
+    """Of `horst.evaluation.measure`: the columns of the table."""
+    base: str | None = None
+    """The YAML file of a run, where runs name none of their own."""
+    changes: dict[str, Any] = field(default_factory=dict)
+    """Of all runs, by dotted keys."""
+    seeds: tuple[int, ...] = (0,)
+    folds: tuple[dict[str, Any], ...] = ()
+    """Cross-validation: the changes that make each fold. The validation examples of all folds are pooled: each is
+    predicted exactly once, by the model of its fold."""
+    against: str | None = None
+    """The run that the others are compared with."""
+    curve: bool = False
+    """Draw accuracy over the observed part of a clip, or over the time before the action."""
+
+    def __post_init__(self) -> None:
+        names = [run.name for run in self.runs]
+        if not names:
+            raise ConfigError("runs is empty; a study has one run or more")
+        for name in (self.name, *names):
+            if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
+                raise ConfigError(f"the name {name!r} becomes a folder's; use letters, digits, '-', '_' and '.'")
+        for what, values in (("runs", names), ("seeds", self.seeds), ("metrics", self.metrics)):
+            doubled = [value for i, value in enumerate(values) if value in values[:i]]
+            if doubled:
+                raise ConfigError(f"{what} has {doubled[0]!r} twice")
+            if not values:
+                raise ConfigError(f"{what} is empty; give one or more")
+        for run in self.runs:
+            if run.config is None and self.base is None:
+                raise ConfigError(f"the run {run.name!r} has no config and the study has no base: give one of them")
+            if run.method is not None:
+                method_of(run.method)  # raises, with near matches
+        for rival in (self.against, *(run.against for run in self.runs)):
+            if rival is not None and rival not in names:
+                raise ConfigError(f"against is {rival!r}{near(rival, names)} The runs are: {', '.join(names)}.")
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Study:
+        """Its paths are made absolute, so that it does not matter from where a study is started."""
+        path = Path(path).resolve()
+        try:
+            study = from_plain(cls, read_yaml(path))
+            runs = tuple(
+                replace(run, config=_place(run.config, path.parent), changes=anchored(run.changes, path.parent))
+                for run in study.runs
+            )
+            return replace(
+                study,
+                base=_place(study.base, path.parent),
+                runs=runs,
+                changes=anchored(study.changes, path.parent),
+                folds=tuple(anchored(fold, path.parent) for fold in study.folds),
+            )
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+
+    def run(self, name: str) -> StudyRun:
+        names = {run.name: run for run in self.runs}
+        if name not in names:
+            raise ConfigError(f"{self.name} has no run {name!r}{near(name, names)} There are: {', '.join(names)}.")
+        return names[name]
+
+    def rival(self, run: StudyRun) -> str | None:
+        """The run that another is compared with; None where it is that one, or there is none."""
+        chosen = run.against or self.against
+        return None if chosen == run.name else chosen
+
+
+def find_study(name: str) -> Path:
+    """A file, or a name in configs/studies of the checkout or of the folder that one is in."""
+    path = Path(name)
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return path
+    there = {file.stem: file for file in _listed()}
+    if name not in there:
+        listed = f" There are: {', '.join(there)}." if there else ""
+        raise ConfigError(f"there is no study {name!r}{near(name, there)}{listed} Give one of them, or a YAML file")
+    return there[name]
+
+
+def overrides(changes: Mapping[str, Any]) -> list[str]:
+    """As on the command line: "trainer.epochs=60"."""
+    return [f"{key}={_text(value)}" for key, value in changes.items()]
+
+
+def anchored(changes: Mapping[str, Any], base: Path) -> dict[str, Any]:
+    """Changes with their paths made absolute."""
+    found = dict(changes)
+    for key, value in changes.items():
+        if key in PLACES and isinstance(value, str):
+            found[key] = _place(value, base)
+        elif key == "data" and isinstance(value, str):
+            found[key] = DataConfig.from_file(base / value).to_dict()
+        elif key == "data":
+            found[key] = DataConfig.from_dict(value, base=base).to_dict()
+    return found
+
+
+def _listed() -> Iterator[Path]:
+    for place in dict.fromkeys((Path(horst.__file__).parents[2] / FOLDER, FOLDER.absolute())):
+        yield from sorted(place.glob("*.yaml"))
+
+
+def _place(path: str | None, base: Path) -> str | None:
+    return None if path is None else os.path.normpath(base / Path(path).expanduser())
+
+
+def _text(value: Any) -> str:
+    """A value as YAML reads it back, in one line; words stay without quotes."""
+    if isinstance(value, str) and value and yaml.safe_load(f"- {value}") == [value]:
+        return value
+    return json.dumps(value, ensure_ascii=False)

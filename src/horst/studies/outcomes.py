@@ -1,0 +1,179 @@
+"""Finished runs of a study, read back: what each found and what it cost; folds are put together.
+
+Shapes: N examples, P positions, C classes, T frames.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+
+from horst.data.example import Annotations
+from horst.data.tables import read_json
+from horst.errors import DataError
+from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.measure import measure
+from horst.evaluation.predictions import TENSORS, Predictions
+from horst.models.checkpoint import read_config
+from horst.models.summary import summarize
+from horst.studies.config import Study
+from horst.studies.plan import SPLIT, Job, state
+from horst.training.run import Run
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """One training."""
+
+    run: str
+    seed: int
+    fold: int | None
+    folder: str
+    metrics: dict[str, float]
+    examples: int
+    parameters: int
+    gflop: float
+    """A frame."""
+    seconds: float
+    """Of training, without validation."""
+    frames_per_second: float | None
+    """In training, the median over epochs; None where the log does not tell."""
+    commit: str | None
+    command: list[str]
+    evaluation: Evaluation
+
+    def to_dict(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "evaluation"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """What one seed of a run found on all validation examples: of one training, or of all folds."""
+
+    seed: int
+    metrics: dict[str, float]
+    predictions: Predictions
+    discard: bool
+    """Whether the protocol leaves out what no frame precedes."""
+
+
+def read_outcome(job: Job) -> Outcome:
+    """Of a job that is done."""
+    run = Run(job.folder)
+    evaluation = Evaluation.load(run.evaluation(SPLIT))
+    costs = summarize(read_config(run.best))
+    about = read_json(run.folder / "environment.json")
+    with run.metrics.open(newline="", encoding="utf-8") as file:
+        seconds = sum(float(row["seconds"]) for row in csv.DictReader(file))
+    return Outcome(
+        run=job.run.name,
+        seed=job.seed,
+        fold=job.fold,
+        folder=job.folder.name,
+        metrics=evaluation.metrics,
+        examples=evaluation.counts["examples"],
+        parameters=costs.parameters,
+        gflop=costs.flop / 1e9,
+        seconds=round(seconds, 1),
+        frames_per_second=_speed(job.log),
+        commit=about.get("commit"),
+        command=["horst", *job.command("new")],
+        evaluation=evaluation,
+    )
+
+
+def read_outcomes(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
+    """Those that are done, and the names of the others."""
+    done = {job.name: state(job) == "done" for job in jobs}
+    return [read_outcome(job) for job in jobs if done[job.name]], [name for name, there in done.items() if not there]
+
+
+def samples(study: Study, outcomes: Sequence[Outcome], folder: Path) -> dict[str, list[Sample]]:
+    """By run, one a seed, their examples in one order; a seed of which a fold is missing is left out."""
+    found: dict[str, list[Sample]] = {}
+    seeds: dict[tuple[str, int], list[Outcome]] = {}
+    for outcome in outcomes:
+        seeds.setdefault((outcome.run, outcome.seed), []).append(outcome)
+    for (run, seed), parts in seeds.items():
+        if len(parts) < max(1, len(study.folds)):
+            continue
+        loaded = [Predictions.load(Run(folder / part.folder).evaluation(SPLIT, "safetensors")) for part in parts]
+        pooled = sorted_by_id(pool(loaded)) if len(parts) > 1 else sorted_by_id(loaded[0])
+        metrics = parts[0].metrics if len(parts) == 1 else remeasure(pooled, parts[0].evaluation)
+        discard = any(part.evaluation.counts.get("left_out", 0) for part in parts)
+        found.setdefault(run, []).append(Sample(seed, metrics, pooled, discard))
+    _check_same(found)
+    return found
+
+
+def pool(parts: Sequence[Predictions]) -> Predictions:
+    """Predictions of several folds as those of one model. Each example must have come exactly once."""
+    first = parts[0]
+    ids = [ident for part in parts for ident in part.ids]
+    if len(set(ids)) < len(ids):
+        twice = next(ident for i, ident in enumerate(ids) if ident in ids[:i])
+        raise DataError(f"the example {twice} is for validation in two folds: each must be in exactly one")
+    classes = [{task: scores.shape[2] for task, scores in part.scores.items()} for part in parts]
+    if any(part.positions != first.positions or part.task != first.task for part in parts) or any(
+        found != classes[0] for found in classes
+    ):
+        raise DataError(f"the folds were evaluated at other positions, or on other classes: {classes}")
+    longest = max(part.answers.shape[1] for part in parts)
+    tensors = {name: torch.cat([getattr(part, name) for part in parts]) for name in TENSORS if name != "answers"}
+    return Predictions(
+        task=first.task,
+        positions=first.positions,
+        ids=tuple(ids),
+        labels={task: torch.cat([part.labels[task] for part in parts]) for task in first.labels},
+        scores={task: torch.cat([part.scores[task] for part in parts]) for task in first.scores},
+        answers=torch.cat([pad(part.answers, (0, longest - part.answers.shape[1]), value=-1) for part in parts]),
+        missing=tuple(entry for part in parts for entry in part.missing),
+        **tensors,
+    )
+
+
+def sorted_by_id(predictions: Predictions) -> Predictions:
+    """In the order of ids, by which models are paired."""
+    order = torch.tensor(sorted(range(len(predictions)), key=lambda i: predictions.ids[i]))
+    return replace(
+        predictions,
+        ids=tuple(predictions.ids[i] for i in order.tolist()),
+        labels={task: values[order] for task, values in predictions.labels.items()},
+        scores={task: values[order] for task, values in predictions.scores.items()},
+        **{name: getattr(predictions, name)[order] for name in TENSORS},
+    )
+
+
+def remeasure(pooled: Predictions, evaluation: Evaluation) -> dict[str, float]:
+    """Metrics of all folds together; those of subsets need the annotations and are left out."""
+    classes = {task: tuple(map(str, range(count))) for task, count in evaluation.classes.items()}
+    about = Annotations(name=evaluation.data, task=pooled.task, examples=(), classes=classes)
+    return measure(pooled, about)
+
+
+def _check_same(found: dict[str, list[Sample]]) -> None:
+    """Runs are paired by examples, so all must have been evaluated on the same ones."""
+    every = [(run, sample) for run, several in found.items() for sample in several]
+    for run, sample in every:
+        first = every[0][1].predictions
+        if sample.predictions.ids != first.ids:
+            raise DataError(
+                f"{every[0][0]} and {run} (seed {sample.seed}) were evaluated on other examples "
+                f"({len(first)} and {len(sample.predictions)}): a study compares runs on the same ones"
+            )
+
+
+def _speed(log: Path) -> float | None:
+    try:
+        told = re.findall(r"([\d,]+) frames/s", log.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return statistics.median(float(number.replace(",", "")) for number in told) if told else None

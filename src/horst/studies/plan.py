@@ -1,0 +1,177 @@
+"""The runs of a study one by one, the command of each, and how far it has come.
+
+FOLDER/<run>-seed<n>[-fold<k>]/   a run folder as `horst train` makes it
+FOLDER/logs/<the same>.log        what it said
+"""
+
+from __future__ import annotations
+
+import csv
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from horst.errors import ConfigError, HorstError
+from horst.models import model_config
+from horst.studies.config import Study, StudyRun, overrides
+from horst.studies.values import check_metric
+from horst.training.config import RunConfig
+from horst.training.run import Run
+
+State = Literal["new", "stopped", "trained", "done"]
+SPLIT = "val"
+ASKED = "asked.json"
+"""What a study's runs were changed by, and which seeds there are, for --report and for those who come later."""
+IMMATERIAL = (("batches", "workers"), ("batches", "cache"), ("batches", "resident"), ("trainer", "checkpoint_minutes"))
+"""What a run may change and stay the same run."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Job:
+    """One training."""
+
+    name: str
+    run: StudyRun
+    seed: int
+    fold: int | None
+    """None without cross-validation."""
+    file: str
+    """The YAML file of the run."""
+    changes: tuple[str, ...]
+    """As on the command line."""
+    config: RunConfig
+    """What comes out."""
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        return self.folder.parent / "logs" / f"{self.name}.log"
+
+    def command(self, state: State) -> list[str]:
+        """What is left to do, as words after `horst`; none where it is done."""
+        place = str(self.folder)
+        new = [self.file, "--folder", place, *(f"--{change}" for change in self.changes)]
+        rest = {"new": ["train", *new, "--evaluate"], "stopped": ["train", "--resume", place, "--evaluate"]}
+        return [] if state == "done" else rest.get(state, ["evaluate", place])
+
+
+def plan(
+    study: Study,
+    folder: str | Path,
+    *,
+    only: Sequence[str] = (),
+    seeds: Sequence[int] = (),
+    changes: Sequence[str] = (),
+) -> list[Job]:
+    """All trainings, by seeds: whatever is wrong with one is said before the first starts.
+
+    Args:
+        study: Which.
+        folder: Where its runs are kept.
+        only: Names of runs; all by default.
+        seeds: In place of the study's.
+        changes: Of all runs, after all others, as on the command line.
+    """
+    chosen = [study.run(name) for name in dict.fromkeys(only)] or list(study.runs)
+    jobs = []
+    for seed in dict.fromkeys(seeds or study.seeds):
+        for run in chosen:
+            for fold in range(len(study.folds)) if study.folds else (None,):
+                jobs.append(_job(study, run, seed, fold, Path(folder), changes))
+    for metric in study.metrics:
+        check_metric(metric, jobs[0].config.data.clip)
+    return jobs
+
+
+def state(job: Job) -> State:
+    """ConfigError where its folder holds a run of another config."""
+    run = Run(job.folder)
+    if not run.config.is_file():
+        return "new"
+    there = RunConfig.from_file(run.config)
+    if differing := _differences(_essence(there), _essence(job.config)):
+        raise ConfigError(
+            f"{job.folder} holds another run: {'; '.join(differing[:3])}. Give another --folder, or delete it"
+        )
+    if _epochs(run) < job.config.trainer.epochs or not (run.best / "model.safetensors").is_file():
+        return "stopped"
+    files = [run.evaluation(SPLIT), run.evaluation(SPLIT, "safetensors")]
+    return "done" if all(file.is_file() for file in files) else "trained"
+
+
+def twin(job: Job) -> Path | None:
+    """A finished run of the same config and seed in the folder of another study beside this one's."""
+    studies = (file.parent for file in sorted(job.folder.parent.parent.glob(f"*/{ASKED}")))
+    for file in (
+        file for study in studies if study != job.folder.parent for file in sorted(study.glob("*/config.yaml"))
+    ):
+        with suppress(HorstError):  # one of another config
+            if state(replace(job, folder=file.parent)) == "done":
+                return file.parent
+    return None
+
+
+def adopt(run: Path, folder: Path) -> None:
+    """Copy a finished run, whole or not at all, without what it takes to go on with it."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(run, partial, ignore=shutil.ignore_patterns("checkpoint.ckpt"))
+    partial.rename(folder)
+
+
+def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path, changes: Sequence[str]) -> Job:
+    name = f"{run.name}-seed{seed}" + ("" if fold is None else f"-fold{fold}")
+    settings = {**study.changes, **run.changes, **(study.folds[fold] if fold is not None else {})}
+    words = [*overrides({**settings, "name": f"{study.name}-{name}", "seed": seed}), *changes]
+    file = run.config or study.base
+    assert file is not None  # Study looks at that
+    try:
+        config = RunConfig.from_file(file, words)
+        model_config(config.model.name, **config.model.options)
+    except HorstError as error:
+        raise ConfigError(f"the run {run.name!r} of {study.name}: {error}") from error
+    if config.seed != seed:
+        raise ConfigError("seed cannot be changed for all runs alike: give --seeds")
+    return Job(
+        name=name,
+        run=run,
+        seed=seed,
+        fold=fold,
+        file=file,
+        changes=tuple(words),
+        config=config,
+        folder=folder / name,
+    )
+
+
+def _epochs(run: Run) -> int:
+    """That are finished."""
+    if not run.metrics.is_file():
+        return 0
+    with run.metrics.open(newline="", encoding="utf-8") as file:
+        return sum(1 for _ in csv.DictReader(file))
+
+
+def _essence(config: RunConfig) -> dict[str, Any]:
+    """What makes a run the same: of paths the last part alone, as data may lie elsewhere on another machine."""
+    plain = replace(config, name="").to_dict()
+    for section, key in IMMATERIAL:
+        plain[section].pop(key)
+    return _flat(plain)
+
+
+def _flat(plain: Any, where: str = "") -> dict[str, Any]:
+    if isinstance(plain, dict) and plain:
+        found: dict[str, Any] = {}
+        for key, value in plain.items():
+            found |= _flat(value, f"{where}.{key}" if where else str(key))
+        return found
+    return {where: Path(plain).name if isinstance(plain, str) and "/" in plain else plain}
+
+
+def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    return [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]

@@ -1,0 +1,55 @@
+"""What the runs of a study share, made once before several of them start at once: drawn videos, and decoded clips."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from typing import Any, get_args
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from horst.data.batches import ClipDataset
+from horst.data.config import open_source
+from horst.data.example import Split
+from horst.studies.plan import Job
+
+
+def prepare(jobs: Iterable[Job], processes: int | None = None) -> None:
+    """Open the data of each job, which makes what is not there, and fill the caches that they name.
+
+    Args:
+        jobs: Those that are still to be trained.
+        processes: That decode; as many as there are cores by default.
+    """
+    seen = set()
+    for job in jobs:
+        data, cache = job.config.data, job.config.batches.cache
+        about = json.dumps([data.to_dict(), cache], default=str)
+        if about in seen:
+            continue
+        seen.add(about)
+        source = open_source(data)
+        if cache is None:
+            continue
+        for split in sorted(set(get_args(Split)) & set(source.annotations.counts()) - {"test"}):
+            clips = ClipDataset(source, split, data.clip, cache)
+            workers = os.cpu_count() or 1 if processes is None else processes
+            loader: Any = DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator())
+            for _ in loader:
+                pass
+
+
+class _Decoded(Dataset[int]):
+    """Decodes a clip, which keeps it, and does not send it to another process."""
+
+    def __init__(self, clips: ClipDataset) -> None:
+        self.clips = clips
+
+    def __len__(self) -> int:
+        return len(self.clips)
+
+    def __getitem__(self, index: int) -> int:
+        self.clips[index, 1.0]
+        return index

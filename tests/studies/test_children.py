@@ -1,0 +1,156 @@
+"""How processes are spread over devices, and that an interruption ends them all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import yaml
+
+from horst.errors import ConfigError
+from horst.studies import children
+from horst.studies.config import Study
+from horst.studies.plan import Job, plan
+
+ROOT = Path(__file__).parents[2]
+STUDY = {
+    "name": "try",
+    "title": "A try",
+    "question": "Does it work?",
+    "base": str(ROOT / "configs/somethings/cpu.yaml"),
+    "runs": [{"name": "a"}, {"name": "b", "changes": {"model.options.order": 3}}],
+    "metrics": ["area"],
+}
+
+
+@dataclass
+class Machine:
+    """Starts what only counts the looks at it."""
+
+    looks: int = 3
+    interrupted_after: int | None = None
+    running: dict[str, str] = field(default_factory=dict)
+    """Device by run folder."""
+    most: dict[str, int] = field(default_factory=dict)
+    """At once, by device."""
+    started: list[list[str]] = field(default_factory=list)
+    stopped: list[str] = field(default_factory=list)
+
+    def launch(self, words: Sequence[str], log: Path, environment: Mapping[str, str], held: int | None) -> Process:
+        if len(self.started) == self.interrupted_after:
+            raise KeyboardInterrupt
+        self.started.append(list(words))
+        device = environment.get("CUDA_VISIBLE_DEVICES", "")
+        assert log.stem not in self.running  # its training is over before it is evaluated
+        self.running[log.stem] = device
+        count = list(self.running.values()).count(device)
+        self.most[device] = max(self.most.get(device, 0), count)
+        return Process(self, log.stem, self.looks, 1 if log.stem == "a-seed1" else 0)
+
+
+@dataclass
+class Process:
+    machine: Machine
+    name: str
+    looks: int
+    status: int
+
+    def poll(self) -> int | None:
+        self.looks -= 1
+        if self.looks > 0:
+            return None
+        self.machine.running.pop(self.name, None)
+        return self.status
+
+    def stop(self) -> None:
+        self.machine.stopped.append(self.name)
+
+
+@pytest.fixture
+def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
+    """a and b with seeds 0 to 4."""
+    monkeypatch.setattr(children, "PAUSE", 0.0)
+    (tmp_path / "try.yaml").write_text(yaml.safe_dump(STUDY))
+    return plan(Study.from_file(tmp_path / "try.yaml"), tmp_path, seeds=range(5))
+
+
+@pytest.mark.parametrize(("parallel", "devices"), [(1, ()), (3, ()), (1, (0, 2)), (2, (0, 1, 3))])
+def test_runs_are_spread(jobs: list[Job], parallel: int, devices: tuple[int, ...]) -> None:
+    machine, said = Machine(), []
+    failures = children.work(
+        [(job, "new") for job in jobs], parallel=parallel, devices=devices, launch=machine.launch, say=said.append
+    )
+    assert machine.most == dict.fromkeys(map(str, devices) if devices else [""], parallel)
+    assert [failure.job.name for failure in failures] == ["a-seed1"]
+    assert len(machine.started) == 10
+    assert all(words[-1] == "--evaluate" for words in machine.started)
+    assert sum("10" in line for line in said) >= 1
+    assert machine.running == {}
+
+
+def test_only_what_is_left_is_started(jobs: list[Job]) -> None:
+    machine = Machine()
+    one, two, _, three = jobs[:4]  # but for the one that fails
+    states = [(one, "done"), (two, "stopped"), (three, "trained")]
+    assert children.work(states, launch=machine.launch, say=lambda text: None) == []  # type: ignore[arg-type]
+    assert [words[:2] for words in machine.started] == [
+        ["train", "--resume"],
+        ["evaluate", str(three.folder)],
+    ]
+
+
+def test_an_interruption_stops_all(jobs: list[Job]) -> None:
+    machine = Machine(looks=1000, interrupted_after=3)
+    with pytest.raises(KeyboardInterrupt):
+        children.work([(job, "new") for job in jobs], parallel=4, launch=machine.launch, say=lambda text: None)
+    assert sorted(machine.stopped) == sorted(machine.running)
+    assert len(machine.stopped) == 3
+    with pytest.raises(ConfigError, match="parallel is 0"):
+        children.work([], parallel=0)
+
+
+def test_what_does_not_listen_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "PATIENCE", 0.2)
+    sleeper = "import time; time.sleep(100)"
+    deaf = f"""
+import signal, subprocess, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+inner = subprocess.Popen([sys.executable, "-c", {sleeper!r}])
+print(inner.pid, flush=True)
+time.sleep(100)
+"""
+    process = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
+    assert process.stdout is not None
+    inner = int(process.stdout.readline())
+    begin = time.monotonic()
+    children._Process(process).stop()
+    assert time.monotonic() - begin < 20
+    assert process.poll() is not None
+    limit = time.monotonic() + 10
+    while _alive(inner) and time.monotonic() < limit:
+        time.sleep(0.02)
+    assert not _alive(inner)
+
+
+def _alive(pid: int) -> bool:
+    """As a process that does something: one that ended may wait to be collected."""
+    status = Path(f"/proc/{pid}/stat")
+    try:
+        return status.read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_help_needs_no_torch() -> None:
+    script = "import sys; from horst.cli import main\ntry: main(['study', '--help'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "--parallel" in done.stdout
+    assert "torch" not in done.stdout.splitlines()[-1].split()

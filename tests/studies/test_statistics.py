@@ -1,0 +1,126 @@
+"""Intervals against printed tables, and against the plain loops that they stand for."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+
+import pytest
+import torch
+
+from horst.errors import InputError
+from horst.studies.statistics import (
+    Statistic,
+    bootstrap_interval,
+    paired_interval,
+    resamples,
+    t_inside,
+    t_interval,
+    t_quantile,
+)
+
+
+@pytest.mark.parametrize(
+    ("freedom", "printed"),
+    [(1, 12.706205), (2, 4.302653), (3, 3.182446), (4, 2.776445), (9, 2.262157), (10, 2.228139), (30, 2.042272)],
+)
+def test_quantiles_are_those_of_printed_tables(freedom: int, printed: float) -> None:
+    assert t_quantile(0.975, freedom) == pytest.approx(printed, abs=1e-6)
+    assert t_quantile(0.025, freedom) == pytest.approx(-printed, abs=1e-6)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 5, 8])
+def test_the_share_inside_is_the_integral_of_the_density(freedom: int) -> None:
+    scale = math.gamma((freedom + 1) / 2) / (math.sqrt(freedom * math.pi) * math.gamma(freedom / 2))
+    for t in (0.3, 1.0, 2.5):
+        steps = 20_000
+        middles = ((i + 0.5) * t / steps for i in range(steps))
+        area = sum((1 + x * x / freedom) ** (-(freedom + 1) / 2) for x in middles) * t / steps
+        assert t_inside(t, freedom) == pytest.approx(2 * scale * area, abs=1e-7)
+
+
+def test_an_interval_over_seeds() -> None:
+    """By hand: mean 0.5, deviation 0.1, 4.303 * 0.1 / sqrt(3)."""
+    found = t_interval([0.4, 0.5, 0.6])
+    assert (found.low, found.high) == pytest.approx((0.5 - 0.248414, 0.5 + 0.248414), abs=1e-6)
+    with pytest.raises(InputError, match="2 values or more"):
+        t_interval([0.5])
+
+
+def test_an_interval_over_seeds_holds_the_truth_as_often_as_it_says() -> None:
+    draw = random.Random(0)
+    held = 0
+    for _ in range(2000):
+        found = t_interval([draw.gauss(3.0, 2.0) for _ in range(3)])
+        held += found.low <= 3.0 <= found.high
+    assert held / 2000 == pytest.approx(0.95, abs=0.015)
+
+
+def test_resamples_are_always_the_same_and_draw_as_many_as_there_are() -> None:
+    first = resamples(37, 50)
+    resamples.cache_clear()
+    assert torch.equal(first, resamples(37, 50))
+    assert first.sum(1).eq(37).all()
+    assert not torch.equal(first, resamples(37, 50, seed=1))
+
+
+def random_statistic(kind: str, count: int, seed: int) -> Statistic:
+    draw = torch.Generator().manual_seed(seed)
+    values = torch.rand(count, generator=draw).round() if kind != "gaps of groups" else torch.rand(count) - 0.5
+    counted = torch.rand(count, generator=draw) > 0.1
+    groups = torch.randint(4, (count,), generator=draw)
+    return Statistic(values.double(), counted, None if kind == "mean" else groups, kind)  # type: ignore[arg-type]
+
+
+def by_hand(one: Statistic, drawn: list[int]) -> float:
+    rows = [i for i in drawn if one.counted[i]]
+    values = one.values.tolist()
+    if one.groups is None:
+        return statistics.fmean(values[i] for i in rows)
+    groups: dict[int, list[float]] = {}
+    for i in rows:
+        groups.setdefault(int(one.groups[i]), []).append(values[i])
+    if one.how == "mean of groups":
+        return statistics.fmean(map(statistics.fmean, groups.values()))
+    return sum(abs(sum(group)) for group in groups.values()) / len(rows)
+
+
+@pytest.mark.parametrize("kind", ["mean", "mean of groups", "gaps of groups"])
+def test_a_statistic_of_weights_is_that_of_examples_drawn(kind: str) -> None:
+    one, weights = random_statistic(kind, 23, seed=3), resamples(23, 40)
+    found = one.of(weights)
+    for row, value in zip(weights, found, strict=True):
+        drawn = [i for i, times in enumerate(row.int().tolist()) for _ in range(times)]
+        assert float(value) == pytest.approx(by_hand(one, drawn))
+    assert one.value == pytest.approx(by_hand(one, list(range(23))))
+
+
+def test_a_paired_difference_is_that_of_a_loop() -> None:
+    """Over two seeds, 23 examples, 300 resamples."""
+    mine, theirs = ([random_statistic("mean", 23, seed=s) for s in seeds] for seeds in ((0, 1), (2, 3)))
+    weights = resamples(23, 300)
+    gaps = []
+    for row in weights.int().tolist():
+        drawn = [i for i, times in enumerate(row) for _ in range(times)]
+        first, second = (statistics.fmean(by_hand(one, drawn) for one in several) for several in (mine, theirs))
+        gaps.append(first - second)
+    expected = torch.tensor(gaps, dtype=torch.float64).quantile(torch.tensor([0.025, 0.975]).double())
+    found = paired_interval(mine, theirs, weights)
+    assert (found.low, found.high) == pytest.approx(tuple(expected.tolist()))
+
+
+def test_pairing_sees_what_is_common() -> None:
+    """A model that is right wherever another is, and once more in 20, is better for sure: examples are the same."""
+    right = (torch.arange(400) % 2 == 0).double()
+    better = right.clone()
+    better[1::40] = 1.0
+    everywhere = torch.ones(400, dtype=torch.bool)
+    one, other = Statistic(better, everywhere), Statistic(right, everywhere)
+    weights = resamples(400)
+    alone = bootstrap_interval([one], weights)
+    found = paired_interval([one], [other], weights)
+    assert 0 < found.low < 0.025 < found.high < 0.05
+    assert alone.high - alone.low > 3 * (found.high - found.low)
+    none = paired_interval([one], [one], weights)
+    assert (none.low, none.high) == (0.0, 0.0)

@@ -1,0 +1,233 @@
+"""`horst study` as a user runs it: from nothing to tables, again, after a kill, with a run that fails, over folds.
+
+Runs are trained in this process where nothing is to be learnt from another one: torch takes seconds to start.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import small_runs
+import yaml
+
+import horst
+from horst.cli import main
+from horst.data.make import make_somethings
+from horst.errors import ConfigError
+from horst.evaluation.predictions import Predictions
+from horst.studies.children import hold
+
+BASE: dict[str, Any] = {
+    "name": "try",
+    "title": "A try",
+    "question": "Is S = 3 better than S = 1?",
+    "base": "run.yaml",
+    "changes": {"trainer.epochs": 1, "trainer.validate_every": 0},
+    "runs": [
+        {"name": "s3", "title": "S = 3", "method": "horst"},
+        {"name": "s1", "title": "S = 1", "changes": {"model.options.order": 1}},
+    ],
+    "seeds": [0, 1],
+    "against": "s3",
+    "metrics": ["action/top1@25%", "action/top5@50%", "area", "calibration@50%"],
+    "curve": True,
+}
+
+
+@dataclass
+class Finished:
+    status: int
+
+    def poll(self) -> int:
+        return self.status
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """What would have been started; it is done here instead."""
+    done: list[list[str]] = []
+
+    def here(words: Sequence[str], log: Path, environment: Mapping[str, str], held: int | None) -> Finished:
+        done.append(list(words))
+        log.parent.mkdir(exist_ok=True)
+        with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
+            return Finished(main(words))
+
+    monkeypatch.setattr("horst.studies.children.spawn", here)
+    monkeypatch.setattr("horst.studies.children.PAUSE", 0.0)
+    return done
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for clips, which are made once."""
+    return tmp_path_factory.mktemp("clips") / "made"
+
+
+def written(folder: Path, made: Path, **changes: Any) -> str:
+    (folder / "run.yaml").write_text(yaml.safe_dump(small_runs.plain(made)))
+    (folder / "try.yaml").write_text(yaml.safe_dump({**BASE, **changes}))
+    return str(folder / "try.yaml")
+
+
+def test_from_nothing_to_tables_and_again(
+    tmp_path: Path, made: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, folder = written(tmp_path, made), tmp_path / "study"
+    args = ["study", file, "--folder", str(folder)]
+    assert main(args) == 0
+    told = capsys.readouterr().out
+    assert "A try: 4 runs, 4 to do" in told
+    assert "4 of 4" in told
+    assert [(words[0], words[-1]) for words in commands] == [("train", "--evaluate")] * 4
+    results = json.loads((folder / "results.json").read_text())
+    assert [(run["run"], run["seed"]) for run in results["runs"]] == [("s3", 0), ("s1", 0), ("s3", 1), ("s1", 1)]
+    for run in results["runs"]:
+        kept = json.loads((folder / run["folder"] / "evaluation/val.json").read_text())
+        assert run["metrics"] == kept["metrics"]
+        assert run["parameters"] > 0
+        assert run["gflop"] > 0
+        assert run["seconds"] > 0
+        assert run["frames_per_second"] > 0
+        assert run["command"][:3] == ["horst", "train", str(tmp_path / "run.yaml")]
+    three, one = results["rows"]
+    values = [run["metrics"]["area"] for run in results["runs"] if run["run"] == "s1"]
+    assert one["values"]["area"]["value"] == pytest.approx(sum(values) / 2)
+    assert one["values"]["area"]["over"] == "t over seeds"
+    gap = one["differences"]["area"]
+    assert gap["value"] == pytest.approx(one["values"]["area"]["value"] - three["values"]["area"]["value"], abs=1e-6)
+    assert gap["low"] <= gap["value"] <= gap["high"]
+    assert three["differences"] == {}
+    page = (folder / "results.md").read_text()
+    assert "| S = 1 \N{MINUS SIGN} S = 3 |" in page
+    assert "Student's t interval over seeds" in page
+    assert "Lower is better: calibration error at 50%." in page
+    assert "The paper has, on its own data" in page
+    for plot in ("curve.svg", "differences.svg"):
+        assert f"]({plot})" in page
+        ElementTree.parse(folder / plot)
+
+    commands.clear()  # nothing is left to do, and the same comes out
+    assert main(args) == 0
+    assert main([*args, "--report"]) == 0
+    assert commands == []
+    assert json.loads((folder / "results.json").read_text()) == results
+    assert "0 to do" in capsys.readouterr().out
+
+    (folder / "s1-seed1/evaluation/val.safetensors").unlink()  # what is missing is made again, and that alone
+    assert main([*args, "--only", "s1", "--seeds", "1"]) == 0
+    assert commands == [["evaluate", str(folder / "s1-seed1")]]
+    assert json.loads((folder / "results.json").read_text())["rows"] == results["rows"]
+
+    commands.clear()  # a run that another study has done is not done again
+    other = written(tmp_path, made, name="other", runs=[{"name": "three"}, *BASE["runs"]], seeds=[1], against="three")
+    capsys.readouterr()
+    assert main(["study", other, "--folder", str(tmp_path / "beside")]) == 0
+    assert commands == []
+    assert "three-seed1: the same run as" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "beside/results.json").read_text())["rows"]
+    assert rows[1]["differences"]["area"]["value"] == 0
+    written(tmp_path, made)
+
+    assert main([*args, "--trainer.epochs", "2"]) == 2  # another study: its runs are not mixed with these
+    assert "holds another run: trainer.epochs is 1 there and 2 here. Give another --folder" in capsys.readouterr().err
+
+
+def test_a_single_seed_has_an_interval_over_examples_and_a_failure_stops_nobody(
+    tmp_path: Path, made: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = {"name": "bad", "changes": {"optimiser.lr": 1.0e30}}
+    file, folder = written(tmp_path, made, runs=[bad, BASE["runs"][0]], seeds=[0]), tmp_path / "study"
+    args = ["study", file, "--folder", str(folder), "--set", "trainer.epochs=2", "--optimiser.weight_decay", "0.01"]
+    assert main(args) == 2
+    printed = capsys.readouterr()
+    assert "bad-seed0 ended with status 2" in printed.out
+    assert "    horst: the loss is not a number" in printed.out
+    assert printed.err.startswith("horst: 1 of 2 runs failed: bad-seed0; once that is mended: horst study ")
+    assert printed.err.count("\n") == 1
+    results = json.loads((folder / "results.json").read_text())
+    assert results["missing"] == ["bad-seed0"]
+    (row,) = results["rows"]
+    assert row["values"]["area"]["over"] == "bootstrap over examples"
+    assert row["values"]["area"]["low"] <= row["values"]["area"]["value"] <= row["values"]["area"]["high"]
+    page = (folder / "results.md").read_text()
+    assert "Not done yet: bad-seed0." in page
+    assert "of a single seed" in page.lower()
+    assert main(["study", file, "--folder", str(folder), "--report"]) == 0  # knows what was changed
+    assert json.loads((folder / "results.json").read_text()) == results
+    with (folder / "s3-seed0/config.yaml").open() as text:
+        assert yaml.safe_load(text)["optimiser"]["weight_decay"] == 0.01
+
+
+def test_stopped_by_a_kill_and_gone_on_with(
+    tmp_path: Path, made: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The one that is killed has processes of its own; the folder alone tells the next what is left to do."""
+    file, folder = written(tmp_path, made, runs=BASE["runs"][:1], seeds=[0], against=None), tmp_path / "study"
+    args = ["study", file, "--folder", str(folder), "--set", "trainer.epochs=4", "trainer.checkpoint_minutes=0"]
+    environment = {**os.environ, "PYTHONPATH": str(Path(horst.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    with (tmp_path / "said").open("w") as said:
+        study = subprocess.Popen([sys.executable, "-m", "horst", *args], stdout=said, env=environment)
+    run = folder / "s3-seed0"
+    limit = time.monotonic() + 120
+    while not (run / "checkpoint.ckpt").exists() and time.monotonic() < limit and study.poll() is None:
+        time.sleep(0.02)
+    with pytest.raises(ConfigError, match="is in use: another `horst study`"), hold(folder):
+        pass
+    study.send_signal(signal.SIGTERM)
+    assert study.wait(60) == 130
+    assert "stopped; 0 of 1 runs are done. Go on with: horst study" in (tmp_path / "said").read_text()
+    with hold(folder):
+        pass  # no process is left
+    assert not (run / "evaluation").exists()
+    assert (folder / "logs/s3-seed0.log").read_text().startswith(f"$ horst train {tmp_path / 'run.yaml'} --folder")
+    assert main(args) == 0
+    assert "s3-seed0: goes on" in capsys.readouterr().out
+    assert commands == [["train", "--resume", str(run), "--evaluate"]]
+    assert len(small_runs.metrics(run)) == 4
+    assert len(json.loads((folder / "results.json").read_text())["rows"]) == 1
+
+
+def test_folds_are_pooled(tmp_path: Path, commands: list[list[str]]) -> None:
+    """Each of 12 clips is for validation in one of 2 folds."""
+    videos = Path(make_somethings(tmp_path / "made", 12, size=32, templates=2, packed=False)).parent / "videos"
+    clips = sorted(videos.iterdir())
+    for fold in range(2):
+        with (tmp_path / f"fold{fold}.csv").open("w", newline="") as text:
+            rows = csv.writer(text)
+            rows.writerow(["path", "split", "label"])
+            for i, clip in enumerate(clips):
+                rows.writerow([str(clip), "val" if i % 2 == fold else "train", "ab"[i // 2 % 2]])
+    (tmp_path / "folds").mkdir()
+    clip = {"size": [32, 32], "fps": 4}
+    folds = [{"data": {"source": "csv", "path": f"../fold{fold}.csv", "clip": clip}} for fold in range(2)]
+    changes = {**BASE["changes"], "augment.mirror": False}
+    file = written(tmp_path / "folds", tmp_path / "none", folds=folds, seeds=[0], runs=BASE["runs"], changes=changes)
+    folder = tmp_path / "study"
+    assert main(["study", file, "--folder", str(folder)]) == 0
+    results = json.loads((folder / "results.json").read_text())
+    assert [run["examples"] for run in results["runs"]] == [6] * 4
+    assert "12 validation examples" in results["data"]
+    for row in results["rows"]:
+        right = 0
+        for fold in range(2):
+            kept = Predictions.load(folder / f"{row['name']}-seed0-fold{fold}/evaluation/val.safetensors")
+            place = kept.names().index("25%")
+            right += int((kept.scores["action"][:, place].argmax(-1) == kept.labels["action"]).sum())
+        assert row["values"]["action/top1@25%"]["value"] == pytest.approx(right / 12)
+    assert "2 folds: each example is predicted once" in (folder / "results.md").read_text()

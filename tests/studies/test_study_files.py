@@ -1,0 +1,131 @@
+"""Every file in configs/studies is a study: it is read, its runs are runs, and their models are built."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from horst.errors import ConfigError
+from horst.models import Predictor, model_config
+from horst.studies.config import Study, find_study, overrides
+from horst.studies.plan import plan
+from horst.studies.report import header, paper_lines
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "configs" / "studies").glob("*.yaml"))
+WANTED = {"table1", "table2", "table3", "table4", "claims", "variants", "anticipation", "recipe", "gestures"}
+
+
+def test_they_are_all_there() -> None:
+    assert {file.stem for file in FILES} >= WANTED
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_its_runs_are_runs_that_differ(file: Path, tmp_path: Path) -> None:
+    study = Study.from_file(file)
+    assert study.name == file.stem
+    assert f"# horst study {study.name}" in file.read_text().splitlines()
+    assert study.question.endswith("?")
+    assert max(map(len, file.read_text().splitlines())) <= 120
+    jobs = plan(study, tmp_path)
+    assert len(jobs) == len(study.runs) * len(study.seeds) * max(1, len(study.folds))
+    assert len({job.name for job in jobs}) == len(jobs)
+    runs = []
+    for job in jobs[:: max(1, len(study.folds))][: len(study.runs)]:
+        config = job.config
+        options = _without_weights(config.model.options)
+        with torch.device("meta"):
+            model = Predictor.from_config(model_config(config.model.name, **options))
+        assert (model.head.task == "anticipation") == (config.loss.steps == "anticipation")
+        seen = config.data if "recipe" not in study.name else replace(config.data, clip=jobs[0].config.data.clip)
+        assert seen == jobs[0].config.data  # else they could not be compared
+        assert Path(config.data.options["folder"]).resolve().relative_to(ROOT.resolve()).parts[0] == "runs"
+        runs.append((model.config, replace(config, name="", model=jobs[0].config.model)))
+    assert all(run not in runs[:i] for i, run in enumerate(runs))
+    paper_lines(study)
+    assert all(header(metric) for metric in study.metrics)
+
+
+def _without_weights(options: dict[str, Any]) -> dict[str, Any]:
+    """Those of ImageNet are not loaded: the model is not filled with any."""
+    backbone = options.get("backbone")
+    return {**options, "backbone": {**backbone, "pretrained": False}} if isinstance(backbone, dict) else options
+
+
+def test_tables_name_the_options_of_their_methods() -> None:
+    for name in ("table2", "table3", "table4"):
+        for run in Study.from_file(find_study(name)).runs:
+            for option, value in (run.known.options if run.known else {}).items():
+                if option not in ("hidden", "stride"):  # of the small model
+                    assert run.changes[f"model.options.{option}"] == value, run.name
+
+
+GOOD: dict[str, Any] = {
+    "name": "try",
+    "title": "A try",
+    "question": "Does it work?",
+    "base": str(ROOT / "configs/somethings/cpu.yaml"),
+    "runs": [{"name": "a"}, {"name": "b", "changes": {"model.options.order": 3}}],
+    "against": "a",
+    "metrics": ["area"],
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"seed": [1]}, "has no entry 'seed', did you mean 'seeds'"),
+        ({"runs": []}, "runs is empty"),
+        ({"runs": [{"name": "a"}, {"name": "a"}]}, "runs has 'a' twice"),
+        ({"runs": [{"name": "a/b"}]}, "becomes a folder's"),
+        ({"seeds": []}, "seeds is empty"),
+        ({"against": "aa"}, "against is 'aa', did you mean 'a'"),
+        ({"base": None}, "has no config and the study has no base"),
+        ({"base": "nowhere.yaml"}, "nowhere.yaml: there is no such file"),
+        ({"metrics": ["aria"]}, "did you mean 'area'"),
+        ({"runs": [{"name": "a", "method": "horstt"}]}, "there is no method 'horstt', did you mean 'horst'"),
+        ({"changes": {"trainer.epoch": 3}}, "the run 'a' of try: .*has no entry 'epoch', did you mean 'epochs'"),
+        ({"changes": {"model.options.ordre": 3}}, "has no option 'ordre', did you mean 'order'"),
+        ({"changes": {"seed": 3, "trainer.epochs": 0}}, "trainer.epochs is 0"),
+    ],
+)
+def test_what_is_wrong_is_said(changes: dict[str, Any], says: str, tmp_path: Path) -> None:
+    file = tmp_path / "try.yaml"
+    file.write_text(yaml.safe_dump({**GOOD, **changes}))
+    with pytest.raises(ConfigError, match=says):
+        plan(Study.from_file(file), tmp_path)
+
+
+def test_paths_are_relative_to_the_file_and_words_are_read_back(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    changes = {"data.folder": "../clips", "model.init": None, "model.options.hidden": [8, 8], "optimiser.lr": 0.001}
+    file = tmp_path / "inner" / "try.yaml"
+    file.write_text(yaml.safe_dump({**GOOD, "changes": changes, "metrics": ["area"]}))
+    study = Study.from_file(file)
+    assert study.changes == {**changes, "data.folder": str(tmp_path / "clips")}
+    said = overrides({**study.changes, "name": "a: b", "loss.name": "cross_entropy"})
+    assert said[1:] == [
+        "model.init=null",
+        "model.options.hidden=[8, 8]",
+        "optimiser.lr=0.001",
+        'name="a: b"',
+        "loss.name=cross_entropy",
+    ]
+    (job, _) = plan(study, tmp_path, changes=["model.options.stride=[1,2]"])
+    assert job.config.data.options["folder"] == str(tmp_path / "clips")
+    assert job.config.model.options["hidden"] == [8, 8]
+    with pytest.raises(ConfigError, match="has no run 'c'"):
+        plan(study, tmp_path, only=["c"])
+    with pytest.raises(ConfigError, match="give --seeds"):
+        plan(study, tmp_path, changes=["seed=7", "model.options.stride=[1,2]"])
+
+
+def test_studies_are_found_by_name() -> None:
+    assert find_study("table1") == ROOT / "configs/studies/table1.yaml"
+    with pytest.raises(ConfigError, match="there is no study 'tabel1', did you mean 'table1'"):
+        find_study("tabel1")

@@ -1,0 +1,97 @@
+"""What examples count, put together, is what `measure` says; folds are put together exactly once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from horst.data.clips import ClipConfig
+from horst.data.example import Annotations
+from horst.errors import ConfigError, DataError
+from horst.evaluation.measure import measure
+from horst.evaluation.predictions import Predictions, positions
+from horst.studies.outcomes import pool, sorted_by_id
+from horst.studies.values import check_metric, known_metrics, statistic
+
+CLASSES = {"action": 9, "verb": 6, "noun": 7}
+
+
+def predictions(task: str, count: int = 40, seed: int = 0) -> Predictions:
+    """Random ones; some labels are unknown, some clips could not be read."""
+    draw = torch.Generator().manual_seed(seed)
+    places = positions(task, ClipConfig(steps=14, stride=0.25))  # type: ignore[arg-type]
+    tasks = CLASSES if task == "anticipation" else {"action": 9}
+    read = torch.rand(count, generator=draw) > 0.1
+    lengths = torch.randint(1, 12, (count,), generator=draw) * read
+    answers = torch.randint(9, (count, 12), generator=draw)
+    scores = {name: 2 * torch.randn(count, len(places), width, generator=draw) for name, width in tasks.items()}
+    return Predictions(
+        task=task,  # type: ignore[arg-type]
+        positions=places,
+        ids=tuple(f"{seed}-{i}" for i in torch.randperm(count, generator=draw).tolist()),
+        labels={name: torch.randint(-1, width, (count,), generator=draw) for name, width in tasks.items()},
+        scores={name: value.masked_fill(~read[:, None, None], -torch.inf) for name, value in scores.items()},
+        read=read,
+        empty=~read & (torch.rand(count, generator=draw) > 0.5),
+        answers=answers.masked_fill(torch.arange(12) >= lengths[:, None], -1),
+        lengths=lengths,
+        last_seen=torch.zeros(count, len(places), dtype=torch.float64),
+        limits=torch.zeros(count, len(places), dtype=torch.float64),
+    )
+
+
+def about(task: str, name: str = "made") -> Annotations:
+    tasks = CLASSES if task == "anticipation" else {"action": 9}
+    classes = {one: tuple(map(str, range(width))) for one, width in tasks.items()}
+    return Annotations(name=name, task=task, examples=(), classes=classes)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("task", ["recognition", "anticipation"])
+@pytest.mark.parametrize("data", ["made", "EPIC-Kitchens 55"])
+def test_every_metric_is_that_of_measure(task: str, data: str) -> None:
+    given = predictions(task)
+    found = measure(given, about(task, data))
+    assert set(found) <= set(known_metrics(ClipConfig(steps=14, stride=0.25)))
+    discard = data != "made"
+    if task == "recognition":
+        given = replace(given, empty=torch.zeros_like(given.empty))
+        found = measure(given, about(task, data))
+    for metric, value in found.items():
+        told = statistic(given, metric, discard=discard)
+        assert told is not None, metric
+        assert told.value == pytest.approx(value, abs=1e-9), metric
+
+
+def test_what_predictions_do_not_tell() -> None:
+    given = predictions("recognition")
+    for metric in ("verb/top1@25%", "action/top1@33%", "action/recall5@1s/unseen", "action/time_to_action"):
+        assert statistic(given, metric) is None
+
+
+def test_metrics_that_nobody_measures_are_refused() -> None:
+    for metric in ("action/top1@25%", "verb/recall5@1s", "action/recall5@1s/unseen", "area", "calibration@50%"):
+        check_metric(metric, ClipConfig())
+    with pytest.raises(
+        ConfigError, match=r"'action/top1@24%', which nobody measures, did you mean .*'action/top1@25%'"
+    ):
+        check_metric("action/top1@24%", ClipConfig())
+
+
+def test_folds_are_pooled_exactly_once() -> None:
+    whole = predictions("recognition", 50)
+    fold = torch.arange(50) % 3
+    parts = [whole.select(fold == k) for k in range(3)]
+    parts[1] = replace(parts[1], answers=parts[1].answers[:, : int(parts[1].lengths.max())])  # a fold of short clips
+    pooled = pool(parts)
+    assert sorted(pooled.ids) == sorted(whole.ids)
+    assert measure(pooled, about("recognition")) == pytest.approx(measure(whole, about("recognition")))
+    back, before = sorted_by_id(pooled), sorted_by_id(whole)
+    assert back.ids == before.ids
+    assert torch.equal(back.scores["action"], before.scores["action"])
+    with pytest.raises(DataError, match="is for validation in two folds"):
+        pool([*parts, parts[0]])
+    other = replace(parts[0], scores={"action": parts[0].scores["action"][..., :5]})
+    with pytest.raises(DataError, match="on other classes"):
+        pool([other, *parts[1:]])
