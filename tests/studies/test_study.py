@@ -118,7 +118,7 @@ def test_from_nothing_to_tables_and_again(
     assert "Student's t interval over seeds" in page
     assert "Lower is better: calibration error at 50%." in page
     assert "The paper has, on its own data" in page
-    for plot in ("curve.svg", "differences.svg"):
+    for plot in ("curve.svg", "calibration.svg", "differences.svg"):
         assert f"]({plot})" in page
         ElementTree.parse(folder / plot)
 

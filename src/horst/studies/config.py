@@ -164,10 +164,11 @@ def anchored(changes: Mapping[str, Any], base: Path) -> dict[str, Any]:
     for key, value in changes.items():
         if key in PLACES and isinstance(value, str):
             found[key] = _place(value, base)
-        elif key == "data" and isinstance(value, str):
-            found[key] = DataConfig.from_file(base / value).to_dict()
         elif key == "data":
-            found[key] = DataConfig.from_dict(value, base=base).to_dict()
+            data = (
+                DataConfig.from_file(base / value) if isinstance(value, str) else DataConfig.from_dict(value, base=base)
+            )
+            found[key] = {name: os.path.normpath(at) if name in PATHS else at for name, at in data.to_dict().items()}
     return found
 
 

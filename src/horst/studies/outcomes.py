@@ -6,6 +6,7 @@ Shapes: N examples, P positions, C classes, T frames.
 from __future__ import annotations
 
 import csv
+import os
 import re
 import statistics
 from collections.abc import Sequence
@@ -85,7 +86,7 @@ def read_outcome(job: Job) -> Outcome:
         seconds=round(seconds, 1),
         frames_per_second=_speed(job.log),
         commit=about.get("commit"),
-        command=["horst", *job.command("new")],
+        command=["horst", *(word.replace(f"{Path.cwd()}{os.sep}", "") for word in job.command("new"))],
         evaluation=evaluation,
     )
 

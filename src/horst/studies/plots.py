@@ -1,4 +1,4 @@
-"""The plots of a study: accuracy over positions with a band over seeds, and differences with their intervals."""
+"""The plots of a study: accuracy and calibration over positions with a band over seeds, differences with intervals."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from horst.viz.chart import Axis, Line, draw_axes, draw_lines, number_axis, perc
 from horst.viz.figure import Figure
 from horst.viz.svg import MINUS, SERIES, Canvas, text_width
 
-KIND = {"recognition": "top1", "anticipation": "top5"}
-NAMES = {"top1": "top-1", "top5": "top-5"}
+KIND = {"recognition": "action/top1", "anticipation": "action/top5"}
+NAMES = {"action/top1": "top-1", "action/top5": "top-5", "calibration": "calibration error"}
 WIDTH, HEIGHT = 640.0, 320.0
 LINE = 17.0
 """Pixels from one run to the next."""
 
 
-def curves(study: Study, found: Mapping[str, Sequence[Sample]]) -> Figure | None:
-    """Top-1 over the observed part of a clip, or top-5 over the time before the action: the mean over seeds, and a band
-    from the lowest to the highest seed. None where there is one position alone."""
+def curves(study: Study, found: Mapping[str, Sequence[Sample]], kind: str = "") -> Figure | None:
+    """A metric over the observed part of a clip or the time before the action, by default top-1 there and top-5 here:
+    the mean over seeds, and a band from the lowest to the highest. None where it is known at fewer than two places."""
     if not found:
         return None
     first = next(iter(found.values()))[0].predictions
-    kind = KIND[first.task]
-    keys = {place: f"action/{kind}@{position_name(first.task, place)}" for place in first.positions}
+    kind = kind or KIND[first.task]
+    keys = {place: f"{kind}@{position_name(first.task, place)}" for place in first.positions}
     lines, bands = [], []
     shown = [run for run in study.runs if run.name in found]
     for number, run in enumerate(shown):

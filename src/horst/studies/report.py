@@ -20,7 +20,8 @@ from horst.studies.statistics import RESAMPLES
 from horst.studies.values import LOWER_IS_BETTER
 from horst.viz.svg import MINUS
 
-JSON, MARKDOWN, CURVE, DIFFERENCES = "results.json", "results.md", "curve.svg", "differences.svg"
+JSON, MARKDOWN = "results.json", "results.md"
+CURVE, CALIBRATION, DIFFERENCES = "curve.svg", "calibration.svg", "differences.svg"
 KINDS = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5", "calibration": "calibration error"}
 SECONDS = "time_to_action"
 
@@ -67,6 +68,7 @@ def write_results(results: Results, folder: Path) -> list[Path]:
     made = []
     for name, figure in (
         (CURVE, curves(results.study, results.found) if results.study.curve else None),
+        (CALIBRATION, curves(results.study, results.found, "calibration") if results.study.curve else None),
         (DIFFERENCES, differences(results.rows, results.study.metrics, header)),
     ):
         (folder / name).unlink(missing_ok=True)  # of other results
