@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from horst.data.augmenter import Augment
-from horst.data.batches import Batch
-from horst.data.config import DataConfig
+from horst.data.batches import Batch, ClipDataset
+from horst.data.config import DataConfig, open_source
 from horst.data.module import ClipDataModule, lightning
+from horst.data.resident import Resident
 from horst.errors import ConfigError, DataError
 from horst.models import create_model
 
@@ -150,6 +151,19 @@ def test_lightning_trains_and_resumes_at_any_batch(clips: Path, tmp_path: Path) 
         assert resumed.seen == whole.seen[step:]
         for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
             assert torch.equal(one, other)
+
+
+def test_resident_clips_keep_nothing_of_what_workers_sent(clips: Path) -> None:
+    dataset = ClipDataset(open_source(config(clips)), "train", config(clips).clip)
+    kept = Resident(dataset, torch.device("cpu"), workers=1)
+    assert sum(TRAIN.values()) + 1 == len(kept.frames)
+    for item in kept.items.values():
+        assert item.frames.untyped_storage().nbytes() == 0
+        assert not item.times.is_shared()
+        assert not item.observed.is_shared()
+    before = kept.frames.clone()
+    kept.batch([0, 1]).frames.zero_()  # a batch is a copy
+    assert torch.equal(kept.frames, before)
 
 
 def test_wrong_options(clips: Path) -> None:

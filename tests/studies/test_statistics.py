@@ -97,14 +97,14 @@ def test_a_statistic_of_weights_is_that_of_examples_drawn(kind: str) -> None:
 
 
 def test_a_paired_difference_is_that_of_a_loop() -> None:
-    """Over two seeds, 23 examples, 300 resamples."""
-    mine, theirs = ([random_statistic("mean", 23, seed=s) for s in seeds] for seeds in ((0, 1), (2, 3)))
+    """Over three seeds, 23 examples, 300 resamples, in each of which seeds are drawn too."""
+    mine, theirs = ([random_statistic("mean", 23, seed=s) for s in seeds] for seeds in ((0, 1, 4), (2, 3, 5)))
     weights = resamples(23, 300)
     gaps = []
-    for row in weights.int().tolist():
+    for row, seeds in zip(weights.int().tolist(), resamples(3, 300, seed=1).int().tolist(), strict=True):
         drawn = [i for i, times in enumerate(row) for _ in range(times)]
-        first, second = (statistics.fmean(by_hand(one, drawn) for one in several) for several in (mine, theirs))
-        gaps.append(first - second)
+        chosen = [s for s, times in enumerate(seeds) for _ in range(times)]
+        gaps.append(statistics.fmean(by_hand(mine[s], drawn) - by_hand(theirs[s], drawn) for s in chosen))
     expected = torch.tensor(gaps, dtype=torch.float64).quantile(torch.tensor([0.025, 0.975]).double())
     found = paired_interval(mine, theirs, weights)
     assert (found.low, found.high) == pytest.approx(tuple(expected.tolist()))
@@ -118,9 +118,38 @@ def test_pairing_sees_what_is_common() -> None:
     everywhere = torch.ones(400, dtype=torch.bool)
     one, other = Statistic(better, everywhere), Statistic(right, everywhere)
     weights = resamples(400)
-    alone = bootstrap_interval([one], weights)
+    alone = bootstrap_interval(one, weights)
     found = paired_interval([one], [other], weights)
     assert 0 < found.low < 0.025 < found.high < 0.05
     assert alone.high - alone.low > 3 * (found.high - found.low)
     none = paired_interval([one], [one], weights)
     assert (none.low, none.high) == (0.0, 0.0)
+
+
+def test_seeds_that_disagree_widen_a_difference() -> None:
+    right, everywhere = (torch.arange(400) % 2 == 0).double(), torch.ones(400, dtype=torch.bool)
+    better, worse = right.clone(), right.clone()
+    better[1::8] = 1.0
+    worse[::16] = 0.0
+    one, up, down = (Statistic(values, everywhere) for values in (right, better, worse))
+    same, mixed = (paired_interval(seeds, [one, one], resamples(400)) for seeds in ([up, up], [up, down]))
+    assert same.low > 0
+    assert mixed.low < 0 < mixed.high
+
+
+def test_calibrated_models_are_told_apart_less_often_than_by_plain_quantiles() -> None:
+    """One is sure and one is not. Resamples err more than what they are drawn from, more so for the unsure one."""
+    draw, everywhere, weights = torch.Generator().manual_seed(0), torch.ones(600, dtype=torch.bool), resamples(600, 200)
+
+    def calibrated(low: float, high: float) -> Statistic:
+        sure = low + (high - low) * torch.rand(600, generator=draw).double()
+        right = (torch.rand(600, generator=draw) < sure).double()
+        return Statistic(right - sure, everywhere, (sure * 15).long(), "gaps of groups")
+
+    ours, plain = 0, 0
+    for _ in range(50):
+        one, other = calibrated(0.9, 1.0), calibrated(0.2, 0.8)
+        found, twice = paired_interval([one], [other], weights), 2 * (one.value - other.value)
+        ours += found.low > 0 or found.high < 0
+        plain += twice - found.high > 0 or twice - found.low < 0
+    assert 2 * ours < plain

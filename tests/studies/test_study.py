@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from horst.data.make import make_somethings
 from horst.errors import ConfigError
 from horst.evaluation.predictions import Predictions
 from horst.studies.children import hold
+from horst.training.config import RunConfig
 
 BASE: dict[str, Any] = {
     "name": "try",
@@ -134,7 +136,13 @@ def test_from_nothing_to_tables_and_again(
     assert commands == [["evaluate", str(folder / "s1-seed1")]]
     assert json.loads((folder / "results.json").read_text())["rows"] == results["rows"]
 
-    commands.clear()  # a run that another study has done is not done again
+    assert main([*args, "--batches.workers", "0", "--seeds", "0"]) == 0  # the same runs: both seeds are still told of
+    assert len(json.loads((folder / "results.json").read_text())["runs"]) == 4
+    assert main(args) == 0
+
+    commands.clear()  # a run that another study has done is not done again, but not what was copied in part
+    shutil.copytree(folder / "s1-seed1", folder / ".a-seed1.partial")
+    (folder / ".a-seed1.partial/best/config.json").unlink()
     other = written(tmp_path, made, name="other", runs=[{"name": "three"}, *BASE["runs"]], seeds=[1], against="three")
     capsys.readouterr()
     assert main(["study", other, "--folder", str(tmp_path / "beside")]) == 0
@@ -142,6 +150,10 @@ def test_from_nothing_to_tables_and_again(
     assert "three-seed1: the same run as" in capsys.readouterr().out
     rows = json.loads((tmp_path / "beside/results.json").read_text())["rows"]
     assert rows[1]["differences"]["area"]["value"] == 0
+    environment = json.loads((folder / "s3-seed0/environment.json").read_text())
+    (folder / "s3-seed0/environment.json").write_text(json.dumps({**environment, "commit": "another"}))
+    assert main(["study", other, "--folder", str(tmp_path / "beside"), "--only", "three", "--seeds", "0"]) == 0
+    assert [words[0] for words in commands] == ["train"]  # what other code has made may be something else
     written(tmp_path, made)
 
     assert main([*args, "--trainer.epochs", "2"]) == 2  # another study: its runs are not mixed with these
@@ -180,6 +192,7 @@ def test_stopped_by_a_kill_and_gone_on_with(
     """The one that is killed has processes of its own; the folder alone tells the next what is left to do."""
     file, folder = written(tmp_path, made, runs=BASE["runs"][:1], seeds=[0], against=None), tmp_path / "study"
     args = ["study", file, "--folder", str(folder), "--set", "trainer.epochs=4", "trainer.checkpoint_minutes=0"]
+    args += ["--parallel", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(horst.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     with (tmp_path / "said").open("w") as said:
         study = subprocess.Popen([sys.executable, "-m", "horst", *args], stdout=said, env=environment)
@@ -191,12 +204,16 @@ def test_stopped_by_a_kill_and_gone_on_with(
         pass
     study.send_signal(signal.SIGTERM)
     assert study.wait(60) == 130
-    assert "stopped; 0 of 1 runs are done. Go on with: horst study" in (tmp_path / "said").read_text()
+    said = (tmp_path / "said").read_text()
+    assert "stopped; 0 of 1 runs are done. Go on with: horst study" in said
+    assert said.rstrip().endswith("--parallel 2")
     with hold(folder):
         pass  # no process is left
     assert not (run / "evaluation").exists()
     assert (folder / "logs/s3-seed0.log").read_text().startswith(f"$ horst train {tmp_path / 'run.yaml'} --folder")
-    assert main(args) == 0
+    assert main([*args, "--batches.bad_limit", "0.02"]) == 2  # another run
+    assert main([*args, "--batches.resident", "true"]) == 0
+    assert RunConfig.from_file(run / "config.yaml").batches.resident
     assert "s3-seed0: goes on" in capsys.readouterr().out
     assert commands == [["train", "--resume", str(run), "--evaluate"]]
     assert len(small_runs.metrics(run)) == 4

@@ -175,6 +175,7 @@ def test_overrides(file: Path) -> None:
         ("model.init=/nowhere", "/nowhere"),
         ("model.tsn=/nowhere", "model.tsn is for the backbone bn_inception; this model has stem"),
         ("trainer.completion_epochs=1", "trainer.completion_epochs is for unrolling heads; horst_tiny has none"),
+        ("trainer={graphs: true, accumulate: 2}", "trainer.accumulate is 2: with trainer.graphs, a gradient lasts"),
         (f"trainer.accelerator={ABSENT}", "trainer: "),
         ("data.source=somethigs", "there is no data source 'somethigs', did you mean 'somethings'"),
         ("data=/nowhere.yaml", "/nowhere.yaml: there is no such file"),

@@ -20,9 +20,11 @@ import small_sets
 import torch
 import videos
 
+import horst.cli.train as cli_train
+from horst.evaluation.evaluate import Evaluation
 from horst.training import keeper
 from horst.training.config import RunConfig
-from horst.training.fit import resume, train
+from horst.training.fit import train
 
 SCENARIOS: dict[str, dict[str, Any]] = {
     "every": {"batches": {"size": 2, "prefix": [0.3, 1.0]}, "loss": {"steps": "every"}, "lr": 0.02},
@@ -71,8 +73,8 @@ def replica(rank: int, root: Path, port: int) -> None:
         shutil.copy(root / "every/config.yaml", again)
         shutil.copy(root / "every/step3.ckpt", again / "checkpoint.ckpt")
     torch.distributed.barrier()
-    resume(root / "again", console=small_runs.silent())
-    torch.distributed.barrier()
+    again_too = str(root / "again")
+    cli_train.run(None, folder=None, resumed=again_too, init=None, dry_run=False, evaluated=True, overrides=[])
 
 
 @pytest.fixture(scope="module")
@@ -117,6 +119,7 @@ def test_two_go_on_in_the_middle_of_an_epoch(replicas: Path) -> None:
     environment = json.loads((replicas / "every/environment.json").read_text())
     assert environment["packages"]["lightning"]
     assert not (replicas / "again/environment.json").exists()  # a run that is resumed is as it was
+    assert Evaluation.load(replicas / "again/evaluation/val.json").counts["read"] == 3  # by one of them, of all clips
 
 
 def free_port() -> int:

@@ -25,7 +25,7 @@ from horst.training.run import Run
 from horst.viz import accuracy_curve
 
 PREDICTIONS, PICTURE = "safetensors", "svg"
-LARGEST = 2**29
+LARGEST = 2**32
 """Bytes of scores that a run keeps: those of the largest data sets are made again when they are asked for."""
 
 

@@ -15,9 +15,10 @@ from horst.errors import ConfigError, StudyError
 from horst.files import write_text
 from horst.studies.children import Failure, Launch, hold, polite, work
 from horst.studies.config import Study, find_study
-from horst.studies.plan import ASKED, Job, adopt, plan, state, twin
+from horst.studies.plan import ASKED, Job, adopt, finished, identity, plan, state
 from horst.studies.prepare import prepare
 from horst.studies.report import read_results, values_table, write_results
+from horst.training.run import Run, commit
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,16 @@ def run(
     overrides: Sequence[str],
     launch: Launch | None = None,
 ) -> None:
+    if parallel < 1:
+        raise ConfigError(f"parallel is {parallel}; it takes a whole number from 1 on")
     study = Study.from_file(find_study(name))
     place = Path(folder or Path("runs") / "studies" / study.name)
     console = Console(highlight=False, markup=False)
     asked = _asked(place)
     if report and not overrides:
         overrides = asked.changes
-    wanted = list(seeds or study.seeds)
-    if asked.changes == list(overrides):  # seeds come one after the other
-        wanted = sorted({*(seeds or ([] if report and asked.seeds else study.seeds)), *asked.seeds})
+    # Seeds come one after the other. Where it was asked for something else, its runs are refused below.
+    wanted = sorted({*(seeds or ([] if report and asked.seeds else study.seeds)), *asked.seeds})
     everything = plan(study, place, seeds=wanted, changes=overrides)
     command = _command(name, folder, wanted if wanted != list(study.seeds) else [], overrides)
     if report:
@@ -57,12 +59,17 @@ def run(
     jobs = plan(study, place, only=only, seeds=seeds, changes=overrides)
     with hold(place) as held:
         reached = {job.name: state(job) for job in everything}  # before work starts: what is wrong is said here
+        there, code = finished(place), commit()
         for job in (job for job in jobs if reached[job.name] == "new"):
-            if (found := twin(job)) is not None:
+            if (found := there.get(identity(job.config, code))) is not None:
                 adopt(found, job.folder)
                 reached[job.name] = "done"
                 console.print(f"{job.name}: the same run as {found}, taken from there", soft_wrap=True)
         states = [(job, reached[job.name]) for job in jobs]
+        for job in (job for job, one in states if one in ("stopped", "trained")):
+            write_text(
+                Run(job.folder).config, job.config.to_yaml()
+            )  # workers, or where the data lie, may be others now
         write_text(place / ASKED, json.dumps({"set": list(overrides), "seeds": wanted}) + "\n")
         left = sum(one != "done" for _, one in states)
         console.print(f"{study.title}: {len(jobs)} runs, {left} to do, in {place}", soft_wrap=True)
@@ -79,13 +86,15 @@ def run(
                 )
         except KeyboardInterrupt:
             done = sum(state(job) == "done" for job in jobs)
-            console.print(f"stopped; {done} of {len(jobs)} runs are done. Go on with: {command}", soft_wrap=True)
+            rest = _rest(only, parallel, devices)
+            console.print(f"stopped; {done} of {len(jobs)} runs are done. Go on with: {command}{rest}", soft_wrap=True)
             raise
         finish(study, everything, place, command, console)
         if failures:
             _tell(failures, console)
             names = ", ".join(failure.job.name for failure in failures)
-            raise StudyError(f"{len(failures)} of {len(jobs)} runs failed: {names}; once that is mended: {command}")
+            again = command + _rest(only, parallel, devices)
+            raise StudyError(f"{len(failures)} of {len(jobs)} runs failed: {names}; once that is mended: {again}")
 
 
 def finish(study: Study, jobs: Sequence[Job], folder: Path, command: str, console: Console) -> None:
@@ -115,6 +124,13 @@ def _asked(folder: Path) -> Asked:
         return Asked([str(change) for change in found["set"]], [int(seed) for seed in found["seeds"]])
     except (KeyError, TypeError, ValueError) as error:
         raise ConfigError(f"{folder / ASKED} is damaged: delete it, and give --set and --seeds as before") from error
+
+
+def _rest(only: Sequence[str], parallel: int, devices: Sequence[int]) -> str:
+    """Of the command, what does not change a result."""
+    words = [*(["--only", *only] if only else []), *(["--parallel", str(parallel)] if parallel > 1 else [])]
+    words += ["--devices", *map(str, devices)] if devices else []
+    return f" {shlex.join(words)}" if words else ""
 
 
 def _command(name: str, folder: str | None, seeds: Sequence[int], overrides: Sequence[str]) -> str:

@@ -41,8 +41,12 @@ def run(
 
 
 def _evaluate(run: Run) -> None:
-    """By the first process of a distributed run alone."""
+    """By the first process of a distributed run alone, when the others no longer count on it."""
+    import torch.distributed as dist
+
     from horst.cli.evaluate import run as evaluate
 
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
     if is_first():
         evaluate(str(run.folder))

@@ -87,7 +87,10 @@ class ClipDataModule(lightning.LightningDataModule):
     def source(self) -> Source:
         if self._source is None:
             self._source = open_source(self.data)
-            if self.prefix is not None and self._source.annotations.task != "recognition":
+            recognition = self._source.annotations.task == "recognition"
+            if self.data.clip.observe < 1 and not recognition:
+                raise ConfigError("clip.observe cuts clips of recognition; to anticipate, leave it out")
+            if self.prefix is not None and not recognition:
                 raise ConfigError("prefix cuts clips of recognition; to anticipate, every clip has clip.steps frames")
         return self._source
 

@@ -42,17 +42,18 @@ class Resident:
         for item in whole:
             if not isinstance(item, Item) or item.note:
                 continue
-            put = self._put(item.frames)
+            put = _laid_out(item.frames)
             if frames and put.shape[1:] != frames[0].shape[1:]:
                 shapes = f"{tuple(put.shape[1:])} and others of {tuple(frames[0].shape[1:])}"
                 raise ConfigError(f"batches.resident: {item.id} has frames of {shapes}; set it to false")
             self.starts[item.index] = count
             count += len(put)
             frames.append(put)
+            # Copies: what workers send lies in shared memory, of which there is little, and with it open files.
             self.items[item.index] = Item(
-                frames=item.frames[:0],
-                times=item.times,
-                observed=item.observed,
+                frames=item.frames.new_empty(0),
+                times=item.times.clone(),
+                observed=item.observed.clone(),
                 labels=item.labels,
                 id=item.id,
                 index=item.index,
@@ -62,7 +63,7 @@ class Resident:
         """Where the frame lies that stands in the padding."""
         if frames:
             frames.append(torch.zeros_like(frames[0][:1]))
-        self.frames = torch.cat(frames) if frames else torch.empty(0, device=device)
+        self.frames = (torch.cat(frames) if frames else torch.empty(0)).to(device)
 
     def batch(self, picks: list[Pick]) -> Batch:
         """What `collate` makes of the same clips, on the device."""
@@ -94,9 +95,12 @@ class Resident:
             notes=("",) * len(items),
         )
 
-    def _put(self, frames: Tensor) -> Tensor:
-        """Pictures with their channels last, as they lie in batches."""
-        return (frames.permute(0, 2, 3, 1) if frames.dtype == torch.uint8 else frames).contiguous().to(self.device)
+
+def _laid_out(frames: Tensor) -> Tensor:
+    """A copy, of pictures with their channels last, as they lie in batches."""
+    return (frames.permute(0, 2, 3, 1) if frames.dtype == torch.uint8 else frames).clone(
+        memory_format=torch.contiguous_format
+    )
 
 
 class ResidentLoader:

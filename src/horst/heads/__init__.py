@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 from horst.heads.action import ActionHead
@@ -27,7 +26,7 @@ __all__ = [
     "create_head",
 ]
 
-HEADS: dict[str, Callable[..., Head]] = {
+HEADS: dict[str, type[Head]] = {
     "recognition": RecognitionHead,
     "verb_noun_action": VerbNounActionHead,
     "unrolling": UnrollingHead,

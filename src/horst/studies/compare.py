@@ -2,11 +2,12 @@
 
 Two seeds or more give an interval of Student's t over seeds: what another seed might give. A single seed gives one of
 the bootstrap over validation examples: what other examples might give. A difference has one of the paired bootstrap
-over examples, of the mean over the seeds that both have: the same examples, drawn again, for both.
+over the seeds that both have and over examples: the same ones, drawn again, for both.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,17 +16,15 @@ from typing import Any
 from horst.studies.config import Study
 from horst.studies.outcomes import Outcome, Sample
 from horst.studies.statistics import (
-    RESAMPLES,
     Statistic,
     bootstrap_interval,
-    over_seeds,
     paired_interval,
     resamples,
     t_interval,
 )
-from horst.studies.values import statistic
+from horst.studies.values import SECONDS, statistic
 
-OVER_SEEDS, OVER_EXAMPLES = "t over seeds", "bootstrap over examples"
+OVER_SEEDS, OVER_EXAMPLES, OVER_BOTH = "t over seeds", "bootstrap over examples", "bootstrap over seeds and examples"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,10 +106,11 @@ def estimate(own: Sequence[Sample], metric: str) -> Estimate | None:
     if len(values) > 1:
         interval, over = t_interval(values), OVER_SEEDS
     elif (told := _statistics(own, metric)) is not None:
-        interval, over = bootstrap_interval(told, resamples(len(own[0].predictions))), OVER_EXAMPLES
+        interval, over = bootstrap_interval(told[0], resamples(len(own[0].predictions))), OVER_EXAMPLES
     else:
         return Estimate(value=mean, by_seed=by_seed)
-    return Estimate(value=mean, low=interval.low, high=interval.high, over=over, by_seed=by_seed)
+    most = math.inf if metric.endswith(SECONDS) else 1.0  # a share is nowhere else
+    return Estimate(value=mean, low=max(0.0, interval.low), high=min(most, interval.high), over=over, by_seed=by_seed)
 
 
 def difference(own: Sequence[Sample], others: Sequence[Sample], metric: str) -> Estimate | None:
@@ -121,12 +121,10 @@ def difference(own: Sequence[Sample], others: Sequence[Sample], metric: str) -> 
     mine, theirs = (_statistics([_of(several, seed) for seed in common], metric) for several in (own, others))
     if mine is None or theirs is None:
         return None
-    weights = resamples(len(own[0].predictions), RESAMPLES)
-    interval = paired_interval(mine, theirs, weights)
-    once = weights.new_ones(1, weights.shape[1])
-    value = float(over_seeds(mine, once) - over_seeds(theirs, once))
+    interval = paired_interval(mine, theirs, resamples(len(own[0].predictions)))
     by_seed = {seed: a.value - b.value for seed, a, b in zip(common, mine, theirs, strict=True)}
-    return Estimate(value=value, low=interval.low, high=interval.high, over=OVER_EXAMPLES, by_seed=by_seed)
+    value, over = statistics.fmean(by_seed.values()), OVER_BOTH if len(common) > 1 else OVER_EXAMPLES
+    return Estimate(value=value, low=interval.low, high=interval.high, over=over, by_seed=by_seed)
 
 
 def _statistics(own: Sequence[Sample], metric: str) -> list[Statistic] | None:

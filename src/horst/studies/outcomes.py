@@ -108,8 +108,9 @@ def samples(study: Study, outcomes: Sequence[Outcome], folder: Path) -> dict[str
             continue
         loaded = [Predictions.load(Run(folder / part.folder).evaluation(SPLIT, "safetensors")) for part in parts]
         pooled = sorted_by_id(pool(loaded)) if len(parts) > 1 else sorted_by_id(loaded[0])
-        metrics = parts[0].metrics if len(parts) == 1 else remeasure(pooled, parts[0].evaluation)
         discard = any(part.evaluation.counts.get("left_out", 0) for part in parts)
+        counted = pooled.select(~pooled.empty) if discard else pooled
+        metrics = parts[0].metrics if len(parts) == 1 else remeasure(counted, parts[0].evaluation)
         found.setdefault(run, []).append(Sample(seed, metrics, pooled, discard))
     _check_same(found)
     return found

@@ -7,6 +7,8 @@ FOLDER/logs/<the same>.log        what it said
 from __future__ import annotations
 
 import csv
+import json
+import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -14,9 +16,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from horst.data.example import Task
+from horst.data.tables import read_json
 from horst.errors import ConfigError, HorstError
+from horst.heads import HEADS
 from horst.models import model_config
-from horst.studies.config import Study, StudyRun, overrides
+from horst.studies.config import PLACES, Study, StudyRun, overrides
 from horst.studies.values import check_metric
 from horst.training.config import RunConfig
 from horst.training.run import Run
@@ -82,7 +87,7 @@ def plan(
             for fold in range(len(study.folds)) if study.folds else (None,):
                 jobs.append(_job(study, run, seed, fold, Path(folder), changes))
     for metric in study.metrics:
-        check_metric(metric, jobs[0].config.data.clip)
+        check_metric(metric, jobs[0].config.data.clip, _task(jobs[0].config))
     return jobs
 
 
@@ -96,22 +101,24 @@ def state(job: Job) -> State:
         raise ConfigError(
             f"{job.folder} holds another run: {'; '.join(differing[:3])}. Give another --folder, or delete it"
         )
-    if _epochs(run) < job.config.trainer.epochs or not (run.best / "model.safetensors").is_file():
-        return "stopped"
-    files = [run.evaluation(SPLIT), run.evaluation(SPLIT, "safetensors")]
-    return "done" if all(file.is_file() for file in files) else "trained"
+    return _reached(run, job.config)
 
 
-def twin(job: Job) -> Path | None:
-    """A finished run of the same config and seed in the folder of another study beside this one's."""
-    studies = (file.parent for file in sorted(job.folder.parent.parent.glob(f"*/{ASKED}")))
-    for file in (
-        file for study in studies if study != job.folder.parent for file in sorted(study.glob("*/config.yaml"))
-    ):
-        with suppress(HorstError):  # one of another config
-            if state(replace(job, folder=file.parent)) == "done":
-                return file.parent
-    return None
+def finished(folder: Path) -> dict[str, Path]:
+    """The finished runs of the studies that lie beside the one in `folder`, by what `identity` says of them."""
+    found: dict[str, Path] = {}
+    for study in sorted(file.parent for file in folder.parent.glob(f"*/{ASKED}")):
+        for file in sorted(study.glob("[!.]*/config.yaml")) if study != folder else ():
+            with suppress(HorstError, OSError):  # a run of another version
+                config, about = RunConfig.from_file(file), read_json(file.parent / "environment.json")
+                if _reached(Run(file.parent), config) == "done":
+                    found.setdefault(identity(config, about.get("commit")), file.parent)
+    return found
+
+
+def identity(config: RunConfig, commit: str | None) -> str:
+    """The same for runs that give the same: of one config, seed, data and code."""
+    return json.dumps([_essence(config, whole=True), commit], default=str)
 
 
 def adopt(run: Path, folder: Path) -> None:
@@ -119,6 +126,7 @@ def adopt(run: Path, folder: Path) -> None:
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(run, partial, ignore=shutil.ignore_patterns("checkpoint.ckpt"))
+    shutil.rmtree(folder, ignore_errors=True)  # of one that was stopped before it became a run
     partial.rename(folder)
 
 
@@ -147,6 +155,15 @@ def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path,
     )
 
 
+def _reached(run: Run, config: RunConfig) -> State:
+    weights = run.best / "model.safetensors"
+    if _epochs(run) < config.trainer.epochs or not weights.is_file():
+        return "stopped"
+    files = [run.evaluation(SPLIT), run.evaluation(SPLIT, "safetensors")]
+    since = weights.stat().st_mtime  # someone may have evaluated it half-trained
+    return "done" if all(file.is_file() and file.stat().st_mtime >= since for file in files) else "trained"
+
+
 def _epochs(run: Run) -> int:
     """That are finished."""
     if not run.metrics.is_file():
@@ -155,12 +172,19 @@ def _epochs(run: Run) -> int:
         return sum(1 for _ in csv.DictReader(file))
 
 
-def _essence(config: RunConfig) -> dict[str, Any]:
-    """What makes a run the same: of paths the last part alone, as data may lie elsewhere on another machine."""
+def _task(config: RunConfig) -> Task:
+    return HEADS[model_config(config.model.name, **config.model.options).head.name].task
+
+
+def _essence(config: RunConfig, *, whole: bool = False) -> dict[str, Any]:
+    """What makes a run the same. Of paths the last part alone, unless `whole`: a folder may be taken to a machine where
+    its data lie elsewhere."""
     plain = replace(config, name="").to_dict()
     for section, key in IMMATERIAL:
         plain[section].pop(key)
-    return _flat(plain)
+    found = _flat(plain)
+    names = [name for name in PLACES if isinstance(found.get(name), str)]
+    return found | {name: os.path.normpath(found[name]) if whole else Path(found[name]).name for name in names}
 
 
 def _flat(plain: Any, where: str = "") -> dict[str, Any]:
@@ -169,7 +193,7 @@ def _flat(plain: Any, where: str = "") -> dict[str, Any]:
         for key, value in plain.items():
             found |= _flat(value, f"{where}.{key}" if where else str(key))
         return found
-    return {where: Path(plain).name if isinstance(plain, str) and "/" in plain else plain}
+    return {where: plain}
 
 
 def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:

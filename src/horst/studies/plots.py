@@ -8,6 +8,7 @@ from horst.evaluation.predictions import position_name
 from horst.studies.compare import Row
 from horst.studies.config import Study
 from horst.studies.outcomes import Sample
+from horst.studies.values import SECONDS
 from horst.viz.chart import Axis, Line, draw_axes, draw_lines, number_axis, percent_axis
 from horst.viz.figure import Figure
 from horst.viz.svg import MINUS, SERIES, Canvas, text_width
@@ -66,7 +67,7 @@ def differences(rows: Sequence[Row], metrics: Sequence[str], named: Callable[[st
     titles = {row.name: row.title for row in rows}
     blocks: list[tuple[str, list[tuple[str, float, float, float]]]] = []
     for metric in metrics:
-        if metric.endswith("time_to_action"):  # seconds have no place on an axis of per cent
+        if metric.endswith(SECONDS):  # seconds have no place on an axis of per cent
             continue
         told = [
             (f"{row.title} {MINUS} {titles.get(row.against or '', row.against)}", gap.value, gap.low, gap.high)

@@ -13,7 +13,8 @@ from torch.utils.data import DataLoader, Dataset
 from horst.data.batches import ClipDataset
 from horst.data.config import open_source
 from horst.data.example import Split
-from horst.studies.plan import Job
+from horst.errors import ConfigError
+from horst.studies.plan import SPLIT, Job
 
 
 def prepare(jobs: Iterable[Job], processes: int | None = None) -> None:
@@ -31,6 +32,8 @@ def prepare(jobs: Iterable[Job], processes: int | None = None) -> None:
             continue
         seen.add(about)
         source = open_source(data)
+        if SPLIT not in source.annotations.counts():
+            raise ConfigError(f"{source.annotations.name} has no validation examples, which a study compares runs by")
         if cache is None:
             continue
         for split in sorted(set(get_args(Split)) & set(source.annotations.counts()) - {"test"}):

@@ -11,19 +11,18 @@ from typing import Any
 import horst
 from horst.evaluation.paper import paper_table
 from horst.files import write_text
-from horst.studies.compare import OVER_EXAMPLES, OVER_SEEDS, Estimate, Row, rows
+from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row, rows
 from horst.studies.config import Study
 from horst.studies.outcomes import Outcome, Sample, read_outcomes, samples
 from horst.studies.plan import Job
 from horst.studies.plots import curves, differences
 from horst.studies.statistics import RESAMPLES
-from horst.studies.values import LOWER_IS_BETTER
+from horst.studies.values import LOWER_IS_BETTER, SECONDS
 from horst.viz.svg import MINUS
 
 JSON, MARKDOWN = "results.json", "results.md"
 CURVE, CALIBRATION, DIFFERENCES = "curve.svg", "calibration.svg", "differences.svg"
 KINDS = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5", "calibration": "calibration error"}
-SECONDS = "time_to_action"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +127,13 @@ def notes(results: Results) -> list[str]:
             "how far seeds differ."
         )
     if any(row.differences for row in results.rows):
+        several = any(e.over == OVER_BOTH for row in results.rows for e in row.differences.values())
+        what = "seeds and examples" if several else "examples"
+        few = " A few seeds tell little of others: results.json has the difference of each." if several else ""
         found.append(
-            f"Differences are of the seeds that both have, with the paired bootstrap over validation examples "
-            f"({RESAMPLES:,} resamples; the same examples for both); bold where the interval leaves out 0. It does "
-            "not tell how far seeds differ: results.json has the difference of each seed."
+            f"Differences are of the seeds that both have, with the paired bootstrap over {what} ({RESAMPLES:,} "
+            f"resamples; the same {what} for both); bold where the interval leaves out 0, but for calibration, whose "
+            f"intervals are rough.{few}"
         )
     lower = [header(m) for m in results.study.metrics if m.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER]
     if lower:
@@ -189,7 +191,7 @@ def said(estimate: Estimate | None, metric: str, *, signed: bool = False) -> str
     if estimate.low is None or estimate.high is None:
         return number(estimate.value)
     text = f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
-    return f"**{text}**" if signed and estimate.sure else text
+    return f"**{text}**" if signed and estimate.sure and not metric.startswith("calibration") else text
 
 
 def _cells(cells: Sequence[str]) -> str:

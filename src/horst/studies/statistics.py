@@ -1,9 +1,9 @@
-"""Intervals: Student's t over seeds, and the bootstrap over examples. Pure functions; the bootstrap is seeded.
+"""Intervals: Student's t over seeds, the bootstrap over examples and seeds. Pure functions; the bootstrap is seeded.
 
 A metric is a function of how often each example counts: once each for the metric itself, as often as it was drawn in a
 resample. Runs that are compared see the same resamples, which is what pairs them.
 
-Shapes: N examples, R resamples, G groups of examples.
+Shapes: N examples, S seeds, R resamples, G groups of examples.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ class Statistic:
         return float(self.of(torch.ones(1, len(self.values), dtype=torch.float64)))
 
 
-def t_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+def t_interval(values: Sequence[float]) -> Interval:
     """Of the mean of independent values, of which there are two at least."""
     if len(values) < 2:
         raise InputError(f"an interval over seeds takes 2 values or more; there are {len(values)}")
-    reach = t_quantile(0.5 + level / 2, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
+    reach = t_quantile(0.5 + LEVEL / 2, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
     return Interval(statistics.fmean(values) - reach, statistics.fmean(values) + reach)
 
 
@@ -107,24 +107,24 @@ def resamples(count: int, number: int = RESAMPLES, seed: int = 0) -> Tensor:
     )
 
 
-def bootstrap_interval(seeds: Sequence[Statistic], weights: Tensor, level: float = LEVEL) -> Interval:
-    """Of the mean over seeds, where other examples might have been drawn."""
-    return _inner(over_seeds(seeds, weights), level)
+def bootstrap_interval(one: Statistic, weights: Tensor) -> Interval:
+    """Where other examples might have been drawn."""
+    return _inner(one.of(weights), one.value, one)
 
 
-def paired_interval(
-    seeds: Sequence[Statistic], others: Sequence[Statistic], weights: Tensor, level: float = LEVEL
-) -> Interval:
-    """Of the difference of two means over seeds: both models meet the same examples in each resample."""
-    return _inner(over_seeds(seeds, weights) - over_seeds(others, weights), level)
+def paired_interval(seeds: Sequence[Statistic], others: Sequence[Statistic], weights: Tensor) -> Interval:
+    """Of the difference of two means over seeds, where other examples and other seeds might have been drawn: the same
+    ones for both models."""
+    pairs = list(zip(seeds, others, strict=True))
+    gaps = torch.stack([one.of(weights) - other.of(weights) for one, other in pairs])  # (S, R)
+    drawn = resamples(len(pairs), len(weights), seed=1).T / len(pairs)
+    return _inner((gaps * drawn).sum(0), statistics.fmean(one.value - other.value for one, other in pairs), seeds[0])
 
 
-def over_seeds(seeds: Sequence[Statistic], weights: Tensor) -> Tensor:
-    """(R,) the mean over seeds."""
-    return torch.stack([one.of(weights) for one in seeds]).mean(0)
-
-
-def _inner(values: Tensor, level: float) -> Interval:
-    ends = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=values.dtype)
+def _inner(values: Tensor, value: float, of: Statistic) -> Interval:
+    ends = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
     low, high = torch.nanquantile(values, ends).tolist()
+    if of.how == "gaps of groups":
+        # A resample has larger gaps than what it is drawn from; reflected at the value, most of that cancels out.
+        return Interval(2 * value - high, 2 * value - low)
     return Interval(low, high)

@@ -12,31 +12,33 @@ from torch import Tensor
 
 from horst.data.batches import UNKNOWN
 from horst.data.clips import ClipConfig
+from horst.data.example import Task
 from horst.errors import ConfigError, near
 from horst.evaluation.metrics import BINS, decided, label_ranks
 from horst.evaluation.predictions import Predictions, position_name, positions
+from horst.heads.logits import TASKS
 from horst.studies.statistics import Statistic
 
-TASKS = ("action", "verb", "noun")
+SECONDS = "time_to_action"
 LOWER_IS_BETTER = ("calibration", "decided")
 
 
-def known_metrics(clip: ClipConfig) -> list[str]:
+def known_metrics(clip: ClipConfig, task: Task) -> list[str]:
     """Names that runs on such clips may have."""
-    fractions, taus = (
-        [position_name(task, place) for place in positions(task, clip)] for task in ("recognition", "anticipation")
-    )
-    early = [f"{kind}@{name}" for kind in ("action/top1", "action/top5", "calibration") for name in fractions]
-    late = [f"{task}/{kind}@{name}" for task in TASKS for kind in ("top1", "top5", "recall5") for name in taus]
-    return [*early, "area", "decided", *late, *(f"{task}/time_to_action" for task in TASKS)]
+    places = [position_name(task, place) for place in positions(task, clip)]
+    if task == "recognition":
+        kinds = ("action/top1", "action/top5", "calibration")
+        return [*(f"{kind}@{place}" for kind in kinds for place in places), "area", "decided"]
+    at = [f"{part}/{kind}@{place}" for part in TASKS for kind in ("top1", "top5", "recall5") for place in places]
+    return [*at, *(f"{part}/time_to_action" for part in TASKS)]
 
 
-def check_metric(name: str, clip: ClipConfig) -> None:
+def check_metric(name: str, clip: ClipConfig, task: Task) -> None:
     """ConfigError, with near matches, where no run has such a metric; "@1s/unseen" may be of any subset."""
-    known = known_metrics(clip)
+    known = known_metrics(clip, task)
     subset = re.fullmatch(r"(\w+/recall5@[^/]+)/.+", name)
     if (subset[1] if subset else name) not in known:
-        raise ConfigError(f"metrics has {name!r}, which nobody measures{near(name, known)}")
+        raise ConfigError(f"metrics has {name!r}, which nobody measures in {task}{near(name, known)}")
 
 
 def statistic(predictions: Predictions, metric: str, *, discard: bool = False) -> Statistic | None:

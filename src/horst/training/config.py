@@ -194,6 +194,11 @@ class TrainerOptions:
         for name in ("epochs", "accumulate", "nodes"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"trainer.{name} is {getattr(self, name)}; it takes a whole number from 1 on")
+        if self.graphs and self.accumulate > 1:
+            raise ConfigError(
+                f"trainer.accumulate is {self.accumulate}: with trainer.graphs, a gradient lasts for one batch alone. "
+                "Set accumulate to 1 and make batches.size larger, or graphs to false"
+            )
         if isinstance(self.devices, int) and self.devices < 1:
             raise ConfigError(f"trainer.devices is {self.devices}; it takes a whole number from 1 on, or auto")
         if self.clip_gradient is not None and not self.clip_gradient > 0:
