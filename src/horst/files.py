@@ -1,11 +1,18 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders that are taken by one process at a time."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = ".lock"
 
 
 @contextmanager
@@ -24,3 +31,22 @@ def write_text(path: Path, text: str) -> None:
     """Write a small file, whole or not at all."""
     with whole(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def lock(folder: Path, *, wait: bool = True) -> TextIO:
+    """Take a folder, which is made where it is missing; it is held until the file that comes back is closed.
+
+    Processes that inherit the file hold it, too, and it ends with the last of them, however that ends. Nothing is held
+    where there are no locks (on Windows, on odd network disks). BlockingIOError where another has it and nobody waits.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = (folder / LOCK).open("w")
+    if sys.platform != "win32":
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise
+        except OSError:
+            pass  # a file system without locks
+    return file

@@ -57,6 +57,31 @@ def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureF
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["nothing", "--seeds", "a"], "--seeds takes whole numbers from 0 on, such as --seeds 0 1, and not 'a'"),
+        (["nothing", "--seeds=0,x"], "--seeds takes whole numbers from 0 on, such as --seeds 0 1, and not 'x'"),
+        (["--seeds", "a"], "and not 'a'; if that is the study's name, put it first: horst study a --seeds"),
+        (["--seeds", "0", "1", "try.yaml"], "not 'try.yaml'; if that is the study's name, put it first: horst study"),
+        (
+            ["--devices", "0", "table1"],
+            "--devices takes whole numbers from 0 on, such as --devices 0 1, and not 'table1'",
+        ),
+        (["--only", "horst", "table1"], "put the study's name first: horst study NAME --only"),
+        (["--set", "seed=1", "table1"], "put the study's name first: horst study NAME --set"),
+        (["--parallel", "2"], "put the study's name first: horst study NAME --parallel"),
+        ([], "put the study's name first: horst study NAME"),
+    ],
+)
+def test_lists_and_names_of_studies(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", *args]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("horst: ")
+    assert says in error
+    assert error.count("\n") == 1
+
+
 def test_a_failed_parity_check_stops_the_demo(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

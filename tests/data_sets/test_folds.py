@@ -31,7 +31,7 @@ from horst.data.example import Annotations, Example
 from horst.data.extract import extract
 from horst.data.features import Features
 from horst.data.folds import refold
-from horst.data.packed import Packed, each, write_packed
+from horst.data.packed import Packed, _grouped, each, write_packed
 from horst.errors import ConfigError, DataError, VideoError
 from horst.studies.config import Study
 from horst.studies.plan import plan
@@ -85,11 +85,19 @@ def numbers(annotations: Annotations, count: int, **options: Any) -> dict[str, i
     return found
 
 
-def groups(annotations: Annotations) -> dict[str, set[str]]:
-    found = defaultdict(set)
+def groups(annotations: Annotations) -> list[set[str]]:
+    """Ids of what belongs together: merged for as long as two sets have an example in common."""
+    shared = defaultdict(set)
     for e in annotations.examples:
         if e.split != "test":
-            found[f"group {e.group}" if e.group else f"file {e.media}"].add(e.id)
+            shared[f"group {e.group}" if e.group else f"alone {e.id}"].add(e.id)
+            shared[f"file {e.media}"].add(e.id)
+    found: list[set[str]] = []
+    for ids in shared.values():
+        for other in [other for other in found if other & ids]:
+            found.remove(other)
+            ids |= other
+        found.append(ids)
     return found
 
 
@@ -105,7 +113,7 @@ def test_each_example_is_for_validation_once_and_groups_stay_whole(rows: Any, co
     found = numbers(annotations, count, seed=seed)
     assert set(found) == {e.id for e in annotations.examples if e.split != "test"}
     assert set(found.values()) == set(range(count))  # none is empty, so there is something to train on and to validate
-    for members in together.values():
+    for members in together:
         assert len({found[ident] for ident in members}) == 1
     for index in range(count):
         again = refold(annotations, count=count, index=index, seed=seed)
@@ -125,13 +133,13 @@ def test_neither_order_nor_old_splits_nor_places_matter(
     chance.shuffle(moved)
     elsewhere = [replace(e, media=Path("elsewhere") / e.media) for e in moved]
     if by_group:  # what a packed data set tells of the same files
-        elsewhere = [replace(e, group=e.group or e.media.stem, media=Path("packed")) for e in elsewhere]
+        elsewhere = [replace(e, media=Path("packed")) for e in _grouped(elsewhere)]
     assert numbers(replace(annotations, examples=tuple(elsewhere)), count, seed=seed, by_media=not by_group) == found
 
 
 @given(st.lists(st.integers(1, 30), min_size=6, max_size=40), COUNTS, SEEDS)
 def test_sizes_differ_by_no_more_than_the_largest_group(sizes: list[int], count: int, seed: int) -> None:
-    rows = [("train", str(group), 0, 0) for group, size in enumerate(sizes) for _ in range(size)]
+    rows = [("train", str(group), 0, group) for group, size in enumerate(sizes) for _ in range(size)]
     held = Counter(numbers(made(rows), count, seed=seed).values())
     assert max(held.values()) - min(held.values()) <= max(sizes)
 
@@ -147,7 +155,7 @@ def test_single_clips_are_even_by_class_and_in_all(labels: list[int], count: int
 def test_groups_are_even_by_class() -> None:
     """Forty people, each with a habit: folds have the classes of the whole all the same."""
     rng = np.random.default_rng(0)
-    rows = [("train", f"p{p}", int(c), 0) for p in range(40) for c in rng.choice(3, 25, p=rng.dirichlet([0.5] * 3))]
+    rows = [("train", f"p{p}", int(c), p) for p in range(40) for c in rng.choice(3, 25, p=rng.dirichlet([0.5] * 3))]
     found, whole = numbers(made(rows), 5), Counter(row[2] for row in rows)
     for fold in range(5):
         held = Counter(rows[int(ident)][2] for ident, at in found.items() if at == fold)
@@ -158,6 +166,18 @@ def test_groups_are_even_by_class() -> None:
 def test_a_seed_makes_other_folds() -> None:
     annotations = singles([0, 1, 2] * 20)
     assert numbers(annotations, 5) == numbers(annotations, 5, seed=0) != numbers(annotations, 5, seed=1)
+
+
+def test_a_file_is_whole_where_some_of_its_rows_name_a_group() -> None:
+    """And so are the groups that a file holds: p, q and what is of their files are one; a test row ties nothing."""
+    rows = [("train", *row) for row in (("p", 0, 0), ("", 0, 0), ("p", 0, 1), ("q", 0, 1), ("q", 0, 2), ("", 0, 2))]
+    rows += [("train", "r", 0, 3), ("test", "q", 0, 3), ("train", "", 0, 4), ("test", "", 0, 4)]
+    for by_media, examples in ((True, made(rows).examples), (False, tuple(_grouped(made(rows).examples)))):
+        found = numbers(replace(made(rows), examples=examples), 3, by_media=by_media)
+        assert len({found[str(i)] for i in range(6)}) == 1
+        assert sorted(found.values()) == sorted([found["0"]] * 6 + [found["6"], found["8"]])
+        assert len({found["0"], found["6"], found["8"]}) == 3
+    assert [e.group for e in examples] == ["p"] * 6 + ["r", "p", "4.mp4", "4.mp4"]
 
 
 def test_videos_are_groups_where_nobody_names_any() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -75,6 +77,7 @@ class Process:
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """a and b with seeds 0 to 4."""
     monkeypatch.setattr(children, "PAUSE", 0.0)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (tmp_path / "try.yaml").write_text(yaml.safe_dump(STUDY))
     return plan(Study.from_file(tmp_path / "try.yaml"), tmp_path, seeds=range(5))
 
@@ -91,6 +94,23 @@ def test_runs_are_spread(jobs: list[Job], parallel: int, devices: tuple[int, ...
     assert all(words[-1] == "--evaluate" for words in machine.started)
     assert sum("10" in line for line in said) >= 1
     assert machine.running == {}
+
+
+def test_devices_are_counted_among_those_that_a_scheduler_gave(
+    jobs: list[Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-5")
+    some = [(job, "new") for job in jobs[2:4]]
+    machine = Machine()
+    children.work(some, devices=(1, 0), launch=machine.launch, say=lambda text: None)  # type: ignore[arg-type]
+    assert machine.most == {"GPU-5": 1, "4": 1}
+    machine = Machine()
+    children.work(some, launch=machine.launch, say=lambda text: None)  # type: ignore[arg-type]
+    assert machine.most == {"": 1}  # as it is
+    for given in ("4, GPU-5", ""):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+        with pytest.raises(ConfigError, match=f"--devices has 2, and CUDA_VISIBLE_DEVICES is '{given}'"):
+            children.work(some, devices=(0, 2) if given else (2,), launch=Machine().launch)  # type: ignore[arg-type]
 
 
 def test_only_what_is_left_is_started(jobs: list[Job]) -> None:
@@ -137,6 +157,58 @@ time.sleep(100)
     while _alive(inner) and time.monotonic() < limit:
         time.sleep(0.02)
     assert not _alive(inner)
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the place of Python's, for `spawn`: it says that it is there, and stays."""
+    file = tmp_path / "python"
+    file.write_text(f"#!{sys.executable}\nimport time\nprint('ready', flush=True)\ntime.sleep(100)\n")
+    file.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(file))
+
+
+def _wait(log: Path) -> None:
+    limit = time.monotonic() + 20
+    while "ready" not in log.read_text() and time.monotonic() < limit:
+        time.sleep(0.02)
+
+
+@pytest.mark.usefixtures("program")
+def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Path) -> None:
+    """A shell lets such a process ignore Ctrl-C, and so would those that it starts."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with children.polite():
+            child = children.spawn([], tmp_path / "log", {})
+            _wait(tmp_path / "log")
+            begin = time.monotonic()
+            child.stop()
+            assert time.monotonic() - begin < children.PATIENCE / 2
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert "KeyboardInterrupt" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.usefixtures("program")
+def test_a_command_in_a_log_can_be_pasted_and_its_process_keeps_the_lock(tmp_path: Path) -> None:
+    words = ["train", "a run.yaml", "--optimiser={name: adamw, lr: 1.0e-05}"]
+    with children.hold(tmp_path / "study") as held:
+        child = children.spawn(words, tmp_path / "log", {}, held)
+    _wait(tmp_path / "log")
+    assert shlex.split((tmp_path / "log").read_text().splitlines()[0]) == ["$", "horst", *words]
+    says = "is in use: another `horst study`, or a run that one has left"
+    with pytest.raises(ConfigError, match=says), children.hold(tmp_path / "study"):
+        pass
+    child.stop()
+    with children.hold(tmp_path / "study"):
+        pass
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"cannot be written: .*; give another -"), children.hold(tmp_path / "file"):
+        pass
 
 
 def _alive(pid: int) -> bool:

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 import torch
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from horst.errors import ConfigError
 from horst.models import Predictor, model_config
 from horst.studies.config import Study, find_study, overrides
 from horst.studies.plan import plan
 from horst.studies.report import header, paper_lines
+from horst.training.config import RunConfig
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "configs" / "studies").glob("*.yaml"))
@@ -113,7 +116,7 @@ def test_paths_are_relative_to_the_file_and_words_are_read_back(tmp_path: Path) 
         "model.init=null",
         "model.options.hidden=[8, 8]",
         "optimiser.lr=0.001",
-        'name="a: b"',
+        "name='a: b'",
         "loss.name=cross_entropy",
     ]
     (job, _) = plan(study, tmp_path, changes=["model.options.stride=[1,2]"])
@@ -123,6 +126,33 @@ def test_paths_are_relative_to_the_file_and_words_are_read_back(tmp_path: Path) 
         plan(study, tmp_path, only=["c"])
     with pytest.raises(ConfigError, match="give --seeds"):
         plan(study, tmp_path, changes=["seed=7", "model.options.stride=[1,2]"])
+
+
+def test_numbers_in_a_mapping_stay_numbers(tmp_path: Path) -> None:
+    changes = {"optimiser": {"name": "adamw", "lr": 1.0e-05}}
+    assert overrides(changes) == ["optimiser={name: adamw, lr: 1.0e-05}"]
+    file = tmp_path / "try.yaml"
+    file.write_text(yaml.safe_dump({**GOOD, "changes": changes}))
+    assert {job.config.optimiser.lr for job in plan(Study.from_file(file), tmp_path)} == {1.0e-05}
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(PLAIN)
+def test_values_are_read_back_from_one_line(value: Any) -> None:
+    (said,) = overrides({"model.options": {"given": value}})
+    assert said.splitlines() == [said]
+    assert RunConfig.from_file(GOOD["base"], [said]).model.options == {"given": value}
+
+
+@pytest.mark.parametrize("word", ["---", "@x", "%x", "two words", "a # b", "x\ny", "yes", "", "- a", "/some/where"])
+def test_words_are_read_back(word: str) -> None:
+    assert RunConfig.from_file(GOOD["base"], overrides({"name": word})).name == word
 
 
 def test_studies_are_found_by_name() -> None:

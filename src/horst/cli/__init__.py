@@ -9,7 +9,7 @@ from inspect import Parameter, signature
 from typing import Any
 
 from horst.cli.commands import COMMANDS
-from horst.errors import HorstError
+from horst.errors import ConfigError, HorstError
 
 
 def main(args: Sequence[str] | None = None) -> int:
@@ -75,8 +75,15 @@ def _collect_lists(args: list[str], lists: Mapping[str, str]) -> list[str]:
             found.append(words.pop(0))
         if name != "--set":  # whose values may hold commas
             found = [part for word in found for part in word.split(",") if part]
-        numbers = lists[name].startswith("list[int]")
-        kept.append(f"{name}={json.dumps([int(w) if numbers and w.isdecimal() else w for w in found])}")
+        if not lists[name].startswith("list[int]"):
+            kept.append(f"{name}={json.dumps(found)}")
+            continue
+        if wrong := [word for word in found if not word.isdecimal()]:
+            says = f"{name} takes whole numbers from 0 on, such as {name} 0 1, and not {wrong[0]!r}"
+            first = f"; if that is the study's name, put it first: horst study {wrong[0]} {name} ..."
+            trailing = wrong == found[-1:] and not equals and args[0].startswith("-")
+            raise ConfigError(says + (first if trailing else ""))
+        kept.append(f"{name}={json.dumps([int(word) for word in found])}")
     return kept
 
 
@@ -84,6 +91,7 @@ def _collect_entries(args: list[str], own: list[str], first: str) -> list[str]:
     """`--trainer.epochs 3` and `--trainer.epochs=3`, of whatever the command has no option for itself, as --set."""
     kept: list[str] = []
     entries: list[str] = []
+    named = first == "run"
     words = iter(args)
     for word in words:
         name, equals, value = word.partition("=")
@@ -92,13 +100,17 @@ def _collect_entries(args: list[str], own: list[str], first: str) -> list[str]:
         elif not word.startswith("-") and first == "run" and not any(a.startswith("--run=") for a in kept):
             kept.append(f"--run={word}")  # optional, as a run that is resumed needs none
         elif not word.startswith("-"):
-            kept.append(word)  # one too many, which is refused
+            kept.append(word)  # one too many is refused
+            named = True
         elif name in (*own, "-h", "--help"):
             kept.append(word)
             if name in own and not equals and (value := next(words, "")):
                 kept.append(value)
         else:
             entries.append(f"{name[2:]}={value if equals else next(words, '')}")
+    if not named and not {"-h", "--help"} & set(kept):  # it may have been taken for the last of a list
+        given = "".join(f" {word.partition('=')[0]} ..." for word in args[:1])
+        raise ConfigError(f"put the {first}'s name first: horst {first} NAME{given}")
     return [*kept, f"--set={json.dumps(entries)}"] if entries else kept
 
 

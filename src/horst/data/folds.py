@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from horst.data.example import Annotations, Example
 from horst.errors import ConfigError, DataError
 
 DEALT = ("train", "val")
+Tie = tuple[str, str]
+"""Of what kind, and its name."""
 UNKNOWN = -1
 """The class of examples that nobody labelled."""
 
@@ -30,7 +32,7 @@ def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, b
         count: How many folds there are, from 2 on.
         index: Of the fold that is for validation, from 0 to count - 1.
         seed: Of the order in which groups of one size are dealt out.
-        by_media: Whether a file says what belongs together, where nobody names a group. In packed data it does not.
+        by_media: Whether a file says what belongs together. In packed data it does not.
     """
     dealt = [example for example in annotations.examples if example.split in DEALT]
     if not dealt:
@@ -57,14 +59,34 @@ def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, b
 
 
 def together(examples: Sequence[Example], *, by_media: bool = True) -> list[list[Example]]:
-    """Examples that must not be torn apart: of one group, else of one video, else of one file; else one by itself."""
-    found: dict[Hashable, list[Example]] = {}
-    for example in examples:
-        key = ("media", str(example.media)) if by_media else ("id", example.id)
-        if example.group or example.video:
-            key = ("group", example.group) if example.group else ("video", example.video)
-        found.setdefault(key, []).append(example)
+    """Examples that must not be torn apart: those with a tie in common, and those that they have one with in turn."""
+    above: dict[Tie, Tie] = {}  # leads, step by step, to the tie that stands for all that hang together
+
+    def top(tie: Tie) -> Tie:
+        above.setdefault(tie, tie)
+        while above[tie] != tie:
+            above[tie] = tie = above[above[tie]]  # half the way for whoever comes next
+        return tie
+
+    tied = [(example, ties(example, by_media=by_media)) for example in examples]
+    for _, (first, *others) in tied:
+        for other in others:
+            above[top(other)] = top(first)
+    found: dict[Tie, list[Example]] = {}
+    for example, (first, *_) in tied:
+        found.setdefault(top(first), []).append(example)
     return list(found.values())
+
+
+def ties(example: Example, *, by_media: bool = True) -> list[Tie]:
+    """What an example shares with others: its group, its video, else its file; where there is none, it is by itself.
+
+    A file is not asked where a video is named: it may be a folder with the frames of all videos.
+    """
+    found = [("group", example.group), ("video", example.video)]
+    if by_media and not example.video:
+        found.append(("media", str(example.media)))
+    return [tie for tie in found if tie[1]] or [("id", example.id)]
 
 
 def deal(groups: Sequence[Sequence[Example]], count: int, seed: int) -> list[list[Example]]:

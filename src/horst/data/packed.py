@@ -27,6 +27,7 @@ from PIL import Image as Pictures
 
 from horst.data.clips import Clip, ClipConfig, wanted_times
 from horst.data.example import Annotations, Example
+from horst.data.folds import DEALT, Tie, ties, together
 from horst.data.jobs import run_jobs
 from horst.data.tables import read_json
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
@@ -219,16 +220,24 @@ def _claim(folder: Path, index: dict[str, Any]) -> None:
 
 
 def _grouped(examples: Sequence[Example]) -> list[Example]:
-    """Examples of one file as a group, where nobody names another: packed, they no longer tell their file."""
-    clips = Counter(example.media for example in examples if not example.group and not example.video)
+    """Examples that a file ties together as one group: packed, they no longer tell their file.
+
+    It has the file's name where nobody names a group, and the first one's where several are in one file. What is for
+    testing ties nothing, as in `horst.data.folds`, and is named like the others.
+    """
+    clips = Counter(example.media for example in examples if not example.video)
     shared = {media for media, count in clips.items() if count > 1 and not (media / INDEX).is_file()}  # packed before
     if not shared:
         return list(examples)
     base = os.path.commonpath({os.path.abspath(e.media.parent) for e in examples})  # names are as on other machines
-    names = {media: Path(os.path.relpath(media, base)).as_posix() for media in shared}
-    return [
-        replace(e, group=names[e.media]) if e.media in names and not e.group and not e.video else e for e in examples
-    ]
+    names: dict[Tie, str] = {}
+    for one in together([example for example in examples if example.split in DEALT]):
+        named = {e.group for e in one if e.group}
+        files = {e.media for e in one if not e.group and not e.video and e.media in shared}
+        if files or len(named) > 1:
+            name = min(named or {Path(os.path.relpath(file, base)).as_posix() for file in files})
+            names |= {ties(e)[0]: name for e in one}
+    return [replace(e, group=names.get(ties(e)[0], e.group)) for e in examples]
 
 
 def _told_apart(examples: Sequence[Example]) -> tuple[Example, ...]:

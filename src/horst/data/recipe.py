@@ -7,25 +7,20 @@ network disks): work is then done twice at worst.
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from horst.data.packed import is_complete
 from horst.data.tables import read_json
 from horst.errors import ConfigError, DataError
-from horst.files import write_text
+from horst.files import LOCK, lock, write_text
 from horst.registry import check_positive
-
-if sys.platform != "win32":
-    import fcntl
 
 MADE = "made.json"
 CONFIG = "data.yaml"
 """Written last: where it is, all was made."""
-LOCK = ".lock"
 DRAWING = {"somethings": 2, "kitchen": 1}
 """Raised whenever a generator comes to draw other clips."""
 SMALLEST = {"somethings": 16, "kitchen": 32}
@@ -72,14 +67,10 @@ def hold(folder: Path, recipe: Recipe) -> Iterator[bool]:
         yield False
         return
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock_file = (folder / LOCK).open("w")
+        held = lock(folder)
     except OSError as error:
         raise DataError(f"{folder} cannot be written: {error}; choose another folder") from error
-    with lock_file as lock:
-        if sys.platform != "win32":
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(lock, fcntl.LOCK_EX)
+    with held:
         if _complete(folder, recipe):  # by the one who held it before
             yield False
             return

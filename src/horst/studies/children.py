@@ -6,6 +6,7 @@ A run that fails does not stop the others. Ctrl-C, or a polite kill, stops all o
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,17 +17,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import Protocol
 
 import horst
 from horst.errors import ConfigError
+from horst.files import lock
 from horst.studies.plan import Job, State
 
-if sys.platform != "win32":
-    import fcntl
-
-LOCK = ".lock"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
 PAUSE = 0.1
 """Seconds between two looks at the processes."""
 PATIENCE = 20.0
@@ -80,7 +78,8 @@ def work(
     Args:
         jobs: With how far each has come.
         parallel: How many at once, on each device.
-        devices: Numbers of GPUs; all that there are, to every run, by default.
+        devices: Numbers of GPUs, among those of CUDA_VISIBLE_DEVICES where that is set; all that there are, to every
+            run, by default.
         launch: Starts a process.
         say: Told what begins and ends.
         held: The lock of the folder; processes that outlive this one keep it.
@@ -88,6 +87,7 @@ def work(
     if parallel < 1:
         raise ConfigError(f"parallel is {parallel}; it takes a whole number from 1 on")
     start = launch or spawn
+    visible = {device: _visible(device) for device in devices}
     waiting = deque((job, words) for job, state in jobs if (words := job.command(state)))
     total, ended = len(waiting), 0
     slots: dict[tuple[int | None, int], _Active | None] = {
@@ -101,7 +101,7 @@ def work(
                 if active is None and waiting:
                     job, words = waiting.popleft()
                     say(f"{job.name}: {'goes on' if '--resume' in words else 'starts'}; {job.log}")
-                    environment = {} if slot[0] is None else {"CUDA_VISIBLE_DEVICES": str(slot[0])}
+                    environment = {} if slot[0] is None else {VISIBLE: visible[slot[0]]}
                     slots[slot] = _Active(job, start(words, job.log, environment, held))
                 elif active is not None and (status := active.child.poll()) is not None:
                     slots[slot], ended = None, ended + 1
@@ -114,6 +114,19 @@ def work(
         _stop([active.child for active in slots.values() if active is not None])
         raise
     return failures
+
+
+def _visible(device: int) -> str:
+    """What a run is given to see of the GPUs: those that a scheduler left out are of others."""
+    given = os.environ.get(VISIBLE)
+    if given is None:
+        return str(device)
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    if not 0 <= device < len(names):
+        raise ConfigError(
+            f"--devices has {device}, and {VISIBLE} is {given!r}: numbers count from 0 among the {len(names)} in it"
+        )
+    return names[device]
 
 
 @dataclass(slots=True)
@@ -147,7 +160,7 @@ def spawn(words: Sequence[str], log: Path, environment: Mapping[str, str], held:
     code = str(Path(horst.__file__).parents[1])
     path = os.pathsep.join([code, *filter(None, [os.environ.get("PYTHONPATH")])])
     with log.open("ab") as file:
-        file.write(f"$ horst {' '.join(words)}\n".encode())
+        file.write(f"$ {shlex.join(['horst', *words])}\n".encode())
         file.flush()
         process = subprocess.Popen(
             [sys.executable, "-m", "horst", *words],
@@ -170,42 +183,37 @@ def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
 
 
 @contextmanager
-def hold(folder: Path) -> Iterator[int | None]:
+def hold(folder: Path) -> Iterator[int]:
     """Take a folder for one `horst study` at a time. The lock ends with the last process that has it, however."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / LOCK).open("w")
+        held = lock(folder, wait=False)
+    except BlockingIOError as error:
+        raise ConfigError(
+            f"{folder} is in use: another `horst study`, or a run that one has left, is at work there. "
+            "Wait for it, or give another --folder; --report looks at what is there"
+        ) from error
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error}; give another --folder") from error
-    with lock:
-        if sys.platform != "win32":
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise ConfigError(
-                    f"{folder} is in use: another `horst study`, or a run that one has left, is at work there. "
-                    "Wait for it, or give another --folder; --report looks at what is there"
-                ) from error
-            except OSError:
-                pass  # a file system without locks
-        yield lock.fileno()
+    with held:
+        yield held.fileno()
 
 
 @contextmanager
 def polite() -> Iterator[None]:
-    """A kill that asks (SIGTERM) ends a study as Ctrl-C does: with its processes."""
+    """A kill that asks (SIGTERM) ends a study as Ctrl-C does: with its processes.
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
+    Ctrl-C does so also where a script has started the study with `&`, which makes it ignored: processes inherit that,
+    but no handler, and would not listen when they are asked to end.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _stop(children: Sequence[Child]) -> None:

@@ -15,7 +15,7 @@ metrics: [action/top1@25%, area]
 
 from __future__ import annotations
 
-import json
+import math
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -182,7 +182,9 @@ def _place(path: str | None, base: Path) -> str | None:
 
 
 def _text(value: Any) -> str:
-    """A value as YAML reads it back, in one line; words stay without quotes."""
-    if isinstance(value, str) and value and yaml.safe_load(f"- {value}") == [value]:
-        return value
-    return json.dumps(value, ensure_ascii=False)
+    """A value as YAML reads it back, in one line; words stay without quotes. JSON's 1e-05 would be read as a word."""
+    flow: dict[str, Any] = {"default_flow_style": True, "width": math.inf, "sort_keys": False}
+    text: str = yaml.safe_dump(value, allow_unicode=True, **flow)
+    if len(text.removesuffix("...\n").splitlines()) > 1:  # line breaks in a text: all is quoted, and they are escaped
+        text = yaml.safe_dump(value, default_style='"', **flow)
+    return text.removesuffix("...\n").removesuffix("\n")

@@ -43,7 +43,7 @@ class Graphed:
         self.round = ROUND if network.model.head.task == "recognition" else 1
         self.batch: int | None = None
         self.captured: dict[tuple[int | bool, ...], Any] = {}
-        self.pool = torch.cuda.graph_pool_handle()
+        self.pool: Any = None
         """What graphs need in passing lies in one place: a step is over when the next one, of any length, begins."""
 
     def __call__(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, ...]:
@@ -72,6 +72,7 @@ class Graphed:
         )
         shell.complete = network.complete
         buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
+        self.pool = self.pool or torch.cuda.graph_pool_handle()
         with others_may_allocate():
             made = torch.cuda.make_graphed_callables(
                 shell, (frames.clone(), valid.clone()), allow_unused_input=True, pool=self.pool
