@@ -5,7 +5,6 @@ Runs are trained in this process where nothing is to be learnt from another one:
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import shutil
@@ -26,7 +25,6 @@ import yaml
 
 import horst
 from horst.cli import main
-from horst.data.make import make_somethings
 from horst.errors import ConfigError
 from horst.evaluation.predictions import Predictions
 from horst.studies.children import hold
@@ -220,31 +218,20 @@ def test_stopped_by_a_kill_and_gone_on_with(
     assert len(json.loads((folder / "results.json").read_text())["rows"]) == 1
 
 
-def test_folds_are_pooled(tmp_path: Path, commands: list[list[str]]) -> None:
-    """Each of 12 clips is for validation in one of 2 folds."""
-    videos = Path(make_somethings(tmp_path / "made", 12, size=32, templates=2, packed=False)).parent / "videos"
-    clips = sorted(videos.iterdir())
-    for fold in range(2):
-        with (tmp_path / f"fold{fold}.csv").open("w", newline="") as text:
-            rows = csv.writer(text)
-            rows.writerow(["path", "split", "label"])
-            for i, clip in enumerate(clips):
-                rows.writerow([str(clip), "val" if i % 2 == fold else "train", "ab"[i // 2 % 2]])
-    (tmp_path / "folds").mkdir()
-    clip = {"size": [32, 32], "fps": 4}
-    folds = [{"data": {"source": "csv", "path": f"../fold{fold}.csv", "clip": clip}} for fold in range(2)]
-    changes = {**BASE["changes"], "augment.mirror": False}
-    file = written(tmp_path / "folds", tmp_path / "none", folds=folds, seeds=[0], runs=BASE["runs"], changes=changes)
+def test_folds_are_pooled(tmp_path: Path, made: Path, commands: list[list[str]]) -> None:
+    """Each of 24 clips is for validation in one of 2 folds."""
+    folds = [{"data.fold": {"count": 2, "index": index}} for index in range(2)]
+    file = written(tmp_path, made, folds=folds, seeds=[0], runs=BASE["runs"][:1], against=None)
     folder = tmp_path / "study"
     assert main(["study", file, "--folder", str(folder)]) == 0
     results = json.loads((folder / "results.json").read_text())
-    assert [run["examples"] for run in results["runs"]] == [6] * 4
-    assert "12 validation examples" in results["data"]
+    assert [run["examples"] for run in results["runs"]] == [12, 12]
+    assert "24 validation examples" in results["data"]
     for row in results["rows"]:
         right = 0
         for fold in range(2):
             kept = Predictions.load(folder / f"{row['name']}-seed0-fold{fold}/evaluation/val.safetensors")
             place = kept.names().index("25%")
             right += int((kept.scores["action"][:, place].argmax(-1) == kept.labels["action"]).sum())
-        assert row["values"]["action/top1@25%"]["value"] == pytest.approx(right / 12)
+        assert row["values"]["action/top1@25%"]["value"] == pytest.approx(right / 24)
     assert "2 folds: each example is predicted once" in (folder / "results.md").read_text()

@@ -6,11 +6,13 @@ Shapes: N examples, P positions, C classes, T frames.
 from __future__ import annotations
 
 import csv
+import json
 import os
 import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.measure import measure
 from horst.evaluation.predictions import TENSORS, Predictions
 from horst.models.checkpoint import read_config
+from horst.models.predictor import PredictorConfig
 from horst.models.summary import summarize
 from horst.studies.config import Study
 from horst.studies.plan import SPLIT, Job, state
@@ -70,7 +73,7 @@ def read_outcome(job: Job) -> Outcome:
     """Of a job that is done."""
     run = Run(job.folder)
     evaluation = Evaluation.load(run.evaluation(SPLIT))
-    costs = summarize(read_config(run.best))
+    parameters, flop = _costs(json.dumps(read_config(run.best).to_dict()))
     about = read_json(run.folder / "environment.json")
     with run.metrics.open(newline="", encoding="utf-8") as file:
         seconds = sum(float(row["seconds"]) for row in csv.DictReader(file))
@@ -81,8 +84,8 @@ def read_outcome(job: Job) -> Outcome:
         folder=job.folder.name,
         metrics=evaluation.metrics,
         examples=evaluation.counts["examples"],
-        parameters=costs.parameters,
-        gflop=costs.flop / 1e9,
+        parameters=parameters,
+        gflop=flop / 1e9,
         seconds=round(seconds, 1),
         frames_per_second=_speed(job.log),
         commit=about.get("commit"),
@@ -171,6 +174,13 @@ def _check_same(found: dict[str, list[Sample]]) -> None:
                 f"{every[0][0]} and {run} (seed {sample.seed}) were evaluated on other examples "
                 f"({len(first)} and {len(sample.predictions)}): a study compares runs on the same ones"
             )
+
+
+@cache
+def _costs(model: str) -> tuple[int, int]:
+    """Parameters and operations a frame of a described model: they are counted by running it, which takes a while."""
+    costs = summarize(PredictorConfig.from_dict(json.loads(model)))
+    return costs.parameters, costs.flop
 
 
 def _speed(log: Path) -> float | None:
