@@ -75,6 +75,8 @@ def _collect_lists(args: list[str], lists: Mapping[str, str]) -> list[str]:
             found.append(words.pop(0))
         if name != "--set":  # whose values may hold commas
             found = [part for word in found for part in word.split(",") if part]
+        if not found:  # an empty list would mean all
+            raise ConfigError(f"{name} needs a value; leave it out for what it is by default")
         if not lists[name].startswith("list[int]"):
             kept.append(f"{name}={json.dumps(found)}")
             continue
