@@ -122,9 +122,9 @@ def table(results: Sequence[Result]) -> str:
     for task, metric in (("recognition", "top-1 of whole clips"), ("anticipation", "action top-5 at 1 s")):
         chosen = [r for r in results if METHODS[r.name].task == task]
         if chosen:
-            lines += ["", f"| {task} | {metric}, % | guessing, % | minutes |", "| --- | --- | --- | --- |"]
+            lines += ["", f"| {task} | {metric}, % | guessing, % |", "| --- | --- | --- |"]
         for r in sorted(chosen, key=lambda r: -r.best):
-            lines.append(f"| {METHODS[r.name].title} | {r.best:.1f} | {r.guessing:.1f} | {r.seconds / 60:.1f} |")
+            lines.append(f"| {METHODS[r.name].title} | {r.best:.1f} | {r.guessing:.1f} |")
     return "\n".join(lines[1:]) + "\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.methods import SHORT, Result, table
 from horst.models import model_config
 from horst.models.methods import METHODS, SIZES
 
@@ -83,6 +85,15 @@ def test_pictures_are_as_drawn_and_none_is_left_over() -> None:
     assert {file.name: file.read_text() for file in DRAW.FOLDER.iterdir()} == pictures
     shown = re.findall(r"\(images/methods/(\w+\.svg)\)", PAGE)
     assert sorted(shown) == sorted(pictures)
+
+
+def test_it_has_the_results_of_the_benchmark() -> None:
+    results = [Result(**entry) for entry in json.loads((ROOT / "docs" / "methods.json").read_text())]
+    assert table(results) in PAGE
+    assert {result.name for result in results} <= set(SHORT)
+    assert all(result.best > result.guessing + 5 for result in results)  # as `make nightly` asks of each
+    missing = [METHODS[name].title for name in SHORT if name not in {result.name for result in results}]
+    assert (f"Missing above: {', '.join(missing)}." in PAGE) == bool(missing)
 
 
 def test_pictures_differ_and_stay_within_their_frame() -> None:
