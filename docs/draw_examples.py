@@ -2,8 +2,8 @@
 
 python docs/draw_examples.py     # docs/images/examples/*.svg and docs/examples.json; minutes
 
-The package's two models watch clips that they have never seen, those of `horst demo`. Nobody chooses by hand: of each
-kind below it is the first clip in the order of the data, of an action that no kind before it has shown.
+The package's two models watch clips that they have never seen, those of `horst demo`. Of each kind in examples_kinds.py
+it is the first clip in the order of the data, of an action that no kind before it has shown.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from examples_kinds import KINDS, POSITIONS, Kind, Ranks
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
@@ -39,9 +40,6 @@ SEED, CLIPS, VIDEOS = 1000, 96, 4
 """As `horst demo` has them, but for the videos, of which it draws more."""
 BEST = 3
 """Answers that are told at a position."""
-PARTS, TAUS = (0.25, 0.5, 1.0), (2.0, 1.0, 0.5, 0.25)
-"""Where they are told: observed parts, and seconds before the action."""
-POSITIONS = {"somethings": PARTS, "kitchen": TAUS}
 WIDE = 1011.0
 """Pixels: so wide is attention with eight past frames."""
 LAYERS = {"somethings": (3, 3), "kitchen": (3, 2)}
@@ -50,70 +48,6 @@ EVEN = 0.02
 """A map that varies by less than this part of its height has no hottest place."""
 FRAME, LARGE = 88, 168
 """Pixels: wider frames are drawn at this width, which keeps the files small; those above the answers are larger."""
-
-Ranks = dict[float, int]
-"""By position: the place of the true action among the answers, 1 is the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Kind:
-    """What an example is an example of."""
-
-    name: str
-    """Of its picture too."""
-    rule: str
-    """In words, and below in code."""
-    holds: Callable[[Ranks], bool]
-    at: float
-    """The position at which its attention is shown."""
-    looks: Callable[[NDArray[np.float64]], bool] = lambda weights: True
-    """What must hold of its temporal weights (S,) there, the oldest state first."""
-
-
-def _right(*positions: float, of: tuple[float, ...]) -> Callable[[Ranks], bool]:
-    """Right at these positions, and wrong at the others that are told."""
-    return lambda ranks: all((ranks[position] == 1) == (position in positions) for position in of)
-
-
-def _always(first: float) -> Callable[[Ranks], bool]:
-    """Right at this observed part and at all later ones."""
-    return lambda ranks: all(rank == 1 for position, rank in ranks.items() if position >= first)
-
-
-SOMETHINGS = (
-    Kind("early", "right at 25% and at every later position", _always(0.25), 0.5),
-    Kind("late", "wrong at 25%, right at 50% and 100%", _right(0.5, 1.0, of=PARTS), 0.5),
-    Kind("end", "wrong at 25% and 50%, right at 100%", _right(1.0, of=PARTS), 1.0),
-    Kind(
-        "back",
-        "right at 100%, where more than half of the attention is on the two oldest of the eight states",
-        lambda ranks: ranks[1.0] == 1,
-        1.0,
-        lambda weights: bool(weights[:2].sum() > 0.5),
-    ),
-    Kind("lost", "right at 50%, wrong at 100%", lambda ranks: ranks[0.5] == 1 and ranks[1.0] > 1, 1.0),
-    Kind("wrong", "wrong at 25%, 50% and 100%", _right(of=PARTS), 1.0),
-)
-KITCHEN = (
-    Kind("early", "right at 2 s and at every later position", lambda ranks: set(ranks.values()) == {1}, 1.0),
-    Kind("late", "wrong at 2 s and 1 s, right at 0.5 s and 0.25 s", _right(0.5, 0.25, of=TAUS), 0.25),
-    Kind(
-        "recent",
-        "right at 1 s, where more than half of the attention is on the two latest of the eight states",
-        lambda ranks: ranks[1.0] == 1,
-        1.0,
-        lambda weights: bool(weights[-2:].sum() > 0.5),
-    ),
-    Kind("lost", "right at 1 s, wrong at 0.25 s", lambda ranks: ranks[1.0] == 1 and ranks[0.25] > 1, 0.25),
-    Kind(
-        "second",
-        "the second guess at 1 s, and right at none of 2, 1, 0.5 and 0.25 s",
-        lambda ranks: ranks[1.0] == 2 and _right(of=TAUS)(ranks),
-        1.0,
-    ),
-    Kind("wrong", "not among the five likeliest at any position", lambda ranks: min(ranks.values()) > 5, 1.0),
-)
-KINDS = {"somethings": SOMETHINGS, "kitchen": KITCHEN}
 
 
 @dataclass(frozen=True, slots=True)

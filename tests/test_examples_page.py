@@ -88,7 +88,7 @@ def test_the_model_still_says_so(tmp_path: Path) -> None:
     assert again
     for clip in again:
         entry = told[clip.id]
-        kind = next(kind for kind in DRAW.SOMETHINGS if kind.name == entry["kind"])
+        kind = next(kind for kind in DRAW.KINDS["somethings"] if kind.name == entry["kind"])
         found = DRAW.numbers(DRAW.Example("somethings", kind, clip, tau=False))
         for key in ("truth", "picture", "frames"):
             assert found[key] == entry[key]

@@ -158,7 +158,7 @@ def test_resident_clips_keep_nothing_of_what_workers_sent(clips: Path) -> None:
     kept = Resident(dataset, torch.device("cpu"), workers=1)
     assert sum(TRAIN.values()) + 1 == len(kept.frames)
     for item in kept.items.values():
-        assert item.frames.untyped_storage().nbytes() == 0
+        assert item.frames.numel() == len(item.times)  # their places alone
         assert not item.times.is_shared()
         assert not item.observed.is_shared()
     before = kept.frames.clone()

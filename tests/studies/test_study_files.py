@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from horst.errors import ConfigError
 from horst.models import Predictor, model_config
 from horst.studies.config import Study, find_study, overrides
-from horst.studies.plan import plan
+from horst.studies.plan import identity, plan
 from horst.studies.report import header, paper_lines
 from horst.training.config import RunConfig
 
@@ -52,6 +52,15 @@ def test_its_runs_are_runs_that_differ(file: Path, tmp_path: Path) -> None:
     assert all(run not in runs[:i] for i, run in enumerate(runs))
     paper_lines(study)
     assert all(header(metric) for metric in study.metrics)
+
+
+def test_horst_is_one_run_in_all_tables(tmp_path: Path) -> None:
+    rows = {"table1": "horst", "table2": "spatial-temporal", "table3": "s8", "table4": "both-released"}
+    found = set()
+    for study, name in {**rows, "claims": "horst", "variants": "released"}.items():
+        (job,) = plan(Study.from_file(find_study(study)), tmp_path, only=[name], seeds=[0])
+        found.add(identity(job.config, None))
+    assert len(found) == 1
 
 
 def _without_weights(options: dict[str, Any]) -> dict[str, Any]:

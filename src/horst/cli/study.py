@@ -13,6 +13,7 @@ from rich.console import Console
 from horst.data.tables import read_json
 from horst.errors import ConfigError, StudyError
 from horst.files import write_text
+from horst.registry import check_positive
 from horst.studies.children import Failure, Launch, hold, polite, work
 from horst.studies.config import Study, find_study
 from horst.studies.plan import ASKED, Job, adopt, finished, identity, plan, state
@@ -41,8 +42,7 @@ def run(
     overrides: Sequence[str],
     launch: Launch | None = None,
 ) -> None:
-    if parallel < 1:
-        raise ConfigError(f"parallel is {parallel}; it takes a whole number from 1 on")
+    check_positive(parallel=parallel)  # before any data are drawn
     study = Study.from_file(find_study(name))
     place = Path(folder or Path("runs") / "studies" / study.name)
     console = Console(highlight=False, markup=False)
@@ -67,9 +67,8 @@ def run(
                 console.print(f"{job.name}: the same run as {found}, taken from there", soft_wrap=True)
         states = [(job, reached[job.name]) for job in jobs]
         for job in (job for job, one in states if one in ("stopped", "trained")):
-            write_text(
-                Run(job.folder).config, job.config.to_yaml()
-            )  # workers, or where the data lie, may be others now
+            # The same run, though its workers, or where its data lie, may be others now.
+            write_text(Run(job.folder).config, job.config.to_yaml())
         write_text(place / ASKED, json.dumps({"set": list(overrides), "seeds": wanted}) + "\n")
         left = sum(one != "done" for _, one in states)
         console.print(f"{study.title}: {len(jobs)} runs, {left} to do, in {place}", soft_wrap=True)

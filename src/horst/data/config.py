@@ -172,26 +172,11 @@ def _folded(opened: Annotations | Opened, fold: Fold) -> Annotations | Opened:
     if isinstance(opened, Annotations):
         return refold(opened, **asdict(fold))
     annotations = refold(opened.annotations, **asdict(fold), by_media=False)  # one folder holds them all
-    if isinstance(opened, Packed):
+    if isinstance(opened, Packed | Features):
         return opened.moved(annotations)
-    if isinstance(opened, Features):
-        return _MovedFeatures(opened, annotations)
     found = copy(opened)
     found.annotations = annotations
     return found
-
-
-class _MovedFeatures(Features):
-    """Maps whose examples were moved to other splits; the store lists what it could not read by the old ones."""
-
-    def __init__(self, features: Features, annotations: Annotations) -> None:
-        vars(self).update(vars(features))
-        pairs = zip(annotations.examples, features.annotations.examples, strict=True)
-        self._stored = {(moved.split, moved.id): stored for moved, stored in pairs}
-        self.annotations = annotations
-
-    def read(self, example: Example, config: ClipConfig) -> FeatureClip:
-        return super().read(self._stored[example.split, example.id], config)
 
 
 def _read(task: Any, example: Example, config: ClipConfig) -> Clip:

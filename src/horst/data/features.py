@@ -21,6 +21,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -183,6 +184,15 @@ class Features:
         self._bad = {(split, ident): why for split, ident, why in found}
         self.annotations = Annotations.from_dict(self.store.index.pop("annotations"), media=self.store.folder)
         self.fps = float(self.store.index["clip"].get("fps", EPIC_FPS))
+
+    def moved(self, annotations: Annotations) -> Features:
+        """The same maps, whose examples are in other splits: `annotations` has them in the same order."""
+        pairs = zip(self.annotations.examples, annotations.examples, strict=True)
+        place = {(old.split, old.id): (new.split, new.id) for old, new in pairs}
+        found = copy(self)
+        found.annotations = annotations
+        found._bad = {place[key]: why for key, why in self._bad.items()}
+        return found
 
     def read(self, example: Example, config: ClipConfig) -> FeatureClip:
         """The maps of an example: the backbone's, for the frames that `read_clip` gives."""

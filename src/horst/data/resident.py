@@ -7,14 +7,14 @@ clips of 20 frames of 112 x 112 are 2.3 GB: they are read once, and a batch is a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from horst.data.batches import UNKNOWN, Batch, ClipDataset, Item, Pick, collate
+from horst.data.batches import Batch, ClipDataset, Item, Pick, collate
 from horst.errors import ConfigError
 from horst.video.sampling import observed_frames
 
@@ -28,10 +28,9 @@ class Resident:
     def __init__(self, dataset: ClipDataset, device: torch.device, workers: int = 0) -> None:
         self.dataset, self.device = dataset, device
         self.items: dict[int, Item] = {}
-        """Without their frames."""
-        self.starts: dict[int, int] = {}
+        """With the places of their frames in the store where the frames would be."""
         frames: list[Tensor] = []
-        count = 0
+        count = 1  # the first place is black, as padding is
         whole: Any = DataLoader(
             dataset,
             batch_size=None,
@@ -46,54 +45,32 @@ class Resident:
             if frames and put.shape[1:] != frames[0].shape[1:]:
                 shapes = f"{tuple(put.shape[1:])} and others of {tuple(frames[0].shape[1:])}"
                 raise ConfigError(f"batches.resident: {item.id} has frames of {shapes}; set it to false")
-            self.starts[item.index] = count
-            count += len(put)
-            frames.append(put)
             # Copies: what workers send lies in shared memory, of which there is little, and with it open files.
-            self.items[item.index] = Item(
-                frames=item.frames.new_empty(0),
+            self.items[item.index] = replace(
+                item,
+                frames=torch.arange(count, count + len(put)).view(-1, 1, 1, 1),
                 times=item.times.clone(),
                 observed=item.observed.clone(),
-                labels=item.labels,
-                id=item.id,
-                index=item.index,
             )
+            count += len(put)
+            frames.append(put)
         self.pictures = bool(frames) and frames[0].dtype == torch.uint8
-        self.black = count
-        """Where the frame lies that stands in the padding."""
-        if frames:
-            frames.append(torch.zeros_like(frames[0][:1]))
-        self.frames = (torch.cat(frames) if frames else torch.empty(0)).to(device)
+        self.frames = (torch.cat([torch.zeros_like(frames[0][:1]), *frames]) if frames else torch.empty(0)).to(device)
 
     def batch(self, picks: list[Pick]) -> Batch:
         """What `collate` makes of the same clips, on the device."""
         told = [pick if isinstance(pick, tuple) else (pick, self.dataset.config.observe) for pick in picks]
         if any(index not in self.items for index, _ in told):
             return collate(self.dataset[pick] for pick in picks)
-        items = [self.items[index] for index, _ in told]
-        lengths = np.array([observed_frames(len(self.items[i].times), observe) for i, observe in told], np.int64)
-        longest = int(lengths.max())
-        places = np.arange(longest)
-        inside = places < lengths[:, None]
-        index = np.where(inside, np.array([self.starts[i] for i, _ in told])[:, None] + places, self.black)
-        frames = self.frames[torch.from_numpy(index.reshape(-1)).to(self.device, non_blocking=True)]
-        frames = frames.unflatten(0, (len(items), longest))
-        times = torch.full(index.shape, torch.nan, dtype=torch.float64)
-        observed = torch.zeros(index.shape, dtype=torch.bool)
-        for row, (item, length) in enumerate(zip(items, lengths.tolist(), strict=True)):
-            times[row, :length] = item.times[:length]
-            observed[row, :length] = item.observed[:length]
-        tasks = sorted({task for item in items for task in item.labels})
-        return Batch(
-            frames=frames.permute(0, 1, 4, 2, 3) if self.pictures else frames,
-            lengths=torch.from_numpy(lengths),
-            times=times,
-            observed=observed,
-            labels={task: torch.tensor([item.labels.get(task, UNKNOWN) for item in items]) for task in tasks},
-            ids=tuple(item.id for item in items),
-            indices=tuple(item.index for item in items),
-            notes=("",) * len(items),
-        )
+        made = collate(_cut(self.items[index], observe) for index, observe in told)
+        places = made.frames.flatten(1)  # (B, T)
+        frames = self.frames[places.flatten().to(self.device, non_blocking=True)].unflatten(0, places.shape)
+        return replace(made, frames=frames.permute(0, 1, 4, 2, 3) if self.pictures else frames)
+
+
+def _cut(item: Item, observe: float) -> Item:
+    count = observed_frames(len(item.times), observe)
+    return replace(item, frames=item.frames[:count], times=item.times[:count], observed=item.observed[:count])
 
 
 def _laid_out(frames: Tensor) -> Tensor:

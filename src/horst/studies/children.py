@@ -22,6 +22,7 @@ from typing import Protocol
 import horst
 from horst.errors import ConfigError
 from horst.files import lock
+from horst.registry import check_positive
 from horst.studies.plan import Job, State
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -84,8 +85,7 @@ def work(
         say: Told what begins and ends.
         held: The lock of the folder; processes that outlive this one keep it.
     """
-    if parallel < 1:
-        raise ConfigError(f"parallel is {parallel}; it takes a whole number from 1 on")
+    check_positive(parallel=parallel)
     start = launch or spawn
     visible = {device: _visible(device) for device in devices}
     waiting = deque((job, words) for job, state in jobs if (words := job.command(state)))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from typing import Any, get_args
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -17,13 +16,8 @@ from horst.errors import ConfigError
 from horst.studies.plan import SPLIT, Job
 
 
-def prepare(jobs: Iterable[Job], processes: int | None = None) -> None:
-    """Open the data of each job, which makes what is not there, and fill the caches that they name.
-
-    Args:
-        jobs: Those that are still to be trained.
-        processes: That decode; as many as there are cores by default.
-    """
+def prepare(jobs: Iterable[Job]) -> None:
+    """Open the data of each job that is still to be trained, which makes what is not there, and fill its cache."""
     seen = set()
     for job in jobs:
         data, cache = job.config.data, job.config.batches.cache
@@ -36,11 +30,11 @@ def prepare(jobs: Iterable[Job], processes: int | None = None) -> None:
             raise ConfigError(f"{source.annotations.name} has no validation examples, which a study compares runs by")
         if cache is None:
             continue
-        for split in sorted(set(get_args(Split)) & set(source.annotations.counts()) - {"test"}):
+        splits: tuple[Split, ...] = ("train", "val")
+        for split in splits:
             clips = ClipDataset(source, split, data.clip, cache)
-            workers = os.cpu_count() or 1 if processes is None else processes
-            loader: Any = DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator())
-            for _ in loader:
+            workers = os.cpu_count() or 1
+            for _ in DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator()):
                 pass
 
 
