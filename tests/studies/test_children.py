@@ -43,7 +43,7 @@ class Machine:
     started: list[list[str]] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
 
-    def launch(self, words: Sequence[str], log: Path, environment: Mapping[str, str], held: int | None) -> Process:
+    def launch(self, words: Sequence[str], log: Path, environment: Mapping[str, str], held: Sequence[int]) -> Process:
         if len(self.started) == self.interrupted_after:
             raise KeyboardInterrupt
         self.started.append(list(words))
@@ -94,6 +94,38 @@ def test_runs_are_spread(jobs: list[Job], parallel: int, devices: tuple[int, ...
     assert all(words[-1] == "--evaluate" for words in machine.started)
     assert sum("10" in line for line in said) >= 1
     assert machine.running == {}
+
+
+@dataclass
+class Full(Machine):
+    """Has memory for `room` runs on a device: the others say so and end."""
+
+    room: int = 2
+
+    def launch(self, words: Sequence[str], log: Path, environment: Mapping[str, str], held: Sequence[int]) -> Process:
+        process = super().launch(words, log, environment, held)
+        process.status = int(list(self.running.values()).count(self.running[log.stem]) > self.room)
+        if process.status:
+            process.looks = 1
+            log.parent.mkdir(exist_ok=True)
+            log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 222.00 MiB.\n")
+        return process
+
+
+@pytest.mark.parametrize("devices", [(), (0, 1)])
+def test_a_run_without_memory_is_put_off(jobs: list[Job], devices: tuple[int, ...]) -> None:
+    machine, said = Full(), []
+    everything = [(job, "new") for job in jobs]
+    failures = children.work(everything, parallel=4, devices=devices, launch=machine.launch, say=said.append)  # type: ignore[arg-type]
+    assert failures == []
+    assert sum("no memory for it beside" in line for line in said) == 2 * max(len(devices), 1)
+    assert sum(": done, " in line for line in said) == len(jobs)
+    assert said[-1].endswith("10 of 10")
+
+    machine = Full(room=0)  # too large for the device as it is
+    failures = children.work(everything[:2], parallel=2, devices=devices[:1], launch=machine.launch, say=said.append)  # type: ignore[arg-type]
+    assert sorted(failure.job.name for failure in failures) == ["a-seed0", "b-seed0"]
+    assert "out of memory" in failures[0].lines[-1]
 
 
 def test_devices_are_counted_among_those_that_a_scheduler_gave(
@@ -197,7 +229,7 @@ def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Pat
 def test_a_command_in_a_log_can_be_pasted_and_its_process_keeps_the_lock(tmp_path: Path) -> None:
     words = ["train", "a run.yaml", "--optimiser={name: adamw, lr: 1.0e-05}"]
     with children.hold(tmp_path / "study") as held:
-        child = children.spawn(words, tmp_path / "log", {}, held)
+        child = children.spawn(words, tmp_path / "log", {}, [held])
     _wait(tmp_path / "log")
     assert shlex.split((tmp_path / "log").read_text().splitlines()[0]) == ["$", "horst", *words]
     says = "is in use: another `horst study`, or a run that one has left"

@@ -62,7 +62,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """What would have been started; it is done here instead."""
     done: list[list[str]] = []
 
-    def here(words: Sequence[str], log: Path, environment: Mapping[str, str], held: int | None) -> Finished:
+    def here(words: Sequence[str], log: Path, environment: Mapping[str, str], held: Sequence[int]) -> Finished:
         done.append(list(words))
         log.parent.mkdir(exist_ok=True)
         with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
@@ -158,6 +158,41 @@ def test_from_nothing_to_tables_and_again(
     assert "holds another run: trainer.epochs is 1 there and 2 here. Give another --folder" in capsys.readouterr().err
 
 
+def test_several_at_once_share_their_runs(
+    tmp_path: Path,
+    made: Path,
+    commands: list[list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first = written(tmp_path, made, seeds=[0])
+    other = {
+        **BASE,
+        "name": "other",
+        "runs": [{"name": "three"}, {"name": "two", "changes": {"model.options.order": 2}}],
+    }
+    (tmp_path / "other.yaml").write_text(yaml.safe_dump({**other, "seeds": [0], "against": "two"}))
+    assert main(["study", first, "other.yaml", "--parallel", "2"]) == 0
+    trained = [Path(words[words.index("--folder") + 1]) for words in commands]
+    assert [folder.name for folder in trained] == ["s3-seed0", "s1-seed0", "two-seed0"]
+    told = capsys.readouterr().out
+    assert "3 of 3" in told
+    assert "three-seed0: the same run as runs/studies/try/s3-seed0" in told
+    for name, rows in (("try", ["s3", "s1"]), ("other", ["three", "two"])):
+        results = json.loads((tmp_path / "runs/studies" / name / "results.json").read_text())
+        assert [row["name"] for row in results["rows"]] == rows
+        assert results["command"] == f"horst study {first if name == 'try' else 'other.yaml'}"
+
+    commands.clear()
+    assert main(["study", first, "other.yaml"]) == 0
+    assert main(["study", first, "other.yaml", "--report"]) == 0
+    assert commands == []
+    assert capsys.readouterr().out.count("results.json") == 4
+    assert main(["study", first, "other.yaml", "--only", "s1"]) == 2
+    assert "--only is for one study" in capsys.readouterr().err
+
+
 def test_a_single_seed_has_an_interval_over_examples_and_a_failure_stops_nobody(
     tmp_path: Path, made: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -168,7 +203,7 @@ def test_a_single_seed_has_an_interval_over_examples_and_a_failure_stops_nobody(
     printed = capsys.readouterr()
     assert "bad-seed0 ended with status 2" in printed.out
     assert "    horst: the loss is not a number" in printed.out
-    assert printed.err.startswith("horst: 1 of 2 runs failed: bad-seed0; once that is mended: horst study ")
+    assert printed.err.startswith("horst: 1 of 2 runs failed: study/bad-seed0; once that is mended: horst study ")
     assert printed.err.count("\n") == 1
     results = json.loads((folder / "results.json").read_text())
     assert results["missing"] == ["bad-seed0"]

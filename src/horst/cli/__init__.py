@@ -56,7 +56,7 @@ def _expand(args: Sequence[str]) -> list[str]:
         lists = {f"--{p.name}": p.annotation for p in parameters.values() if str(p.annotation).startswith("list[")}
         rest = _collect_lists(rest, lists)
         rest = _collect_entries(rest, [f"--{name}" for name in parameters], first=next(iter(parameters)))
-    if "runs" in parameters:
+    if str(next((p.annotation for p in parameters.values()), "")).startswith("list["):
         rest = _collect_places(rest)
     return head + rest
 
@@ -105,9 +105,8 @@ def _collect_entries(args: list[str], own: list[str], first: str) -> list[str]:
             kept.append(word)  # one too many is refused
             named = True
         elif name in (*own, "-h", "--help"):
-            kept.append(word)
-            if name in own and not equals and (value := next(words, "")):
-                kept.append(value)
+            value = "" if equals or name not in own else next(words, "")
+            kept.append(f"{word}={value}" if value else word)
         else:
             entries.append(f"{name[2:]}={value if equals else next(words, '')}")
     if not named and not {"-h", "--help"} & set(kept):  # it may have been taken for the last of a list

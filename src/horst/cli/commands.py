@@ -386,7 +386,7 @@ def table(runs: list[str], *, json: bool = False) -> None:
 
 
 def study(
-    study: str,
+    study: list[str],
     *,
     folder: str | None = None,
     parallel: int = 1,
@@ -399,7 +399,7 @@ def study(
     """Run a study: a declared grid of runs, resumable, that ends in tables and plots.
 
     Args:
-        study: A name in configs/studies, such as table1, or a YAML file.
+        study: A name in configs/studies, such as table1, or a YAML file; several: one after the other.
         folder: Where its runs and results are kept; runs/studies/<name> by default.
         parallel: How many runs at once, on each device.
         only: These of its runs alone: --only horst conv_lstm.

@@ -1,10 +1,11 @@
-"""`horst study`: all runs of a study that are not done yet, then its tables and plots."""
+"""`horst study`: all runs of one or more studies that are not done yet, then their tables and plots."""
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from horst.files import write_text
 from horst.registry import check_positive
 from horst.studies.children import Failure, Launch, hold, polite, work
 from horst.studies.config import Study, find_study
-from horst.studies.plan import ASKED, Job, adopt, finished, identity, plan, state
+from horst.studies.plan import ASKED, Job, State, adopt, finished, identity, plan, state
 from horst.studies.prepare import prepare
 from horst.studies.report import read_results, values_table, write_results
 from horst.training.run import Run, commit
@@ -30,8 +31,23 @@ class Asked:
     seeds: list[int] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One study, and what is to be done of it."""
+
+    study: Study
+    folder: Path
+    everything: list[Job]
+    """All runs that its tables are of."""
+    jobs: list[Job]
+    """Those that were asked for."""
+    asked: Asked
+    command: str
+    """The one that makes its tables."""
+
+
 def run(
-    name: str,
+    names: Sequence[str],
     *,
     folder: str | None,
     parallel: int,
@@ -43,35 +59,30 @@ def run(
     launch: Launch | None = None,
 ) -> None:
     check_positive(parallel=parallel)  # before any data are drawn
-    study = Study.from_file(find_study(name))
-    place = Path(folder or Path("runs") / "studies" / study.name)
+    if len(names) > 1 and (folder or only):
+        raise ConfigError(f"{'--folder' if folder else '--only'} is for one study, and there are {', '.join(names)}")
     console = Console(highlight=False, markup=False)
-    asked = _asked(place)
-    if report and not overrides:
-        overrides = asked.changes
-    # Seeds come one after the other. Where it was asked for something else, its runs are refused below.
-    wanted = sorted({*(seeds or ([] if report and asked.seeds else study.seeds)), *asked.seeds})
-    everything = plan(study, place, seeds=wanted, changes=overrides)
-    command = _command(name, folder, wanted if wanted != list(study.seeds) else [], overrides)
+    again = _command(names, folder, seeds, overrides) + _rest(only, parallel, devices)
+    studies = [planned(name, folder, only, seeds, overrides, report=report) for name in dict.fromkeys(names)]
     if report:
-        finish(study, everything, place, command, console)
+        for one in studies:
+            finish(one, console)
         return
-    jobs = plan(study, place, only=only, seeds=seeds, changes=overrides)
-    with hold(place) as held:
-        reached = {job.name: state(job) for job in everything}  # before work starts: what is wrong is said here
-        there, code = finished(place), commit()
-        for job in (job for job in jobs if reached[job.name] == "new"):
-            if (found := there.get(identity(job.config, code))) is not None:
-                adopt(found, job.folder)
-                reached[job.name] = "done"
-                console.print(f"{job.name}: the same run as {found}, taken from there", soft_wrap=True)
-        states = [(job, reached[job.name]) for job in jobs]
-        for job in (job for job, one in states if one in ("stopped", "trained")):
+    with ExitStack() as stack:
+        held = [stack.enter_context(hold(one.folder)) for one in studies]
+        # Before work starts: what is wrong is said here.
+        reached = {job.folder: state(job) for one in studies for job in one.everything}
+        jobs = [job for one in studies for job in one.jobs]
+        for one in studies:
+            take_over(one, reached, console)
+            write_text(one.folder / ASKED, json.dumps({"set": one.asked.changes, "seeds": one.asked.seeds}) + "\n")
+            left = sum(reached[job.folder] != "done" for job in one.jobs)
+            console.print(f"{one.study.title}: {len(one.jobs)} runs, {left} to do, in {one.folder}", soft_wrap=True)
+        for job in (job for job in jobs if reached[job.folder] in ("stopped", "trained")):
             # The same run, though its workers, or where its data lie, may be others now.
             write_text(Run(job.folder).config, job.config.to_yaml())
-        write_text(place / ASKED, json.dumps({"set": list(overrides), "seeds": wanted}) + "\n")
-        left = sum(one != "done" for _, one in states)
-        console.print(f"{study.title}: {len(jobs)} runs, {left} to do, in {place}", soft_wrap=True)
+        twins = doubled(jobs, reached)
+        states = [(job, reached[job.folder]) for job in jobs if job.folder not in twins]
         try:
             with polite():
                 prepare(job for job, one in states if one in ("new", "stopped"))
@@ -85,23 +96,68 @@ def run(
                 )
         except KeyboardInterrupt:
             done = sum(state(job) == "done" for job in jobs)
-            rest = _rest(only, parallel, devices)
-            console.print(f"stopped; {done} of {len(jobs)} runs are done. Go on with: {command}{rest}", soft_wrap=True)
+            console.print(f"stopped; {done} of {len(jobs)} runs are done. Go on with: {again}", soft_wrap=True)
             raise
-        finish(study, everything, place, command, console)
+        for one in studies:
+            if any(job.folder in twins for job in one.jobs):
+                take_over(one, reached, console)
+            finish(one, console)
         if failures:
             _tell(failures, console)
-            names = ", ".join(failure.job.name for failure in failures)
-            again = command + _rest(only, parallel, devices)
-            raise StudyError(f"{len(failures)} of {len(jobs)} runs failed: {names}; once that is mended: {again}")
+            told = ", ".join(f"{failure.job.folder.parent.name}/{failure.job.name}" for failure in failures)
+            raise StudyError(f"{len(failures)} of {len(jobs)} runs failed: {told}; once that is mended: {again}")
 
 
-def finish(study: Study, jobs: Sequence[Job], folder: Path, command: str, console: Console) -> None:
+def planned(
+    name: str,
+    folder: str | None,
+    only: Sequence[str],
+    seeds: Sequence[int],
+    overrides: Sequence[str],
+    *,
+    report: bool,
+) -> Planned:
+    study = Study.from_file(find_study(name))
+    place = Path(folder or Path("runs") / "studies" / study.name)
+    asked = _asked(place)
+    if report and not overrides:
+        overrides = asked.changes
+    # Seeds come one after the other. Where it was asked for something else, its runs are refused before work starts.
+    wanted = sorted({*(seeds or ([] if report and asked.seeds else study.seeds)), *asked.seeds})
+    return Planned(
+        study,
+        place,
+        plan(study, place, seeds=wanted, changes=overrides),
+        plan(study, place, only=only, seeds=seeds, changes=overrides),
+        Asked(list(overrides), wanted),
+        _command([name], folder, wanted if wanted != list(study.seeds) else [], overrides),
+    )
+
+
+def take_over(one: Planned, reached: dict[Path, State], console: Console) -> None:
+    """Copy the runs that other studies beside this one have done."""
+    there, code = finished(one.folder), commit()
+    for job in (job for job in one.jobs if reached[job.folder] == "new"):
+        if (found := there.get(identity(job.config, code))) is not None:
+            adopt(found, job.folder)
+            reached[job.folder] = "done"
+            console.print(f"{job.name}: the same run as {found}, taken from there", soft_wrap=True)
+
+
+def doubled(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]:
+    """The folders of runs that are the same as one of another study before them: that one is enough."""
+    first: dict[str, Path] = {}
+    new = [job for job in jobs if reached[job.folder] == "new"]
+    places = [(job.folder, first.setdefault(identity(job.config, None), job.folder)) for job in new]
+    return {place for place, before in places if before.parent != place.parent}
+
+
+def finish(one: Planned, console: Console) -> None:
     """The tables, of what is done."""
-    results = read_results(study, jobs, folder, command)
-    files = write_results(results, folder)
+    results = read_results(one.study, one.everything, one.folder, one.command)
+    files = write_results(results, one.folder)
     if not files:
-        console.print(f"{folder}: no run is done yet, so there is no table", soft_wrap=True)
+        console.print(f"{one.folder}: no run is done yet, so there is no table", soft_wrap=True)
         return
     for line in values_table(results):
         console.print(line, soft_wrap=True)
@@ -132,8 +188,8 @@ def _rest(only: Sequence[str], parallel: int, devices: Sequence[int]) -> str:
     return f" {shlex.join(words)}" if words else ""
 
 
-def _command(name: str, folder: str | None, seeds: Sequence[int], overrides: Sequence[str]) -> str:
-    words = ["horst", "study", name]
+def _command(names: Sequence[str], folder: str | None, seeds: Sequence[int], overrides: Sequence[str]) -> str:
+    words = ["horst", "study", *names]
     words += ["--folder", folder] if folder else []
     words += ["--seeds", *map(str, seeds)] if seeds else []
     words += ["--set", *overrides] if overrides else []

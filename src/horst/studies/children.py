@@ -23,7 +23,7 @@ import horst
 from horst.errors import ConfigError
 from horst.files import lock
 from horst.registry import check_positive
-from horst.studies.plan import Job, State
+from horst.studies.plan import Job, State, state
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 PAUSE = 0.1
@@ -31,6 +31,8 @@ PAUSE = 0.1
 PATIENCE = 20.0
 """Seconds that a process has to end when it is asked to."""
 LAST_LINES = 12
+CROWDED = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What torch says where the memory of a GPU is full."""
 
 
 class Child(Protocol):
@@ -43,8 +45,8 @@ class Child(Protocol):
         """End it, and all that it has started."""
 
 
-Launch = Callable[[Sequence[str], Path, Mapping[str, str], int | None], Child]
-"""(words after `horst`, log, environment, a file to hold open) -> the process."""
+Launch = Callable[[Sequence[str], Path, Mapping[str, str], Sequence[int]], Child]
+"""(words after `horst`, log, environment, files to hold open) -> the process."""
 Say = Callable[[str], None]
 
 
@@ -72,9 +74,12 @@ def work(
     devices: Sequence[int] = (),
     launch: Launch | None = None,
     say: Say = print,
-    held: int | None = None,
+    held: Sequence[int] = (),
 ) -> list[Failure]:
     """Do all that is left to do, and return what failed.
+
+    A run that finds no memory on a GPU that it shares is not a failed one: it is put off, and there is one fewer at
+    once from then on.
 
     Args:
         jobs: With how far each has come.
@@ -83,7 +88,7 @@ def work(
             run, by default.
         launch: Starts a process.
         say: Told what begins and ends.
-        held: The lock of the folder; processes that outlive this one keep it.
+        held: The locks of the folders; processes that outlive this one keep them.
     """
     check_positive(parallel=parallel)
     start = launch or spawn
@@ -97,23 +102,35 @@ def work(
 
     try:
         while waiting or any(slots.values()):
-            for slot, active in slots.items():
+            for slot, active in list(slots.items()):
                 if active is None and waiting:
                     job, words = waiting.popleft()
-                    say(f"{job.name}: {'goes on' if '--resume' in words else 'starts'}; {job.log}")
+                    say(f"{_called(job)}: {'goes on' if '--resume' in words else 'starts'}; {job.log}")
                     environment = {} if slot[0] is None else {VISIBLE: visible[slot[0]]}
                     slots[slot] = _Active(job, start(words, job.log, environment, held))
                 elif active is not None and (status := active.child.poll()) is not None:
-                    slots[slot], ended = None, ended + 1
+                    slots[slot], lines = None, last_lines(active.job.log)
+                    beside = sum(other is not None for (device, _), other in slots.items() if device == slot[0])
+                    if status != 0 and beside and any(sign in line for sign in CROWDED for line in lines):
+                        del slots[slot]
+                        waiting.append((active.job, active.job.command(state(active.job))))
+                        say(f"{_called(active.job)}: put off, as there is no memory for it beside {beside} others")
+                        continue
+                    ended += 1
                     spent = f"{time.monotonic() - active.begin:.0f} s, {ended} of {total}"
-                    say(f"{active.job.name}: {'done' if status == 0 else f'FAILED ({status})'}, {spent}")
+                    say(f"{_called(active.job)}: {'done' if status == 0 else f'FAILED ({status})'}, {spent}")
                     if status != 0:
-                        failures.append(Failure(active.job, status, last_lines(active.job.log)))
+                        failures.append(Failure(active.job, status, lines))
             time.sleep(PAUSE)
     except BaseException:
         _stop([active.child for active in slots.values() if active is not None])
         raise
     return failures
+
+
+def _called(job: Job) -> str:
+    """With its study: several may be at work."""
+    return f"{job.folder.parent.name}/{job.name}"
 
 
 def _visible(device: int) -> str:
@@ -154,7 +171,7 @@ class _Process:
                 os.killpg(self.process.pid, getattr(signal, name))
 
 
-def spawn(words: Sequence[str], log: Path, environment: Mapping[str, str], held: int | None = None) -> Child:
+def spawn(words: Sequence[str], log: Path, environment: Mapping[str, str], held: Sequence[int] = ()) -> Child:
     """`python -m horst` of this very code, in a group of its own, so that it is ended as a whole and by us alone."""
     log.parent.mkdir(parents=True, exist_ok=True)
     code = str(Path(horst.__file__).parents[1])
@@ -169,7 +186,7 @@ def spawn(words: Sequence[str], log: Path, environment: Mapping[str, str], held:
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **environment},
             start_new_session=True,
-            pass_fds=() if held is None or sys.platform == "win32" else (held,),
+            pass_fds=() if sys.platform == "win32" else tuple(held),
         )
     return _Process(process)
 
