@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.errors import ConfigError
-from horst.models.baselines.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMCell, ConvTTLSTMConfig
+from horst.models.baselines.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMCell, ConvTTLSTMConfig, tensor_train
 
 TRAINS = [(1, 1), (1, 3), (2, 2), (3, 3), (3, 5), (4, 6)]
 
@@ -31,7 +31,7 @@ def test_the_train_is_a_sum_over_paths(order: int, steps: int) -> None:
     cell, states = cell_of(order, steps), states_of(steps)
     depth = steps - order + 1
     nothing = [torch.zeros_like(s) for s in states]
-    z = cell.train_of(nothing)
+    z = tensor_train(nothing, cell.windows, cell.chain)
     for first in range(order):
         for lag in range(depth):  # state by state: the slice of A_l that reads it
             weight = cell.windows[first].weight[:, 4 * lag : 4 * (lag + 1)]
@@ -39,7 +39,7 @@ def test_the_train_is_a_sum_over_paths(order: int, steps: int) -> None:
             for link in cell.chain[first:]:
                 path = F.conv2d(path, link.weight, padding=1)
             z = z + path
-    torch.testing.assert_close(cell.train_of(states), z)
+    torch.testing.assert_close(tensor_train(states, cell.windows, cell.chain), z)
     # the biases: a_l and b_{l-1} enter with z_l and go down the rest of the chain
     alone = torch.zeros_like(z)
     for first in range(order):
@@ -48,7 +48,7 @@ def test_the_train_is_a_sum_over_paths(order: int, steps: int) -> None:
         for link in cell.chain[first:]:
             path = F.conv2d(path, link.weight, padding=1)
         alone = alone + path
-    torch.testing.assert_close(cell.train_of(nothing), alone)
+    torch.testing.assert_close(tensor_train(nothing, cell.windows, cell.chain), alone)
 
 
 @pytest.mark.parametrize(("order", "steps"), TRAINS)
@@ -70,7 +70,7 @@ def test_with_kernels_of_one_place_it_is_a_sum_over_cores_and_ranks(order: int, 
                 strength = strength * link[after, before]
             read = torch.einsum("lc,lbchw->bhw", cores[first][path[0]], h[first : first + depth])
             z[:, path[-1]] += strength * read
-    torch.testing.assert_close(cell.train_of(states), z)
+    torch.testing.assert_close(tensor_train(states, cell.windows, cell.chain), z)
 
 
 def test_gates_and_cell() -> None:
@@ -82,7 +82,9 @@ def test_gates_and_cell() -> None:
     c = states[0]
     out, state = core(x)
     for t in range(5):
-        gates = cell.gates(torch.cat([x[:, t], cell.train_of(states[-3:])], 1)).unflatten(1, (4, 4))
+        gates = cell.gates(torch.cat([x[:, t], tensor_train(states[-3:], cell.windows, cell.chain)], 1)).unflatten(
+            1, (4, 4)
+        )
         i, f, o = gates[:, :3].sigmoid().unbind(1)
         c = f * c + i * gates[:, 3].tanh()
         states.append(o * c.tanh())

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates
@@ -53,10 +52,10 @@ class ConvLSTMCell(nn.Module):
 
     def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A clip x (B, T, C_in, H, W), h and c (B, C, H, W) before it: every h (B, T, C, H, W), h and c after it."""
-        observed, weight = split_gates(self.conv, x)
+        observed, recurrent = split_gates(self.conv, x)
         states = []
         for now in observed:
-            h, c = lstm(now + F.conv2d(h, weight, padding=self.conv.padding), c, self.peepholes)
+            h, c = lstm(now + recurrent(h), c, self.peepholes)
             states.append(h)
         return torch.stack(states, 1), h, c
 

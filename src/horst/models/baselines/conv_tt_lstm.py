@@ -20,14 +20,15 @@ Shapes: B batch, T frames, C channels, H x W map, N states, L states in a window
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError
+from horst.models.baselines.repeated import Convolve, repeated
 from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates
 from horst.registry import check_positive
 
@@ -64,28 +65,35 @@ class ConvTTLSTMCell(nn.Module):
         def conv(inputs: int, outputs: int) -> nn.Conv2d:
             return nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)
 
-        self.steps, self.window = steps, steps - order + 1
+        self.steps = steps
         # k x k x L over maps whose depth is L is a k x k convolution of the L states' channels, the oldest's first
-        self.windows = nn.ModuleList(conv(self.window * channels, ranks) for _ in range(order))
+        self.windows = nn.ModuleList(conv((steps - order + 1) * channels, ranks) for _ in range(order))
         self.chain = nn.ModuleList(conv(ranks, ranks) for _ in range(order - 1))
         self.gates = conv(in_channels + ranks, 4 * channels)
 
-    def train_of(self, states: list[Tensor]) -> Tensor:
-        """z_{M-1} (B, R, H, W), from N states (B, C, H, W), the oldest first."""
-        z = self.windows[0](torch.cat(states[: self.window], 1))
-        for i, (window, link) in enumerate(zip(self.windows[1:], self.chain, strict=True), 1):
-            z = window(torch.cat(states[i : i + self.window], 1)) + link(z)
-        return z
-
     def forward(self, x: Tensor, past: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """A clip x (B, T, C_in, H, W), past h (B, N, C, H, W) and c before it: all h (B, T, C, H, W), both after it."""
-        observed, weight = split_gates(self.gates, x)
+        observed, recurrent = split_gates(self.gates, x)
+        windows, chain = _repeated(self.windows), _repeated(self.chain)
         states = list(past.unbind(1))
         for now in observed:
-            z = self.train_of(states[-self.steps :])
-            h, c = lstm(now + F.conv2d(z, weight, padding=self.gates.padding), c)
+            h, c = lstm(now + recurrent(tensor_train(states[-self.steps :], windows, chain)), c)
             states.append(h)
         return torch.stack(states[self.steps :], 1), torch.stack(states[-self.steps :], 1), c
+
+
+def tensor_train(states: list[Tensor], windows: Sequence[Convolve], chain: Sequence[Convolve]) -> Tensor:
+    """z_{M-1} (B, R, H, W), from N states (B, C, H, W), the oldest first."""
+    length = len(states) - len(windows) + 1
+    read = [states[i] if length == 1 else torch.cat(states[i : i + length], 1) for i in range(len(windows))]
+    z = windows[0](read[0])
+    for window, link, seen in zip(windows[1:], chain, read[1:], strict=True):
+        z = window(seen) + link(z)
+    return z
+
+
+def _repeated(convs: Iterable[Any]) -> list[Convolve]:
+    return [repeated(conv.weight, conv.bias) for conv in convs]
 
 
 class ConvTTLSTM(CellStack):

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from horst.errors import ConfigError
 from horst.layers import CoreConfig, FoldedCore, Memory, Said
+from horst.models.baselines.repeated import Convolve, laid_out, repeated
 from horst.registry import check_positive
 
 
@@ -97,11 +98,11 @@ def pooled(x: Tensor, stride: int) -> Tensor:
     return F.max_pool2d(x.flatten(0, 1), stride).unflatten(0, x.shape[:2]) if stride > 1 else x
 
 
-def split_gates(conv: nn.Conv2d, x: Tensor) -> tuple[tuple[Tensor, ...], Tensor]:
-    """A convolution of [x; h] in two: its part for each frame of x (B, T, C_in, H, W), and the weight for h."""
+def split_gates(conv: nn.Conv2d, x: Tensor) -> tuple[tuple[Tensor, ...], Convolve]:
+    """A convolution of [x; h] in two: its part for each frame of x (B, T, C_in, H, W), and what is left to do of h."""
     inputs = x.shape[2]
-    observed = F.conv2d(x.flatten(0, 1), conv.weight[:, :inputs], conv.bias, padding=conv.padding)
-    return observed.unflatten(0, x.shape[:2]).unbind(1), conv.weight[:, inputs:]
+    observed = F.conv2d(laid_out(x.flatten(0, 1)), conv.weight[:, :inputs], conv.bias, padding=conv.padding)
+    return observed.unflatten(0, x.shape[:2]).unbind(1), repeated(conv.weight[:, inputs:], None)
 
 
 def lstm(gates: Tensor, c: Tensor, peepholes: Tensor | None = None) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,82 @@
+"""A convolution that a recurrence does at every frame, with the gradient of its weights computed once for a whole clip.
+
+Autograd computes that gradient frame by frame and adds as it goes: twice the kernels, each for one frame. Here a use
+keeps what it read and the gradient that it was given; when all of them have been passed, one gradient follows over all
+frames.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+Convolve = Callable[[Tensor], Tensor]
+
+
+def repeated(weight: Tensor, bias: Tensor | None) -> Convolve:
+    """A convolution of maps (B, C, H, W) that keeps their size, for any number of uses. Kernels are odd."""
+    padding = weight.shape[-1] // 2
+    if torch.compiler.is_compiling() or not (torch.is_grad_enabled() and weight.requires_grad):
+        return lambda x: F.conv2d(x, weight, bias, padding=padding)
+    kind = weight.device.type
+    dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+    uses: list[tuple[Tensor, Tensor]] = []
+    source = _Weights.apply(weight, bias, uses)
+    # Cast, and laid out for the GPU, once.
+    fixed = laid_out(weight.detach().to(dtype))
+    added = None if bias is None else bias.detach().to(dtype)
+    return lambda x: _Use.apply(laid_out(x.to(dtype)), fixed, added, uses, source)
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """Channels last on a GPU, whose convolutions would transpose their maps before and after."""
+    return x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x
+
+
+class _Weights(torch.autograd.Function):
+    """Stands before all uses, so that its backward pass comes after theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, bias: Tensor | None, uses: list[Any]) -> Tensor:
+        ctx.save_for_backward(weight, bias)
+        ctx.uses = uses
+        return weight.new_empty(())
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, _: Tensor) -> tuple[Tensor | None, ...]:
+        weight, bias = ctx.saved_tensors
+        if not ctx.uses:
+            return None, None, None
+        x, dy = (torch.cat(parts) for parts in zip(*ctx.uses, strict=True))
+        ctx.uses.clear()
+        _, dweight, dbias = _backward(dy, x, weight.to(x.dtype), bias, weights=True)
+        return dweight.to(weight.dtype), None if bias is None else dbias.to(bias.dtype), None
+
+
+class _Use(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, uses: list[Any], source: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.uses = uses
+        return F.conv2d(x, weight, bias, padding=weight.shape[-1] // 2)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        ctx.uses.append((x, dy))
+        dx = _backward(dy, x, weight, None, weights=False)[0] if ctx.needs_input_grad[0] else None
+        return dx, None, None, None, None
+
+
+def _backward(dy: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, *, weights: bool) -> Any:
+    """The gradients at input, weight and bias: the first, or the others."""
+    sizes, pad = None if bias is None else list(bias.shape), [weight.shape[-1] // 2] * 2
+    mask = [not weights, weights, weights and bias is not None]
+    return torch.ops.aten.convolution_backward(dy, x, weight, sizes, [1, 1], pad, [1, 1], False, [0, 0], 1, mask)
