@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,6 +17,7 @@ import torch
 import yaml
 
 from horst.cli import main
+from horst.data.batches import ClipDataset, Pick
 from horst.training.config import RunConfig
 from horst.training.module import TrainingModule
 from horst.training.progress import Bar
@@ -100,6 +102,35 @@ def test_evaluate_and_table(trained: Path, capsys: pytest.CaptureFixture[str]) -
     assert "| small" in capsys.readouterr().out
     assert main(["table", str(trained), "--json"]) == 0
     json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_evaluated_with_its_training_or_after_it(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident: bool
+) -> None:
+    """Files are the same to the byte, but for how long it took. What training holds is not read again for it."""
+    read: list[str] = []
+    get = ClipDataset.__getitem__
+
+    def counted(self: ClipDataset, pick: Pick) -> Any:
+        item = get(self, pick)
+        read.append(item.id)
+        return item
+
+    monkeypatch.setattr(ClipDataset, "__getitem__", counted)
+    run = tmp_path / "run"
+    args = ["--trainer.epochs", "1", "--batches.drop_last", "false", "--batches.resident", str(resident).lower()]
+    assert main(["train", str(file), "--folder", str(run), *args, "--evaluate"]) == 0
+    times = Counter(read)
+    assert len(times) == 24
+    assert Counter(times.values()) == ({1: 24} if resident else {1: 20, 2: 4})
+
+    (run / "evaluation").rename(tmp_path / "with")
+    assert main(["evaluate", str(run)]) == 0
+    for name in ("val.safetensors", "val.svg"):
+        assert (tmp_path / "with" / name).read_bytes() == (run / "evaluation" / name).read_bytes()
+    one, other = (json.loads((folder / "val.json").read_text()) for folder in (tmp_path / "with", run / "evaluation"))
+    assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
 def test_a_run_that_is_finished_stays_as_it_is(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,29 @@ def test_training_stops_past_the_limit(clips: Path, tmp_path: Path) -> None:
     assert [ident for ident, _ in module.bad_clips.listed] == ["wave/gone.mp4"]
 
 
+def assert_same(one: Batch, other: Batch) -> None:
+    """To the bit, and as they lie in memory."""
+    assert (one.ids, one.indices, one.bad, one.notes) == (other.ids, other.indices, other.bad, other.notes)
+    assert torch.equal(one.frames, other.frames)
+    assert one.frames.stride() == other.frames.stride()
+    assert torch.equal(one.lengths, other.lengths)
+    assert torch.equal(one.observed, other.observed)
+    assert torch.equal(one.labels["action"], other.labels["action"])
+    assert one.times.numpy().tobytes() == other.times.numpy().tobytes()
+
+
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("observe", [1.0, 0.5])
+def test_resident_clips_are_evaluated_like_others(clips: Path, observe: float, size: int) -> None:
+    """Two of the four cannot be read."""
+    read = ClipDataModule(config(clips, observe=observe), batch_size=size)
+    kept = ClipDataModule(config(clips, observe=observe), batch_size=size, workers=1, resident=True)
+    for one, other in zip(read.evaluation_loader("val"), kept.evaluation_loader("val"), strict=True):
+        assert_same(one, other)
+    assert sorted(kept.decoded["val"].items) == [1, 2]
+    assert not read.decoded
+
+
 @pytest.mark.parametrize("resident", [False, True])
 def test_workers_give_the_same_batches(clips: Path, resident: bool) -> None:
     def batches(workers: int, epoch: int, resident: bool = False) -> list[Batch]:
@@ -64,14 +87,7 @@ def test_workers_give_the_same_batches(clips: Path, resident: bool) -> None:
     alone, helped, later = batches(0, 0), batches(2, 0, resident), batches(0, 1)
     assert len(alone) == len(helped) == 3
     for one, other in zip(alone, helped, strict=True):
-        assert one.ids == other.ids
-        assert torch.equal(one.frames, other.frames)
-        assert torch.equal(one.lengths, other.lengths)
-        assert torch.equal(one.observed, other.observed)
-        assert torch.equal(one.labels["action"], other.labels["action"])
-        assert one.notes == other.notes
-        assert one.frames.stride() == other.frames.stride()
-        assert one.times.numpy().tobytes() == other.times.numpy().tobytes()
+        assert_same(one, other)
     observed = [{i: n for b in some for i, n in zip(b.ids, b.lengths.tolist(), strict=True)} for some in (alone, later)]
     assert observed[0] != observed[1]
     assert all(1 <= n <= TRAIN[i.removeprefix("train/")] for some in observed for i, n in some.items())

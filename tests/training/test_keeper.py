@@ -1,4 +1,4 @@
-"""When a run is kept: every few minutes, after whole steps only, and by all processes together."""
+"""When a run is kept: every few minutes, after whole steps only, and by all processes together; epochs as they end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import small_runs
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from horst.training.averages import Averages
-from horst.training.keeper import ASK_EVERY, Keeper, _csv
+from horst.training.fit import train
+from horst.training.keeper import ASK_EVERY, KEEP_EVERY, Keeper, _csv
 from horst.training.run import Run
 
 
@@ -37,6 +40,52 @@ def test_a_checkpoint_is_of_a_whole_step(batches: int, accumulate: int, processe
 
 def test_no_checkpoint_before_its_time() -> None:
     assert kept_after(100, 1, 1, minutes=10) == []
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    ("epoch", "found", "seconds", "minutes", "kept"),
+    [
+        (3, {}, 0.0, 10.0, False),
+        (3, {}, KEEP_EVERY + 1, 10.0, True),
+        (3, {}, 0.0, 0.0, True),
+        (3, {"area": 0.5}, 0.0, 10.0, True),
+        (9, {}, 0.0, 10.0, True),
+    ],
+)
+def test_which_epochs_are_kept(
+    epoch: int, found: dict[str, float], seconds: float, minutes: float, kept: bool, processes: int
+) -> None:
+    """What was measured, the end, and others from time to time, as the first process says."""
+    keeper = Keeper(Run(Path("nowhere")), Averages(None), minutes=minutes)
+    keeper._kept -= seconds
+    strategy = SimpleNamespace(broadcast=lambda due: due)
+    trainer: Any = SimpleNamespace(world_size=processes, current_epoch=epoch, max_epochs=10, strategy=strategy)
+    module: Any = SimpleNamespace(found=found)
+    assert keeper._is_kept(trainer, module) is kept
+
+
+def test_a_run_ends_the_same_whatever_was_kept_on_its_way(
+    somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_runs.config(somethings, trainer={"epochs": 3, "validate_every": 0, "ema": 0.9})
+    checkpoint = Keeper._checkpoint
+    runs, written = [], []
+    for every in (0.0, 1e9):
+        count: list[int] = []
+        monkeypatch.setattr("horst.training.keeper.KEEP_EVERY", every)
+        monkeypatch.setattr(
+            Keeper, "_checkpoint", lambda self, trainer, count=count: (count.append(1), checkpoint(self, trainer))
+        )
+        runs.append(train(config, tmp_path / str(every), console=small_runs.silent()))
+        written.append(len(count))
+    assert written == [3, 1]
+    one, other = runs
+    assert small_runs.metrics(one.folder) == small_runs.metrics(other.folder)
+    for which in ("best", "last"):
+        small_runs.assert_same(*(small_runs.weights(run.folder / which) for run in runs))
+    states = [torch.load(run.checkpoint, weights_only=True)["state_dict"] for run in runs]
+    small_runs.assert_same(*states)
 
 
 def test_columns_that_an_epoch_does_not_have_are_empty() -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, DataError
 from horst.evaluation.challenge import write_challenge
-from horst.evaluation.evaluate import Clips, Evaluation, assess, fingerprint, predict, shown
+from horst.evaluation.evaluate import Clips, Evaluation, Loading, assess, fingerprint, predict, shown
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import Predictor, load, load_pretrained, pretrained
@@ -60,8 +60,9 @@ def open_model(
     device: str = "auto",
     batch: int | None = None,
     workers: int | None = None,
+    training: Loading | None = None,
 ) -> Opened:
-    """A run, or a saved model and a data set."""
+    """A run, or a saved model and a data set. `training`: what a run that has just ended has opened and read."""
     place = Path(source)
     config = RunConfig.from_file(place / "config.yaml") if Run(place).config.is_file() else None
     if config is None and data is None:
@@ -73,10 +74,13 @@ def open_model(
     described = DataConfig.from_file(data) if config is None or data is not None else config.data  # type: ignore[arg-type]
     if mode is not None:
         described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
+    known = training if training is not None and training.data == described else None
     module = Clips(
         described,
         batch_size=batch or (config.batches.size if config else 8),
         workers=workers if workers is not None else (config.batches.workers if config else 0),
+        opened=known.source if known else None,
+        decoded=known.decoded if known else {},
     )
     check_labels(model, module, place)
     return Opened(place, model, module, config, config is not None and data is None)
@@ -137,9 +141,19 @@ def run(
     workers: int | None = None,
     challenge: str | None = None,
     as_json: bool = False,
+    training: Loading | None = None,
 ) -> None:
-    """Evaluate a run, or a saved model on a data set."""
-    opened = open_model(source, data=data, weights=weights, mode=mode, device=device, batch=batch, workers=workers)
+    """Evaluate a run, or a saved model on a data set. `training`: see `open_model`."""
+    opened = open_model(
+        source,
+        data=data,
+        weights=weights,
+        mode=mode,
+        device=device,
+        batch=batch,
+        workers=workers,
+        training=training,
+    )
     predictions, evaluation = evaluated(opened, split)
     if challenge is not None:
         write_challenge(challenge, predictions, opened.module.annotations.split(split))

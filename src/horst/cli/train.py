@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from horst.data.module import ClipDataModule
 from horst.errors import ConfigError
 from horst.training.config import RunConfig
-from horst.training.fit import is_first, prepare, resume, train
+from horst.training.fit import data_module, is_first, prepare, resume, train
 from horst.training.run import Run
 
 
@@ -35,13 +36,17 @@ def run(
         prepare(chosen)
         print(chosen.to_yaml(), end="")
         return
-    done = train(chosen, folder)
+    data = data_module(chosen)
+    done = train(chosen, folder, data=data)
     if evaluated:
-        _evaluate(done)
+        _evaluate(done, data)
 
 
-def _evaluate(run: Run) -> None:
-    """By the first process of a distributed run alone, when the others no longer count on it."""
+def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
+    """By the first process of a distributed run alone, when the others no longer count on it.
+
+    `data`: those of the run, as training left them.
+    """
     import torch.distributed as dist
 
     from horst.cli.evaluate import run as evaluate
@@ -49,4 +54,4 @@ def _evaluate(run: Run) -> None:
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
     if is_first():
-        evaluate(str(run.folder))
+        evaluate(str(run.folder), training=data)

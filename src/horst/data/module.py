@@ -51,7 +51,7 @@ class ClipDataModule(lightning.LightningDataModule):
         bad_limit: The fraction of training clips that may be bad; see `BadClips`.
         drop_last: Leave out the last batch of a training epoch where it is not full.
         cache: A folder on a fast disk for decoded clips; see `horst.data.cache`.
-        resident: Keep all training clips in the memory of the device; see `horst.data.resident`.
+        resident: Keep all clips in the memory of the device; see `horst.data.resident`.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class ClipDataModule(lightning.LightningDataModule):
         self._source: Source | None = None
         self._augmenter: Augmenter | None = None
         self._bad_clips: BadClips | None = None
-        self._clips: Resident | None = None
+        self.decoded: dict[Split, Resident] = {}
+        """The splits whose clips are resident by now: from when they are first asked for."""
 
     @property
     def source(self) -> Source:
@@ -126,18 +127,12 @@ class ClipDataModule(lightning.LightningDataModule):
         )
         # Lightning asks for the first batches before it tells the sampler the epoch.
         sampler.set_epoch(*self._position(len(sampler)))
-        if not self.resident:
-            return self._loader("train", sampler)
-        if self._clips is None:
-            device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
-            clips = ClipDataset(self.source, "train", self.data.clip, self.cache)
-            self._clips = Resident(clips, device, self.workers)
-        return ResidentLoader(self._clips, sampler)
+        return self._loader("train", sampler)
 
-    def val_dataloader(self) -> DataLoader[Any] | list[Any]:
+    def val_dataloader(self) -> DataLoader[Any] | ResidentLoader | list[Any]:
         return self.evaluation_loader("val") if "val" in self.annotations.counts() else []
 
-    def evaluation_loader(self, split: Split = "val") -> DataLoader[Any]:
+    def evaluation_loader(self, split: Split = "val") -> DataLoader[Any] | ResidentLoader:
         """All clips of a split; over all replicas each exactly once, bad ones in `Batch.bad`."""
         replicas, rank = self._place()
         lengths = clip_lengths(self.source, split, self.data.clip)
@@ -178,9 +173,17 @@ class ClipDataModule(lightning.LightningDataModule):
         start = steps.ready if steps.processed == steps.ready else steps.completed
         return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
 
-    def _loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]]) -> DataLoader[Any]:
+    def _loader(
+        self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]]
+    ) -> DataLoader[Any] | ResidentLoader:
+        clips = ClipDataset(self.source, split, self.data.clip, self.cache)
+        if self.resident:
+            if split not in self.decoded:
+                device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
+                self.decoded[split] = Resident(clips, device, self.workers)
+            return ResidentLoader(self.decoded[split], sampler)
         return _Loader(
-            ClipDataset(self.source, split, self.data.clip, self.cache),
+            clips,
             batch_sampler=sampler,
             num_workers=self.workers,
             collate_fn=collate,

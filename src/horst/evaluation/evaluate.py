@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
@@ -34,6 +34,7 @@ from horst.data.buckets import EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Split, Task
+from horst.data.resident import Resident, ResidentLoader
 from horst.data.tables import read_json
 from horst.errors import ConfigError, DataError, near
 from horst.evaluation.gather import place
@@ -58,6 +59,9 @@ class Loading(Protocol):
     def source(self) -> Source: ...
 
     @property
+    def decoded(self) -> Mapping[Split, Resident]: ...
+
+    @property
     def annotations(self) -> Annotations: ...
 
 
@@ -69,6 +73,10 @@ class Clips:
     batch_size: int = 8
     workers: int = 0
     seed: int = 0
+    opened: Source | None = None
+    """The data set, where somebody has opened it before."""
+    decoded: Mapping[Split, Resident] = field(default_factory=dict)
+    """The splits whose clips somebody has read before."""
 
     def __post_init__(self) -> None:
         check_positive(batch_size=self.batch_size)
@@ -77,7 +85,7 @@ class Clips:
 
     @cached_property
     def source(self) -> Source:
-        return open_source(self.data)
+        return self.opened or open_source(self.data)
 
     @property
     def annotations(self) -> Annotations:
@@ -268,13 +276,17 @@ def fingerprint(model: nn.Module) -> str:
     return found.hexdigest()[:16]
 
 
-def _loader(module: Loading, split: Split, clip: ClipConfig) -> DataLoader[Any]:
+def _loader(module: Loading, split: Split, clip: ClipConfig) -> DataLoader[Any] | ResidentLoader:
     """This process's share. The module's own loader knows of other processes only while a trainer runs."""
     replicas, rank = place()
     lengths = clip_lengths(module.source, split, clip)
+    sampler = EvaluationSampler(lengths, module.batch_size, replicas=replicas, rank=rank)
+    decoded = module.decoded.get(split)
+    if decoded is not None and decoded.dataset.config == clip:
+        return ResidentLoader(decoded, sampler)
     return DataLoader(
         ClipDataset(module.source, split, clip),
-        batch_sampler=EvaluationSampler(lengths, module.batch_size, replicas=replicas, rank=rank),
+        batch_sampler=sampler,
         num_workers=module.workers,
         collate_fn=collate,
         pin_memory=torch.cuda.is_available(),

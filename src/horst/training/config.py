@@ -63,7 +63,7 @@ class Batches:
     cache: str | None = None
     """A folder on a fast disk that keeps decoded clips, for a GPU that waits for decoding; see `horst.data.cache`."""
     resident: bool = False
-    """Keep all training clips in the memory of the device, for data sets that fit there; see `horst.data.resident`."""
+    """Keep all clips in the memory of the device, for data sets that fit there; see `horst.data.resident`."""
     drop_last: bool = True
     """Leave out the last batch of an epoch where it is not full, each epoch with other clips."""
 
@@ -186,7 +186,7 @@ class TrainerOptions:
     validate_every: int = 1
     """Epochs between two looks at the validation clips, which the last one gets always; 0: only that."""
     checkpoint_minutes: float = 10.0
-    """How much work a kill may cost at most, where an epoch takes longer."""
+    """How much work a kill may cost at most, where an epoch takes longer; 0: not even that of a batch."""
     completion_epochs: int = 0
     """Sequence-completion pretraining: first epochs, in which an unrolling head reads the frames that really follow."""
 

@@ -28,12 +28,21 @@ from horst.training.run import Run
 MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
 
 
-def train(config: RunConfig, folder: str | Path | None = None, *, console: Console | None = None) -> Run:
-    """A new run in `folder`, runs/<name> by default. Whatever is wrong with it is said before any work starts."""
+def train(
+    config: RunConfig,
+    folder: str | Path | None = None,
+    *,
+    data: ClipDataModule | None = None,
+    console: Console | None = None,
+) -> Run:
+    """A new run in `folder`, runs/<name> by default. Whatever is wrong with it is said before any work starts.
+
+    `data`: its `data_module`, for callers who go on with what it has opened and read.
+    """
     folder = Path(folder or Path("runs") / config.name)
     if (folder / "config.yaml").exists() and is_first():
         Run.create(folder, config)  # raises
-    data, module = prepare(config)
+    data, module = prepare(config, data)
     return _fit(Run(folder), config, data, module, console or Console(), new=True)
 
 
@@ -47,10 +56,10 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     return _fit(run, config, data, module, console or Console(), new=False)
 
 
-def prepare(config: RunConfig) -> tuple[ClipDataModule, TrainingModule]:
-    """The data, opened, and the model: all that can be checked without a step of training."""
+def data_module(config: RunConfig) -> ClipDataModule:
+    """The data of a run, not opened yet."""
     batches = config.batches
-    data = ClipDataModule(
+    return ClipDataModule(
         config.data,
         batch_size=batches.size,
         workers=batches.workers,
@@ -62,6 +71,11 @@ def prepare(config: RunConfig) -> tuple[ClipDataModule, TrainingModule]:
         cache=batches.cache,
         resident=batches.resident,
     )
+
+
+def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[ClipDataModule, TrainingModule]:
+    """The data, opened, and the model: all that can be checked without a step of training."""
+    data = data or data_module(config)
     annotations = data.annotations
     _ = data.bad_clips  # its limit is looked at here
     counts = annotations.counts()
@@ -95,6 +109,7 @@ def _fit(
         validate_every=(options.validate_every or options.epochs) if has_val else None,
     )
     module.model.core.use_backend(options.backend)
+    module.model.backbone.use_backend(options.backend)
     choice = module.model.core.backend(trainer.strategy.root_device)
     clips, size = data.annotations.counts()["train"], config.batches.size * trainer.world_size
     if config.batches.drop_last and clips < size:

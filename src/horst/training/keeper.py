@@ -22,12 +22,15 @@ from horst.training.run import Run
 
 ASK_EVERY = 20
 """Steps after which processes agree whether it is time for a checkpoint."""
+KEEP_EVERY = 5.0
+"""Seconds of short epochs between two that are kept: a run of many would spend as long writing as training."""
 
 
 class Keeper(lightning.Callback):
-    """Writes after every epoch, and in long epochs every few minutes.
+    """Keeps epochs, short ones every few seconds, and in long ones a checkpoint every few minutes.
 
-    Models first, then the checkpoint: after a kill in between, the epoch is run again and writes the same models.
+    An epoch that was looked at with the validation clips is always kept, and so is the last one. Models are written
+    first, then the checkpoint: after a kill in between, the epoch is run again and writes the same models.
     """
 
     def __init__(self, run: Run, averages: Averages, *, minutes: float) -> None:
@@ -87,7 +90,8 @@ class Keeper(lightning.Callback):
         better = chosen is not None and (self.best is None or chosen > self.best)
         if better:
             self.best = chosen
-        if trainer.is_global_zero:
+        kept = self._is_kept(trainer, pl_module)
+        if kept and trainer.is_global_zero:
             with self.averages.evaluated(pl_module):
                 name = pl_module.run.name
                 save(pl_module.model, self.run.last, overwrite=True, name=name)
@@ -95,13 +99,20 @@ class Keeper(lightning.Callback):
                     save(pl_module.model, self.run.best, overwrite=True, name=name)
         self._sums = {}
         pl_module.found = {}
-        self._checkpoint(trainer)
+        if kept:
+            self._checkpoint(trainer)
         if trainer.is_global_zero:
             write_text(self.run.metrics, _csv(self.history))
             if self._board is not None:
                 for name, value in row.items():
                     self._board.add_scalar(name, value, int(row["epoch"]))
                 self._board.flush()
+
+    def _is_kept(self, trainer: Any, module: TrainingModule) -> bool:
+        if module.found or trainer.current_epoch == trainer.max_epochs - 1:
+            return True
+        due = time.monotonic() - self._kept >= min(KEEP_EVERY, 60 * self.minutes)
+        return due if trainer.world_size == 1 else bool(trainer.strategy.broadcast(due))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._write_bad_clips(trainer)

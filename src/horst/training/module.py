@@ -30,7 +30,7 @@ AUTOCAST = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.flo
 
 REMEDY = (
     "lower optimiser.lr, set trainer.clip_gradient, or train in 32-true. "
-    "The weights of the last finished epoch are kept"
+    "The weights of the last epoch that was kept are as they were"
 )
 
 
