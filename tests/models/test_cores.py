@@ -159,8 +159,8 @@ def test_foreign_states_and_inputs(name: str) -> None:
     if core.order == 0:
         with pytest.raises(InputError, match="no weights of attention"):
             core(x, attention=True)
-        with pytest.raises(ConfigError, match="runs as plain PyTorch"):
-            core.use_backend("triton")
+        with pytest.raises(ConfigError, match="the backend compiled is for HORST"):
+            core.use_backend("compiled")
 
 
 @every_core

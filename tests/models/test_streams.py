@@ -50,6 +50,15 @@ def test_streams_of_any_age(variant: str) -> None:
     check(horst.Streams(small(variant), 3), small(variant))
 
 
+def test_a_core_with_other_kernels_runs_as_it_is() -> None:
+    torch.manual_seed(0)
+    model = horst.create_model("conv_lstm_tiny", num_classes=4, size=(24, 20), hidden=[4], stride=[1]).eval()
+    plain = torch.stack([told(model, clip(3, 2)[:, i]) for i in range(2)], 1)
+    model.core.use_backend("triton")
+    streams = horst.Streams(model, 2)
+    torch.testing.assert_close(torch.stack([streams(now).action for now in clip(3, 2)]), plain, rtol=1e-4, atol=1e-5)
+
+
 def check(streams: horst.Streams, model: Predictor) -> None:
     """Stream 0 gets every frame, 1 every other, 2 starts afresh on the way: each says what it would say alone."""
     frames = clip(6, 3)

@@ -75,7 +75,8 @@ class Streams:
         self.active = torch.ones(count, dtype=torch.uint8, device=self.device)
         frames = torch.zeros(count, *self.size, model.backbone.input_channels, dtype=torch.uint8, device=self.device)
         frames = frames.permute(0, 3, 1, 2)  # in memory as pictures are, and as convolutions want them
-        kernels = model.core.backend(self.device).name == "triton" and not model.head.unrolls
+        chosen = model.core.backend(self.device).name
+        kernels = chosen == "triton" and isinstance(model.core, HORST) and not model.head.unrolls
         with torch.inference_mode():
             self._engine = (
                 _Kernels(model, frames, self.active, precision, graph)

@@ -76,6 +76,10 @@ class CNN3D(StackedCore):
         self.layers = nn.ModuleList(Block(*w, config.kernel) for w in self.widths)
         self.streaming = config.padding == "causal"
 
+    @property
+    def unknown(self) -> str:
+        return self.config.title
+
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         if not self.streaming:
             return {}

@@ -23,7 +23,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates
+from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates, stacked
 from horst.registry import check_type
 
 
@@ -50,14 +50,14 @@ class ConvLSTMCell(nn.Module):
         self.conv = nn.Conv2d(in_channels + channels, 4 * channels, kernel, padding=kernel // 2)
         self.peepholes = nn.Parameter(torch.zeros(3, channels, 1, 1)) if peepholes else None
 
-    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, h: Tensor, c: Tensor, *, fused: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """A clip x (B, T, C_in, H, W), h and c (B, C, H, W) before it: every h (B, T, C, H, W), h and c after it."""
         observed, recurrent = split_gates(self.conv, x)
         states = []
         for now in observed:
-            h, c = lstm(now + recurrent(h), c, self.peepholes)
+            h, c = lstm(now, recurrent(h), c, self.peepholes, fused=fused)
             states.append(h)
-        return torch.stack(states, 1), h, c
+        return stacked(states), h.to(c.dtype), c
 
 
 class ConvLSTM(CellStack):
@@ -72,3 +72,7 @@ class ConvLSTM(CellStack):
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         layers = enumerate(zip(self.config.hidden, self.sizes(height, width), strict=True))
         return {f"{name}{i}": (channels, *size) for i, (channels, size) in layers for name in "hc"}
+
+    @property
+    def unknown(self) -> str:
+        return "peepholes" if self.config.peepholes else ""

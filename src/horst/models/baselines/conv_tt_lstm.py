@@ -29,7 +29,7 @@ from torch import Tensor, nn
 
 from horst.errors import ConfigError
 from horst.models.baselines.repeated import Convolve, repeated
-from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates
+from horst.models.baselines.stack import CellStack, StackConfig, lstm, split_gates, stacked
 from horst.registry import check_positive
 
 
@@ -71,15 +71,17 @@ class ConvTTLSTMCell(nn.Module):
         self.chain = nn.ModuleList(conv(ranks, ranks) for _ in range(order - 1))
         self.gates = conv(in_channels + ranks, 4 * channels)
 
-    def forward(self, x: Tensor, past: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, past: Tensor, c: Tensor, *, fused: bool = False) -> tuple[Tensor, Tensor, Tensor]:
         """A clip x (B, T, C_in, H, W), past h (B, N, C, H, W) and c before it: all h (B, T, C, H, W), both after it."""
         observed, recurrent = split_gates(self.gates, x)
         windows, chain = _repeated(self.windows), _repeated(self.chain)
         states = list(past.unbind(1))
         for now in observed:
-            h, c = lstm(now + recurrent(tensor_train(states[-self.steps :], windows, chain)), c)
+            z = tensor_train(states[-self.steps :], windows, chain)
+            h, c = lstm(now, recurrent(z), c, fused=fused)
             states.append(h)
-        return torch.stack(states[self.steps :], 1), torch.stack(states[-self.steps :], 1), c
+        past = torch.stack([state.to(c.dtype) for state in states[-self.steps :]], 1)
+        return stacked(states[self.steps :]), past, c
 
 
 def tensor_train(states: list[Tensor], windows: Sequence[Convolve], chain: Sequence[Convolve]) -> Tensor:

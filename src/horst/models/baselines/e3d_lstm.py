@@ -130,6 +130,10 @@ class E3DLSTM(StackedCore):
         super().__init__(config)
         self.layers = nn.ModuleList(E3DLSTMCell(config, *w) for w in self.widths)
 
+    @property
+    def unknown(self) -> str:
+        return self.config.title
+
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         config, sizes = self.config, self.sizes(height, width)
         inner = [(self.channels, config.window, *size) for size in sizes]

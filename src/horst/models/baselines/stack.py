@@ -5,16 +5,18 @@ Shapes: B batch, T frames, C channels, H x W map.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError
 from horst.layers import CoreConfig, FoldedCore, Memory, Said
 from horst.models.baselines.repeated import Convolve, laid_out, repeated
-from horst.registry import check_positive
+from horst.ops.backend import Choice, Wanted, choose
+from horst.registry import check_positive, check_type
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +58,10 @@ class StackedCore(FoldedCore):
     config: StackConfig
     layers: nn.ModuleList
 
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__(config)
+        self._wanted: Wanted = "auto"
+
     @property
     def channels(self) -> int:
         return self.config.hidden[-1]
@@ -81,15 +87,38 @@ class StackedCore(FoldedCore):
         said, memory = self.unfold(x.unsqueeze(1), memory, count)
         return Said({name: value[:, 0] for name, value in said.maps.items()}), memory
 
+    def use_backend(self, name: Wanted) -> None:
+        """Run what lies between convolutions by kernels (triton) or by plain PyTorch (reference)."""
+        if name == "compiled":
+            raise ConfigError(f"the backend compiled is for HORST; {self.config.title} takes auto, reference or triton")
+        check_type("backend", name, Wanted)
+        self._wanted = name
+
+    def backend(self, device: torch.device) -> Choice:
+        chosen = choose(device, self.unknown, self._wanted)
+        return replace(chosen, name="reference") if chosen.name == "compiled" else chosen  # by HORST_BACKEND
+
+    @property
+    def unknown(self) -> str:
+        """What of the config has no kernels."""
+        return ""
+
+    def fused(self, x: Tensor) -> bool:
+        """Whether kernels run here. Their arithmetic is in float32."""
+        if torch.compiler.is_compiling() or x.dtype == torch.float64:
+            return False
+        return self.backend(x.device).name == "triton"
+
 
 class CellStack(StackedCore):
     """A stack of cells that remember h and c: (clip, h, c) -> (the clip's h, h, c)."""
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
         """Layer by layer."""
-        after = {}
+        after, fused = {}, self.fused(x)
         for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
-            x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), memory[f"h{i}"], memory[f"c{i}"])
+            h, c = memory[f"h{i}"], memory[f"c{i}"]
+            x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), h, c, fused=fused)
         return Said({"y": x}), after
 
 
@@ -105,12 +134,28 @@ def split_gates(conv: nn.Conv2d, x: Tensor) -> tuple[tuple[Tensor, ...], Convolv
     return observed.unflatten(0, x.shape[:2]).unbind(1), repeated(conv.weight[:, inputs:], None)
 
 
-def lstm(gates: Tensor, c: Tensor, peepholes: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """The next h and c, from [i, f, o, g] (B, 4 C, H, W), c (B, C, H, W) and w_i, w_f, w_o (3, C, 1, 1)."""
-    i, f, o, g = gates.chunk(4, 1)
+def lstm(
+    observed: Tensor, recurrent: Tensor, c: Tensor, peepholes: Tensor | None = None, *, fused: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The next h and c, from the two parts of [i, f, o, g] (B, 4 C, H, W), and c (B, C, H, W).
+
+    `peepholes`: w_i, w_f, w_o (3, C, 1, 1). `fused`: by kernels, which know no peepholes.
+    """
+    if fused:
+        from horst.ops.fused import lstm as kernels
+
+        return kernels.lstm(observed, recurrent, c)
+    i, f, o, g = (observed + recurrent).chunk(4, 1)
     if peepholes is not None:
         i, f = i + peepholes[0] * c, f + peepholes[1] * c
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()  # as precise as c, also where autocast computes the gates
     if peepholes is not None:
         o = o + peepholes[2] * c
     return o.sigmoid() * c.tanh(), c
+
+
+def stacked(states: Sequence[Tensor]) -> Tensor:
+    """Maps (B, C, H, W) of T frames as (B, T, C, H, W), laid out as they are."""
+    if states[0].is_cuda:
+        return torch.stack([h.permute(0, 2, 3, 1) for h in states], 1).permute(0, 1, 4, 2, 3)
+    return torch.stack(list(states), 1)
