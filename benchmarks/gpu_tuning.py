@@ -39,9 +39,9 @@ class Candidate(NamedTuple):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kernels", nargs="*", default=[], help="all by default")
+    parser.add_argument("kernels", nargs="*", default=[], help="all of HORST's layers by default")
     args = parser.parse_args()
-    chosen = args.kernels or list(LAUNCHES)
+    chosen = args.kernels or list(WORK)
     todo = [candidate for kernel in chosen for candidate in candidates(kernel)]
     with multiprocessing.get_context("spawn").Pool(max(1, (os.cpu_count() or 2) - 2)) as pool:
         works = set(pool.map(compiles, todo, chunksize=1))

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from horst.errors import InputError
-from horst.registry import Part
+from horst.ops.backend import Choice, Wanted
+from horst.registry import Part, check_type
 
 
 class Backbone(nn.Module):
@@ -45,6 +46,14 @@ class Backbone(nn.Module):
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """The size of the map for frames of height x width."""
         raise NotImplementedError
+
+    def use_backend(self, name: Wanted) -> None:
+        """Run by another implementation than the one that fits best, where there is one; see `horst.ops.backend`."""
+        check_type("backend", name, Wanted)
+
+    def backend(self, device: torch.device) -> Choice:
+        """What runs on a device, and why."""
+        return Choice("reference", f"{type(self).__name__} has no kernels of its own")
 
     def forward(self, frames: Tensor) -> Tensor:
         self._check(frames)

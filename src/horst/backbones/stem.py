@@ -1,18 +1,22 @@
 """The backbone of the paper's SSv2 network: "two 3x3 convolution layers with 128 filters and stride 2".
 
+On an NVIDIA GPU with Triton, norm and activation are one kernel and maps are channels-last: `horst.ops.fused.norm_act`.
+
 Shapes: N frames, H x W pixels, C channels. Two stages take 224x224 to 56x56.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
 from horst.errors import ConfigError, near
+from horst.ops.backend import Choice, Wanted, choose
 from horst.registry import check_positive
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
@@ -40,6 +44,9 @@ class ConvStem(Backbone):
             check_positive(widths=width)
         if activation not in _ACTIVATIONS:
             raise ConfigError(f"unknown activation {activation!r}{near(activation, _ACTIVATIONS)} (relu or silu)")
+        self._backend: Wanted = "auto"
+        self._chosen: dict[torch.device, Choice] = {}
+        self.activation, self.norm = activation, norm
         self.channels = widths[-1]
         self.normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
         self.stages = nn.Sequential(
@@ -58,7 +65,46 @@ class ConvStem(Backbone):
         return self.normalise(frames)
 
     def features(self, x: Tensor) -> Tensor:
-        return self.stages(x)  # (N, 3, H, W) -> (N, C, H / 2^stages, W / 2^stages)
+        """(N, 3, H, W) -> (N, C, H / 2^stages, W / 2^stages)"""
+        return self._by_kernels(x) if self._has_kernels(x) else self.stages(x)
+
+    def use_backend(self, name: Wanted) -> None:
+        """Run by another implementation than the one that fits best; see `horst.ops.backend`."""
+        super().use_backend(name)
+        self._backend, self._chosen = name, {}
+
+    def backend(self, device: torch.device) -> Choice:
+        """What runs on a device, and why; chosen once."""
+        if self.norm == "batch":
+            return Choice("reference", "there are no kernels for norm=batch")
+        if device not in self._chosen:
+            self._chosen[device] = choose(device, wanted=self._backend)
+        return self._chosen[device]
+
+    def _has_kernels(self, x: Tensor) -> bool:
+        """Whether the kernels run x. They have float32 at most, no second gradients, and no meaning to a compiler; a
+        copy for single frames has kernels of its own in the place of its norms."""
+        if torch.compiler.is_compiling() or x.dtype == torch.float64:
+            return False
+        return self.backend(x.device).name == "triton" and all(
+            isinstance(norm, nn.GroupNorm) for _, norm in self._pairs()
+        )
+
+    def _by_kernels(self, x: Tensor) -> Tensor:
+        from horst.ops.fused.norm_act import norm_act
+
+        # Once, what autocast and each convolution would do for themselves.
+        half = torch.is_autocast_enabled(x.device.type)
+        x = x.to(torch.get_autocast_dtype(x.device.type) if half else x.dtype, memory_format=torch.channels_last)
+        for conv, norm in self._pairs():
+            x = norm_act(conv(x), norm.weight, norm.bias, groups=norm.num_groups, act=self.activation, eps=norm.eps)
+        return x
+
+    def _pairs(self) -> Iterator[tuple[Any, Any]]:
+        """Convolution and norm of each stage."""
+        for stage in self.stages:
+            assert isinstance(stage, nn.Sequential)
+            yield stage[0], stage[1]
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         for _ in self.stages:

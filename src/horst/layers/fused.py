@@ -48,7 +48,7 @@ def clip(
 
     order = cell.config.order
     b, t = x.shape[:2]
-    frames = x.transpose(0, 1).flatten(0, 1)
+    frames = x.permute(1, 0, 3, 4, 2).flatten(0, 1).permute(0, 3, 1, 2)  # time-major and channels-last in one copy
     if torch.is_autocast_enabled(x.device.type):
         frames = frames.to(torch.get_autocast_dtype(x.device.type))
     if cell.stride > 1:
