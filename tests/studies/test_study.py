@@ -213,6 +213,9 @@ def test_a_single_seed_has_an_interval_over_examples_and_a_failure_stops_nobody(
     page = (folder / "results.md").read_text()
     assert "Not done yet: bad-seed0." in page
     assert "of a single seed" in page.lower()
+    curve = (folder / "curve.svg").read_text()
+    assert 'class="s1"' in curve  # the colour that it has when the other is done
+    assert 'class="s0"' not in curve
     assert main(["study", file, "--folder", str(folder), "--report"]) == 0  # knows what was changed
     assert json.loads((folder / "results.json").read_text()) == results
     with (folder / "s3-seed0/config.yaml").open() as text:

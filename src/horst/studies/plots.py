@@ -29,10 +29,10 @@ def curves(study: Study, found: Mapping[str, Sequence[Sample]], kind: str = "") 
     kind = kind or KIND[first.task]
     keys = {place: f"{kind}@{position_name(first.task, place)}" for place in first.positions}
     lines, bands = [], []
-    shown = [run for run in study.runs if run.name in found]
-    for number, run in enumerate(shown):
-        several = found[run.name]
-        if len(keys) < 2 or not all(key in sample.metrics for sample in several for key in keys.values()):
+    for number, run in enumerate(study.runs):  # of the same colour, whichever others are done
+        several = found.get(run.name, ())
+        there = all(key in sample.metrics for sample in several for key in keys.values())
+        if len(keys) < 2 or not several or not there:
             continue
         values = {place: [sample.metrics[key] for sample in several] for place, key in keys.items()}
         points = [(place, sum(seeds) / len(seeds)) for place, seeds in values.items()]
