@@ -117,7 +117,7 @@ def test_memory_of_a_stream_is_constant() -> None:
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
-    core = HORST(in_channels=8, hidden=(8, 8), stride=(1, 2), order=8, variant="released").eval()
+    core = HORST(in_channels=8, hidden=(8,), stride=(2,), order=8, variant="released").eval()
     with torch.inference_mode():
         x, state = torch.randn(1, 8, 16, 16), core.init_state(1, 16, 16)
         size = state.nbytes

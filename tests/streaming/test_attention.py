@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -106,23 +103,25 @@ def test_plain_data() -> None:
 
 
 def test_kernels_are_left_for_it() -> None:
-    """What the streams remembered stays: in a process of its own, as Triton's interpreter is for all of it."""
-    code = (
-        "import sys; sys.path[:0] = ['tests', 'tests/streaming']; import test_attention as t\n"
-        "model = t.small('triton'); pool = t.Pool(model, capacity=2)\n"
-        "a = pool.open()\n"
-        "kinds = []\n"
-        "for i, image in enumerate(t.IMAGES):\n"
-        "    if i == 4: b = pool.open(attention=True)\n"
-        "    a.push(image, i / t.FPS)\n"
-        "    if i > 4: b.push(image, i / t.FPS)\n"
-        "    pool.step(); kinds.append(type(pool.streams._engine).__name__)\n"
-        "assert kinds == ['_Kernels'] * 5 + ['_Plain'] * 2, kinds\n"
-        "whole = t.small().stream()\n"
-        "for i, image in enumerate(t.IMAGES): said = whole.push(image, i / t.FPS)\n"
-        "t.np.testing.assert_allclose(a.latest.probabilities['action'], said.probabilities['action'], atol=2e-2)\n"
-        "temporal, _ = t.of_the_clip(t.small(), t.IMAGES[5:])\n"
-        "t.np.testing.assert_allclose(b.latest.attention.temporal, temporal[-1], atol=1e-4)"
-    )
-    interpreted = {} if torch.cuda.is_available() else {"TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, env={**os.environ, **interpreted}, timeout=200)
+    """What the streams remembered stays."""
+    pool = Pool(small("triton"), capacity=2)
+    first = pool.open()
+    kinds = []
+    for i, image in enumerate(IMAGES):
+        if i == 4:
+            second = pool.open(attention=True)
+        first.push(image, i / FPS)
+        if i > 4:
+            second.push(image, i / FPS)
+        pool.step()
+        kinds.append(type(pool.streams._engine).__name__)
+    assert kinds == ["_Kernels"] * 5 + ["_Plain"] * 2
+    whole = small().stream()
+    for i, image in enumerate(IMAGES):
+        said = whole.push(image, i / FPS)
+    assert first.latest is not None
+    assert second.latest is not None
+    np.testing.assert_allclose(first.latest.probabilities["action"], said.probabilities["action"], atol=2e-2)
+    temporal, _ = of_the_clip(small(), IMAGES[5:])
+    assert second.latest.attention is not None
+    np.testing.assert_allclose(second.latest.attention.temporal, temporal[-1], atol=1e-4)
