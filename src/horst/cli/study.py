@@ -104,7 +104,7 @@ def run(
             finish(one, console)
         if failures:
             _tell(failures, console)
-            told = ", ".join(f"{failure.job.folder.parent.name}/{failure.job.name}" for failure in failures)
+            told = ", ".join(failure.job.called for failure in failures)
             raise StudyError(f"{len(failures)} of {len(jobs)} runs failed: {told}; once that is mended: {again}")
 
 
@@ -141,15 +141,15 @@ def take_over(one: Planned, reached: dict[Path, State], console: Console) -> Non
         if (found := there.get(identity(job.config, code))) is not None:
             adopt(found, job.folder)
             reached[job.folder] = "done"
-            console.print(f"{job.name}: the same run as {found}, taken from there", soft_wrap=True)
+            console.print(f"{job.called}: the same run as {found}, taken from there", soft_wrap=True)
 
 
 def doubled(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]:
-    """The folders of runs that are the same as one of another study before them: that one is enough."""
+    """The folders of new runs that are the same as one of another study, begun or before them: that one is enough."""
     first: dict[str, Path] = {}
-    new = [job for job in jobs if reached[job.folder] == "new"]
-    places = [(job.folder, first.setdefault(identity(job.config, None), job.folder)) for job in new]
-    return {place for place, before in places if before.parent != place.parent}
+    left = sorted((job for job in jobs if reached[job.folder] != "done"), key=lambda job: reached[job.folder] == "new")
+    places = [(job, first.setdefault(identity(job.config, None), job.folder)) for job in left]
+    return {job.folder for job, one in places if one.parent != job.folder.parent and reached[job.folder] == "new"}
 
 
 def finish(one: Planned, console: Console) -> None:
@@ -166,7 +166,7 @@ def finish(one: Planned, console: Console) -> None:
 
 def _tell(failures: Sequence[Failure], console: Console) -> None:
     for failure in failures:
-        console.print(f"\n{failure.job.name} ended with status {failure.status}; {failure.job.log}", soft_wrap=True)
+        console.print(f"\n{failure.job.called} ended with status {failure.status}; {failure.job.log}", soft_wrap=True)
         for line in failure.lines:
             console.print(f"    {line}", soft_wrap=True)
 

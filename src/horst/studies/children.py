@@ -105,7 +105,7 @@ def work(
             for slot, active in list(slots.items()):
                 if active is None and waiting:
                     job, words = waiting.popleft()
-                    say(f"{_called(job)}: {'goes on' if '--resume' in words else 'starts'}; {job.log}")
+                    say(f"{job.called}: {'goes on' if '--resume' in words else 'starts'}; {job.log}")
                     environment = {} if slot[0] is None else {VISIBLE: visible[slot[0]]}
                     slots[slot] = _Active(job, start(words, job.log, environment, held))
                 elif active is not None and (status := active.child.poll()) is not None:
@@ -114,11 +114,11 @@ def work(
                     if status != 0 and beside and any(sign in line for sign in CROWDED for line in lines):
                         del slots[slot]
                         waiting.append((active.job, active.job.command(state(active.job))))
-                        say(f"{_called(active.job)}: put off, as there is no memory for it beside {beside} others")
+                        say(f"{active.job.called}: put off, as there is no memory for it beside {beside} others")
                         continue
                     ended += 1
                     spent = f"{time.monotonic() - active.begin:.0f} s, {ended} of {total}"
-                    say(f"{_called(active.job)}: {'done' if status == 0 else f'FAILED ({status})'}, {spent}")
+                    say(f"{active.job.called}: {'done' if status == 0 else f'FAILED ({status})'}, {spent}")
                     if status != 0:
                         failures.append(Failure(active.job, status, lines))
             time.sleep(PAUSE)
@@ -126,11 +126,6 @@ def work(
         _stop([active.child for active in slots.values() if active is not None])
         raise
     return failures
-
-
-def _called(job: Job) -> str:
-    """With its study: several may be at work."""
-    return f"{job.folder.parent.name}/{job.name}"
 
 
 def _visible(device: int) -> str:

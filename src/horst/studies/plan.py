@@ -52,6 +52,11 @@ class Job:
     folder: Path
 
     @property
+    def called(self) -> str:
+        """With the folder of its study: several may be at work."""
+        return f"{self.folder.parent.name}/{self.name}"
+
+    @property
     def log(self) -> Path:
         return self.folder.parent / "logs" / f"{self.name}.log"
 
