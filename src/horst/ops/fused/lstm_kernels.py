@@ -30,6 +30,20 @@ def _gate(observed, at, recurrent, there, k, C: tl.constexpr, inside):
     return seen + tl.load(recurrent + there + k * C, mask=inside, other=0.0).to(tl.float32)
 
 
+@triton.jit
+def _gates(
+    observed, observed_n, observed_p, recurrent, recurrent_n, recurrent_p, r, c, P, C: tl.constexpr, inside
+):  # fmt: skip
+    """i, f, o and g of rows r and channels c."""
+    n, p = (r // P).to(tl.int64), r % P
+    at = (n * observed_n + p * observed_p)[:, None] + c[None, :]
+    there = (n * recurrent_n + p * recurrent_p)[:, None] + c[None, :]
+    i = tl.sigmoid(_gate(observed, at, recurrent, there, 0, C, inside))
+    f = tl.sigmoid(_gate(observed, at, recurrent, there, 1, C, inside))
+    o = tl.sigmoid(_gate(observed, at, recurrent, there, 2, C, inside))
+    return i, f, o, _tanh(_gate(observed, at, recurrent, there, 3, C, inside))
+
+
 @triton.jit(do_not_specialize_on_alignment=ANY_ALIGNMENT)
 def forward_kernel(
     observed, observed_n, observed_p, recurrent, recurrent_n, recurrent_p, c, h, c_next, R, P,
@@ -38,13 +52,9 @@ def forward_kernel(
     """h and the next c."""
     r, ch = tl.program_id(0) * BP + tl.arange(0, BP), tl.arange(0, CP)
     inside = (r < R)[:, None] & (ch < C)[None, :]
-    n, p = (r // P).to(tl.int64), r % P
-    at = (n * observed_n + p * observed_p)[:, None] + ch[None, :]
-    there = (n * recurrent_n + p * recurrent_p)[:, None] + ch[None, :]
-    i = tl.sigmoid(_gate(observed, at, recurrent, there, 0, C, inside))
-    f = tl.sigmoid(_gate(observed, at, recurrent, there, 1, C, inside))
-    o = tl.sigmoid(_gate(observed, at, recurrent, there, 2, C, inside))
-    g = _tanh(_gate(observed, at, recurrent, there, 3, C, inside))
+    i, f, o, g = _gates(
+        observed, observed_n, observed_p, recurrent, recurrent_n, recurrent_p, r, ch, P, C, inside
+    )  # fmt: skip
     row = r.to(tl.int64)[:, None] * C + ch[None, :]
     now = f * tl.load(c + row, mask=inside, other=0.0).to(tl.float32) + i * g
     tl.store(c_next + row, now.to(c_next.dtype.element_ty), mask=inside)
@@ -59,13 +69,9 @@ def backward_kernel(
     """The gradients at the gates and at c. Everything in between is computed again."""
     r, ch = tl.program_id(0) * BP + tl.arange(0, BP), tl.arange(0, CP)
     inside = (r < R)[:, None] & (ch < C)[None, :]
-    n, p = (r // P).to(tl.int64), r % P
-    at = (n * observed_n + p * observed_p)[:, None] + ch[None, :]
-    there = (n * recurrent_n + p * recurrent_p)[:, None] + ch[None, :]
-    i = tl.sigmoid(_gate(observed, at, recurrent, there, 0, C, inside))
-    f = tl.sigmoid(_gate(observed, at, recurrent, there, 1, C, inside))
-    o = tl.sigmoid(_gate(observed, at, recurrent, there, 2, C, inside))
-    g = _tanh(_gate(observed, at, recurrent, there, 3, C, inside))
+    i, f, o, g = _gates(
+        observed, observed_n, observed_p, recurrent, recurrent_n, recurrent_p, r, ch, P, C, inside
+    )  # fmt: skip
     row = r.to(tl.int64)[:, None] * C + ch[None, :]
     before = tl.load(c + row, mask=inside, other=0.0).to(tl.float32)
     shown = _tanh(f * before + i * g)
