@@ -1,6 +1,6 @@
 """A convolution that a recurrence does at every frame, with the gradient of its weights computed once for a whole clip.
 
-Autograd computes that gradient frame by frame and adds as it goes: twice the kernels, each for one frame. Here a use
+Autograd computes that gradient frame by frame and adds as it goes, in many kernels, each for one frame. Here a use
 keeps what it read and the gradient that it was given; when all of them have been passed, one gradient follows over all
 frames.
 """

@@ -61,6 +61,7 @@ class StackedCore(FoldedCore):
     def __init__(self, config: StackConfig) -> None:
         super().__init__(config)
         self._wanted: Wanted = "auto"
+        self._chosen: dict[torch.device, Choice] = {}
 
     @property
     def channels(self) -> int:
@@ -92,11 +93,15 @@ class StackedCore(FoldedCore):
         if name == "compiled":
             raise ConfigError(f"the backend compiled is for HORST; {self.config.title} takes auto, reference or triton")
         check_type("backend", name, Wanted)
-        self._wanted = name
+        self._wanted, self._chosen = name, {}
 
     def backend(self, device: torch.device) -> Choice:
-        chosen = choose(device, self.unknown, self._wanted)
-        return replace(chosen, name="reference") if chosen.name == "compiled" else chosen  # by HORST_BACKEND
+        """What runs on a device, and why; chosen once, as a stream asks at every frame."""
+        if device not in self._chosen:
+            chosen = choose(device, self.unknown, self._wanted)
+            by_variable = chosen.name == "compiled"  # which is for HORST
+            self._chosen[device] = replace(chosen, name="reference") if by_variable else chosen
+        return self._chosen[device]
 
     @property
     def unknown(self) -> str:
