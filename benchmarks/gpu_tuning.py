@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.gpu_timing import graphed, measure
 from horst.ops.fused import norm, statt
-from horst.ops.fused.statt import Memory, WeightGrads, Weights
+from horst.ops.fused.statt import How, Memory, WeightGrads, Weights
 from horst.ops.fused.tuning import LAUNCHES, Launch
 
 SIZES = ((8, 56, 56, 128), (8, 56, 56, 256), (8, 28, 28, 512), (8, 14, 14, 512), (32, 8, 14, 1024))
@@ -117,20 +117,20 @@ class _Queue:
         self.weights = Weights(*(torch.rand_like(w) for w in Weights.empty(self.q, ORDER)))
         self.grads = WeightGrads(*(torch.rand_like(w) for w in WeightGrads.like(self.weights)))
         self.entry = Memory(_maps(b, p, c), torch.rand(b, p, device="cuda"), _maps(b, p, c))
-        self.scale = (p * c) ** -0.5
+        self.how = How((p * c) ** -0.5)
 
 
 def _attend(*size: int) -> Callable[[int], object]:
     x = _Queue(*size)
     return lambda i: statt.attend(
-        x.q[i], x.f_q[i], x.memory, x.valid[i], i, i, x.scale, x.weights, x.out[i], x.grad[i], x.total[i]
+        x.q[i], x.f_q[i], x.memory, x.valid[i], i, i, x.how, x.weights, x.out[i], x.grad[i], x.total[i]
     )
 
 
 def _reader(*size: int) -> Callable[[int], object]:
     x = _Queue(*size)
     return lambda i: statt.attend_backward(
-        x.grad[i], x.out[i], x.total[i], x.memory, x.valid[i], i, i, x.scale, x.weights, x.grads
+        x.grad[i], x.out[i], x.total[i], x.memory, x.valid[i], i, i, x.how, x.weights, x.grads
     )
 
 

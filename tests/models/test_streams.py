@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -18,11 +20,12 @@ SMALL = {
 }
 
 
-def small(variant: str = "released") -> Predictor:
+def small(variant: str = "released", **options: Any) -> Predictor:
     """The released form on a stem whose norms the kernels know, the paper's on one whose norms they leave to torch."""
     torch.manual_seed(0)
     stem = {"name": "stem", "widths": [4, 6], "norm": "layer" if variant == "released" else "channel"}
-    model = horst.create_model("horst_tiny", num_classes=4, variant=variant, size=(24, 20), backbone=stem, **SMALL)
+    chosen = {**SMALL, **options}
+    model = horst.create_model("horst_tiny", num_classes=4, variant=variant, size=(24, 20), backbone=stem, **chosen)
     for parameter in model.parameters():  # norms that do something
         torch.nn.init.uniform_(parameter, -0.5, 0.5)
     return model.eval()
@@ -136,11 +139,18 @@ def test_bad_calls_are_told() -> None:
         horst.Streams(model.train())
 
 
-@pytest.mark.parametrize("variant", ["released", "paper"])
-def test_the_kernels_say_the_same(variant: str) -> None:
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [
+        ("released", {}),
+        ("paper", {}),
+        ("released", {"hidden": [6], "stride": [1], "heads": 2, "key_value": "split", "position": "sinusoidal"}),
+    ],
+)
+def test_the_kernels_say_the_same(variant: str, options: dict[str, Any]) -> None:
     """On a GPU where there is one, else in Triton's interpreter (tests/conftest.py)."""
-    model = small(variant).to("cuda" if torch.cuda.is_available() else "cpu")
+    model = small(variant, **options).to("cuda" if torch.cuda.is_available() else "cpu")
     model.core.use_backend("triton")
     streams = horst.Streams(model, 3, precision=torch.float32)
     assert type(streams._engine).__name__ == "_Kernels"
-    check(streams, small(variant))
+    check(streams, small(variant, **options))

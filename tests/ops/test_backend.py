@@ -38,9 +38,9 @@ def test_the_environment_decides_where_nothing_is_asked_for(monkeypatch: pytest.
 
 def test_options_without_kernels_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    model = horst.create_model("horst_tiny", attention="temporal", position="sinusoidal")
+    model = horst.create_model("horst_tiny", attention="joint", output="residual+e")
     model.core.use_backend("triton")
-    with pytest.raises(ConfigError, match="no kernels for attention=temporal, position=sinusoidal"):
+    with pytest.raises(ConfigError, match="no kernels for attention=joint, output=residual\\+e"):
         model.core.backend(CPU)
 
 

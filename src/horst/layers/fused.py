@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.layers.blocks import FF, ResidualOutput
+from horst.layers.blocks import FF, ResidualOutput, sinusoidal
 from horst.layers.config import HORSTConfig
 from horst.layers.state import Entry, LayerState, ring_of
 
@@ -24,11 +24,9 @@ if TYPE_CHECKING:
     from horst.ops.fused.step import StepLayer
 
 CHOICES = {
-    "attention": ("spatial-temporal",),
-    "key_value": ("encoding+h",),
+    "attention": ("spatial-temporal", "temporal", "spatial"),
+    "key_value": ("encoding+h", "split"),
     "output": ("residual", "concat+se"),
-    "heads": (1,),
-    "position": ("none",),
 }
 """What the kernels know; every other option is free."""
 
@@ -56,14 +54,22 @@ def clip(
     height, width = frames.shape[-2:]
     count, start = _start(cell, state, b, height, width, frames.dtype)
     windows = valid_windows(count, t, order)
-    done = run(pixels(frames), start, windows, weights(cell), form_of(cell, height, width))
+    number = count + torch.arange(t, device=count.device).unsqueeze(1)  # (T, B)
+    form = form_of(cell, height, width)
+    done = run(pixels(frames), start, windows, weights(cell), form, position(cell, number.flatten()))
 
     def clips(m: Tensor) -> Tensor:
         return m.view(t, b, height, width, -1).permute(1, 0, 4, 2, 3)
 
     after = _after(done, state, count, lengths, order, (b, height, width), cell.key_value.norm.weight.dtype)
-    spatial = done.spatial.view(t, b, order, height, width).transpose(0, 1)
-    return (clips(done.y), clips(done.e), clips(done.statt), spatial, done.temporal.transpose(0, 1)), after
+
+    def seen(w: Tensor) -> Tensor:
+        """(T, B * heads, ...) -> (B, T, ...), the mean over heads."""
+        by_head = w.unflatten(1, (b, cell.config.heads)).transpose(0, 1)
+        return by_head.squeeze(2) if cell.config.heads == 1 else by_head.mean(2)
+
+    spatial = seen(done.spatial).unflatten(-1, (height, width))
+    return (clips(done.y), clips(done.e), clips(done.statt), spatial, seen(done.temporal)), after
 
 
 def _after(
@@ -111,11 +117,15 @@ def weights(cell: HORSTCell) -> LayerWeights:
         project = getattr(out.project, "weight", None)
     else:
         excited = [p for linear in (out.se.squeeze, out.se.excite) for p in (linear.weight, linear.bias)]
-    assert cell.filter_q is not None
     assert cell.filter_k is not None
+    look = cell.filter_k.conv if cell.filter_q is None else cell.filter_q.conv  # where nobody asks, any will do
+    observed, recurrent = kv.observed.weight, kv.recurrent.weight
+    if kv.split:  # each convolution makes one of the two, and nothing of the other
+        nothing = torch.zeros_like(observed)
+        observed, recurrent = torch.cat([observed, nothing]), torch.cat([nothing, recurrent])
     return LayerWeights._make((
-        *block(cell.ff_x), *block(cell.ff_q), cell.filter_q.conv.weight, cell.filter_q.conv.bias,
-        kv.observed.weight, kv.recurrent.weight, kv.norm.weight, kv.norm.bias,
+        *block(cell.ff_x), *block(cell.ff_q), look.weight, look.bias,
+        observed, recurrent, kv.norm.weight, kv.norm.bias,
         cell.filter_k.conv.weight, cell.filter_k.conv.bias, *block(cell.ff_h), *block(out.ff), project, *excited,
     ))  # fmt: skip
 
@@ -124,11 +134,19 @@ def form_of(cell: HORSTCell, height: int, width: int) -> Form:
     """What kind of layer it is, for maps of height x width."""
     from horst.ops.fused.layer import Form
     from horst.ops.fused.recurrence import Sizes
+    from horst.ops.fused.statt import How
 
     config = cell.config
     assert config.activation is not None
-    size = cell.channels * (height * width if config.temporal_scale == "chw" else 1)
-    return Form(Sizes(height, width, size**-0.5, config.activation), config.pooled_pair == "max,avg")
+    size = cell.channels // config.heads * (height * width if config.temporal_scale == "chw" else 1)
+    share = config.spatial_weight if config.attention == "spatial" else "none"
+    how = How(size**-0.5, config.heads, config.attention != "temporal", share)
+    return Form(Sizes(height, width, how, config.activation), config.pooled_pair == "max,avg")
+
+
+def position(cell: HORSTCell, frame: Tensor) -> Tensor | None:
+    """What is added for the frames' numbers (N,): (N, C)."""
+    return sinusoidal(frame, cell.channels) if cell.config.position == "sinusoidal" else None
 
 
 def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
@@ -193,4 +211,5 @@ def step(
     sizes = layer.form.sizes
     x = x.to(dtype)
     x = F.max_pool2d(x, cell.stride) if cell.stride > 1 else x
-    return tuple(picture(m, sizes.height, sizes.width) for m in layer(pixels(x), valid, count, active))
+    done = layer(pixels(x), valid, count, active, position(cell, count))
+    return tuple(picture(m, sizes.height, sizes.width) for m in done)

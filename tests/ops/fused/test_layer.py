@@ -18,10 +18,20 @@ CASES = [  # variant, C_in, C, S, T, B, H, W, stride
     ("paper", 4, 4, 1, 2, 1, 4, 6, 2),
     ("released", 2, 6, 4, 2, 3, 5, 4, 2),
 ]
+FORMS: list[dict[str, Any]] = [  # what the paper compares STATT with
+    {"variant": "released", "attention": "temporal"},
+    {"variant": "released", "attention": "spatial", "heads": 2},
+    {"variant": "paper", "attention": "spatial", "spatial_weight": "order"},
+    {"variant": "paper", "key_value": "split", "heads": 3},
+    {"variant": "released", "position": "sinusoidal"},
+    {"variant": "released", "key_value": "split", "position": "sinusoidal", "heads": 2, "attention": "temporal"},
+]
 
 
-def cell_of(variant: str, c_in: int, c: int, order: int, stride: int) -> HORSTCell:
-    config = HORSTConfig(in_channels=c_in, hidden=(c,), stride=(stride,), order=order, variant=variant)  # type: ignore[arg-type]
+def cell_of(variant: str, c_in: int, c: int, order: int, stride: int, **options: Any) -> HORSTCell:
+    chosen: dict[str, Any] = {"order": order, "variant": variant, **options}
+    config = HORSTConfig(in_channels=c_in, hidden=(c,), stride=(stride,), **chosen)
+    assert not fused.unknown(config)
     cell = HORSTCell(config, c_in, c, stride).double()
     with torch.no_grad():  # norms that do something
         for p in cell.parameters():
@@ -35,6 +45,17 @@ def test_equals_the_plain_layer(case: tuple, continued: bool, ragged: bool, devi
     variant, c_in, c, order, t, b, h, w, stride = case
     torch.manual_seed(sum(case[1:]))
     cell = cell_of(variant, c_in, c, order, stride)
+    compare(cell, (b, t, c_in, h, w), continued, ragged, device)
+
+
+@pytest.mark.parametrize(("form", "continued"), list(zip(FORMS, [False, True] * 3, strict=True)))
+def test_equals_the_plain_layer_in_every_form(form: dict[str, Any], continued: bool, device: str) -> None:
+    torch.manual_seed(3)
+    compare(cell_of(c_in=2, c=6, order=2, stride=1, **form), (2, 3, 2, 2, 3), continued, True, device)
+
+
+def compare(cell: HORSTCell, shape: tuple[int, ...], continued: bool, ragged: bool, device: str) -> None:
+    b, t, c_in, h, w = shape
     x = torch.randn(b, t, c_in, h, w, dtype=torch.float64)
     lengths = [t - i % t if ragged else t for i in range(b)]
     state = None

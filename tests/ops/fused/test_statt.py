@@ -8,7 +8,7 @@ from torch import Tensor
 
 from horst.ops import reference
 from horst.ops.fused import statt
-from horst.ops.fused.statt import Memory, WeightGrads, Weights
+from horst.ops.fused.statt import How, Memory, WeightGrads, Weights
 
 SIZES = [  # T, B, S, C, H, W, entries before the clip
     (5, 2, 3, 5, 3, 4, 1),
@@ -60,6 +60,7 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
     memory = Memory(draw(before + t, b, p, c), draw(before + t, b, p).sigmoid(), draw(before + t, b, p, c))
     valid = windows(t, b, order, before, generator)
     grad, scale = draw(t, b, p, c), (c * p) ** -0.5
+    how = How(scale)
 
     leaves = [x.double().requires_grad_() for x in (q, f_q, *memory)]
     want = expected(leaves[0], leaves[1], Memory(*leaves[2:]), valid, before, scale, (h, w))
@@ -73,7 +74,7 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
     for x in weights:
         x.fill_(torch.nan)
     for i in range(t):
-        statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, scale, weights, out[i])
+        statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, how, weights, out[i])
     close(out, want)
 
     grads, total = WeightGrads.like(weights), torch.full_like(grad, torch.nan)
@@ -84,7 +85,7 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
         entry = Memory(*(x[before + i] for x in found))
         statt.entry_backward(before + i, total, q, f_q, memory, before, valid, weights, grads, entry, slope=False)
         half = grad[i] / 2
-        statt.attend_backward(half, half, total[i], memory, valid[i], i, i + before - order, scale, weights, grads)
+        statt.attend_backward(half, half, total[i], memory, valid[i], i, i + before - order, how, weights, grads)
     for i in range(before):
         entry = Memory(*(x[i] for x in found))
         statt.entry_backward(i, total, q, f_q, memory, before, valid, weights, grads, entry, slope=False)

@@ -1,4 +1,4 @@
-"""A whole HORST layer over a clip as one unit for autograd, for the form of attention that the paper proposes.
+"""A whole HORST layer over a clip as one unit for autograd.
 
 Autograd would keep each intermediate result and add up gradients one by one. Written as one unit the layer keeps what
 its backward needs, runs whatever is not recurrent over all frames at once, and casts its weights once.
@@ -73,16 +73,24 @@ class Done(NamedTuple):
     """(T, B, S)"""
 
 
-def run(x: Tensor, start: Memory, valid: Tensor, weights: LayerWeights, form: Form) -> Done:
-    """A clip x (N, P, C_in) that follows the entries `start`; valid (T, B, S) uint8 says which entries there are."""
-    return Done(*Layer.apply(form, x, *start, valid, *weights))
+def run(
+    x: Tensor, start: Memory, valid: Tensor, weights: LayerWeights, form: Form, position: Tensor | None = None
+) -> Done:
+    """A clip x (N, P, C_in) that follows the entries `start`; valid (T, B, S) uint8 says which entries there are.
+
+    `position` (N, C) is added to what queries, keys and values are made from.
+    """
+    return Done(*Layer.apply(form, x, *start, valid, position, *weights))
 
 
 class Layer(torch.autograd.Function):
     """Inputs and outputs as `run`. The attention's weights have no gradient."""
 
     @staticmethod
-    def forward(ctx: Any, form: Form, x: Tensor, keys: Tensor, f_k: Tensor, values: Tensor, valid: Tensor, *rest: Any):  # type: ignore[no-untyped-def]
+    def forward(  # type: ignore[no-untyped-def]
+        ctx: Any, form: Form, x: Tensor, keys: Tensor, f_k: Tensor, values: Tensor, valid: Tensor,
+        position: Tensor | None, *rest: Any,
+    ):  # fmt: skip
         given = LayerWeights(*rest)
         with torch.autocast(x.device.type, enabled=False):
             w = cast(given, x.dtype, form)
@@ -95,13 +103,14 @@ class Layer(torch.autograd.Function):
             e_pre = maps.conv(x, w.x, *size)
             e = torch.empty_like(e_pre)
             e_stats = norm.norm(e_pre, w.x_norm, w.x_bias, (e,), act=form.sizes.act)
-            q_pre = maps.conv(e, w.q, *size)
+            located = e if position is None else e + position.unsqueeze(1).to(e.dtype)
+            q_pre = maps.conv(located, w.q, *size)
             q = torch.empty_like(q_pre)
             pooled, f_q = (torch.empty(*s, dtype=torch.float32, device=x.device) for s in _filter_sizes(q))
             q_stats = norm.norm(q_pre, w.q_norm, w.q_bias, (q,), pooled=pooled)
             filters.spatial_filter(pooled, w.filter_q, w.filter_q_bias, f_q, height=size[0], width=size[1])
             tape = recurrence.forward(
-                by_frame(q), by_frame(f_q), by_frame(e), by_frame(maps.conv(e, w.observed, *size)),
+                by_frame(q), by_frame(f_q), by_frame(e), by_frame(maps.conv(located, w.observed, *size)),
                 Memory(keys, f_k, values), valid, queue_of(w), form.sizes,
             )  # fmt: skip
             memory = tape.with_e if w.h is None else tape.h
@@ -111,8 +120,8 @@ class Layer(torch.autograd.Function):
         ctx.set_materialize_grads(False)
         ctx.form, ctx.given = form, [None if p is None else p.dtype for p in given]
         ctx.save_for_backward(
-            x, valid, e_pre, e, e_stats, q_pre, q, q_stats, pooled, f_q, *w, *emit.flat(out),
-            *tape[:2], *tape.memory, *tape.weights, *tape[4:9], *tape.h_pre,
+            x, valid, e_pre, e, None if located is e else located, e_stats, q_pre, q, q_stats, pooled, f_q,
+            *w, *emit.flat(out), *tape[:2], *tape.memory, *tape.weights, *tape[4:9], *tape.h_pre,
         )  # fmt: skip
         return tuple(done)
 
@@ -120,7 +129,8 @@ class Layer(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Any):  # type: ignore[no-untyped-def]
         form: Form = ctx.form
-        x, valid, e_pre, e, e_stats, q_pre, q, q_stats, pooled, f_q, *rest = ctx.saved_tensors
+        x, valid, e_pre, e, located, e_stats, q_pre, q, q_stats, pooled, f_q, *rest = ctx.saved_tensors
+        located = e if located is None else located
         w, rest = LayerWeights(*rest[: len(LayerWeights._fields)]), rest[len(LayerWeights._fields) :]
         out, rest = emit.unflat(rest[: emit.KEPT]), rest[emit.KEPT :]
         memory, attended = Memory(*rest[2:5]), Weights(*rest[5:9])
@@ -158,8 +168,8 @@ class Layer(torch.autograd.Function):
             )
             q_norm = norm_grads(partials)
             filter_q, filter_q_bias = filters.filter_weight_grad(d_f_q, pooled, *size)
-            d_e, d_q = maps.conv_grads(d_q_pre, e, w.q, *size)
-            more, d_observed = maps.conv_grads(back.key_value, e, w.observed, *size)
+            d_e, d_q = maps.conv_grads(d_q_pre, located, w.q, *size)
+            more, d_observed = maps.conv_grads(back.key_value, located, w.observed, *size)
             for extra in (more, back.with_e, output.memory if w.h is None else None, given.e):
                 if extra is not None:
                     d_e += extra.reshape(d_e.shape)
@@ -174,7 +184,7 @@ class Layer(torch.autograd.Function):
             *back.queue.norm, back.queue.filter, back.queue.filter_bias, back.queue.h,
             *(back.queue.h_norm or (None, None)), d_y_conv, *d_output[2:],
         ))  # fmt: skip
-        return None, d_x, *back.start, None, *_uncast(weights, ctx.given, form)
+        return None, d_x, *back.start, None, None, *_uncast(weights, ctx.given, form)
 
 
 def cast(given: LayerWeights, dtype: torch.dtype, form: Form) -> LayerWeights:

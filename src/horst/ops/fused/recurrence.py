@@ -17,7 +17,7 @@ from torch import Tensor
 from horst.ops.fused import filter as filters
 from horst.ops.fused import maps, norm, statt
 from horst.ops.fused.norm import Act, PooledGrad
-from horst.ops.fused.statt import Memory, WeightGrads, Weights
+from horst.ops.fused.statt import How, Memory, WeightGrads, Weights
 
 
 class Sizes(NamedTuple):
@@ -25,8 +25,8 @@ class Sizes(NamedTuple):
 
     height: int
     width: int
-    scale: float
-    """Of the temporal logits."""
+    how: How
+    """Its attention."""
     act: Act
 
 
@@ -94,16 +94,14 @@ def forward(
     memory = Memory(*(x.new_empty(before + t, *x.shape[1:]) for x in start))
     for room, x in zip(memory, start, strict=True):
         room[:before] = x
-    weights = Weights.empty(q, order)
+    weights = Weights.empty(q, order, sizes.how.heads)
     out, with_e = torch.empty_like(q), torch.empty_like(q)
     stats, pooled = f_q.new_empty(t, b, 2, 2), f_q.new_empty(t, b, 3, p)
     h, h_stats, h_pre = out, None, []
     if queue.h is not None:
         h, h_stats = torch.empty_like(q), f_q.new_empty(t, b, 1, 2)
     for i in range(t):
-        statt.attend(
-            q[i], f_q[i], memory, valid[i], i, i + before - order, sizes.scale, weights, out[i], e[i], with_e[i]
-        )
+        statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, sizes.how, weights, out[i], e[i], with_e[i])
         if queue.h is not None and queue.h_norm is not None and h_stats is not None:
             h_pre.append(maps.conv(with_e[i], queue.h, sizes.height, sizes.width))
             norm.norm(h_pre[i], *queue.h_norm, (h[i],), act=sizes.act, stats=h_stats[i])
@@ -183,7 +181,7 @@ def backward(
             d_h = maps.conv_input_grad(d_h_pre[i], tape.with_e[i], queue.h, *size)
             d_with_e.append(d_h)
         statt.attend_backward(
-            d_h, extra, total[i], memory, valid[i], i, i + before - order, sizes.scale, tape.weights, weight_grads
+            d_h, extra, total[i], memory, valid[i], i, i + before - order, sizes.how, tape.weights, weight_grads
         )
     start = Memory(*(torch.empty_like(x[:before]) for x in memory))
     for i in range(before):

@@ -14,7 +14,7 @@ t attends to the entries t + before - S ... t + before - 1 and adds entry t + be
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 import triton
@@ -25,6 +25,19 @@ from horst.ops.fused.tuning import LAUNCHES
 
 Q_HAT_CHUNK, Q_HAT_CHANNELS, Q_HAT_PIXELS = 512, 32, 64
 SUM_BLOCKS, SUM_CHANNELS = 64, 32
+
+
+class How(NamedTuple):
+    """Which form of STATT."""
+
+    scale: float
+    """Of the temporal logits."""
+    heads: int = 1
+    """Each has its share of the channels, as if it were a map of its own; the filters are common to all."""
+    spatial: bool = True
+    """With S(Q, K); else all of a state counts alike."""
+    share: Literal["none", "present", "order"] = "none"
+    """In place of T(Q, K): an equal share of the states that are there, or of all S."""
 
 
 class Memory(NamedTuple):
@@ -39,7 +52,7 @@ class Memory(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What the forward pass keeps of T frames for the backward pass; all float32."""
+    """What the forward pass keeps of T frames for the backward pass; all float32. B counts heads as maps."""
 
     spatial: Tensor
     """(T, B, S, P)"""
@@ -51,18 +64,18 @@ class Weights(NamedTuple):
     """(T, B, S, C)"""
 
     @classmethod
-    def empty(cls, q: Tensor, order: int) -> Weights:
+    def empty(cls, q: Tensor, order: int, heads: int = 1) -> Weights:
         """For queries (T, B, P, C)."""
         t, b, p, c = q.shape
 
         def new(*shape: int) -> Tensor:
-            return torch.empty(t, b, order, *shape, dtype=torch.float32, device=q.device)
+            return torch.empty(t, b * heads, order, *shape, dtype=torch.float32, device=q.device)
 
-        return cls(new(p), new(), new(p), new(c))
+        return cls(new(p), new(), new(p), new(c // heads))
 
 
 class WeightGrads(NamedTuple):
-    """What the weights of T frames receive; all float32."""
+    """What the weights of T frames receive; all float32. B counts heads as maps."""
 
     where: Tensor
     """(T, B, S, P), of the logits of S(Q, K)."""
@@ -77,7 +90,7 @@ class WeightGrads(NamedTuple):
 
 
 def attend(
-    q: Tensor, f_q: Tensor, memory: Memory, valid: Tensor, t: int, first: int, scale: float, weights: Weights,
+    q: Tensor, f_q: Tensor, memory: Memory, valid: Tensor, t: int, first: int, how: How, weights: Weights,
     out: Tensor, plus: Tensor | None = None, with_plus: Tensor | None = None,
 ) -> None:  # fmt: skip
     """Eq. (7) of frame t: fills out (B, P, C) with STATT, `with_plus` with STATT + `plus`, and weights[t].
@@ -89,52 +102,55 @@ def attend(
         valid: (B, S) uint8: which entries of the window are there.
         t: Where in `weights` the frame lies.
         first: The entry that the window starts with; those that are not there may lie outside of the memory.
-        scale: Of the temporal logits.
+        how: The form.
         weights: To be filled at t.
         out: To be filled.
         plus: (B, P, C)
         with_plus: To be filled, where there is a `plus`.
     """
-    (b, p, c), order = q.shape, valid.shape[1]
+    (b, p, _), order, c = q.shape, valid.shape[1], q.shape[2] // how.heads
     spatial, temporal, dots, q_hat = (w[t] for w in weights)
+    maps = b * how.heads
     s_pad, c_pad = max(16, triton.next_power_of_2(order)), triton.next_power_of_2(c)
     chunks, columns = triton.cdiv(p, Q_HAT_CHUNK), triton.cdiv(c, Q_HAT_CHANNELS)
-    parts = q_hat if chunks == 1 else torch.empty(b, chunks, order, c, dtype=torch.float32, device=q.device)
-    kernels.q_hat_kernel[(b, columns, chunks)](
-        q, memory.filters, valid, parts, first, b, p, c,
+    parts = q_hat if chunks == 1 else torch.empty(maps, chunks, order, c, dtype=torch.float32, device=q.device)
+    kernels.q_hat_kernel[(maps, columns, chunks)](
+        q, memory.filters, valid, parts, first, b, p, c, HEADS=how.heads,
         S=order, SP=s_pad, BP=Q_HAT_PIXELS, BC=Q_HAT_CHANNELS, CHUNK=Q_HAT_CHUNK, EXACT=q.dtype == torch.float32,
     )  # fmt: skip
     if chunks > 1:
         _sum_parts(parts, q_hat)
     blocks = triton.cdiv(p, LAUNCHES["logits"].pixels(c))
-    logits = torch.empty(b, blocks, order, dtype=torch.float32, device=q.device)
-    kernels.logits_kernel[(b, blocks)](
+    logits = torch.empty(maps, blocks, order, dtype=torch.float32, device=q.device)
+    kernels.logits_kernel[(maps, blocks)](
         q, f_q, q_hat, memory.keys, memory.filters, valid, spatial, dots, logits, first, b, p, c,
-        NB=blocks, S=order, CP=c_pad, **_sizes("logits", c),
+        HEADS=how.heads, NB=blocks, S=order, CP=c_pad, SPATIAL=how.spatial, **_sizes("logits", c),
     )  # fmt: skip
-    kernels.combine_kernel[_grid("combine", b, p, c)](
-        memory.values, spatial, logits, valid, plus, out, with_plus, temporal, first, b, p, c, scale,
-        NB=blocks, S=order, SP=s_pad, CP=c_pad, PLUS=plus is not None, **_sizes("combine", c),
+    kernels.combine_kernel[_grid("combine", maps, p, c)](
+        memory.values, spatial, logits, valid, plus, out, with_plus, temporal, first, b, p, c, how.scale,
+        HEADS=how.heads, NB=blocks, S=order, SP=s_pad, CP=c_pad, PLUS=plus is not None, SHARE=how.share,
+        **_sizes("combine", c),
     )  # fmt: skip
 
 
 def attend_backward(
-    grad: Tensor, more: Tensor | None, total: Tensor, memory: Memory, valid: Tensor, t: int, first: int, scale: float,
+    grad: Tensor, more: Tensor | None, total: Tensor, memory: Memory, valid: Tensor, t: int, first: int, how: How,
     weights: Weights, grads: WeightGrads,
 ) -> None:  # fmt: skip
     """From the gradient of STATT at frame t, `grad` (+ `more`), which is written to `total`: fills grads[t]."""
-    (b, p, c), order = grad.shape, valid.shape[1]
+    (b, p, _), order, c = grad.shape, valid.shape[1], grad.shape[2] // how.heads
+    maps = b * how.heads
     blocks, c_pad = triton.cdiv(p, LAUNCHES["reader"].pixels(c)), triton.next_power_of_2(c)
-    d_temporal = torch.empty(b, blocks, order, dtype=torch.float32, device=grad.device)
-    parts = torch.empty(b, blocks, order, c, dtype=torch.float32, device=grad.device)
-    kernels.reader_kernel[(b, blocks)](
+    d_temporal = torch.empty(maps, blocks, order, dtype=torch.float32, device=grad.device)
+    parts = torch.empty(maps, blocks, order, c, dtype=torch.float32, device=grad.device)
+    kernels.reader_kernel[(maps, blocks)](
         grad, more, total, memory.keys, memory.values, valid, weights.spatial[t],
         weights.temporal[t], grads.where[t], d_temporal, parts, first, b, p, c,
-        NB=blocks, S=order, CP=c_pad, MORE=more is not None, **_sizes("reader", c),
+        HEADS=how.heads, NB=blocks, S=order, CP=c_pad, MORE=more is not None, **_sizes("reader", c),
     )  # fmt: skip
-    kernels.reader_sums_kernel[(b, order, triton.cdiv(c, SUM_CHANNELS))](
-        d_temporal, parts, weights.temporal[t], grads.slope[t], grads.q_hat[t], c, scale,
-        NB=blocks, S=order, SP=triton.next_power_of_2(order), BN=SUM_BLOCKS, BC=SUM_CHANNELS,
+    kernels.reader_sums_kernel[(maps, order, triton.cdiv(c, SUM_CHANNELS))](
+        d_temporal, parts, weights.temporal[t], grads.slope[t], grads.q_hat[t], c, how.scale,
+        NB=blocks, S=order, SP=triton.next_power_of_2(order), BN=SUM_BLOCKS, BC=SUM_CHANNELS, SHARE=how.share,
     )  # fmt: skip
 
 
@@ -158,27 +174,33 @@ def entry_backward(
         more: Of the same shapes, added.
         slope: The filter's gradient is taken before its sigmoid.
     """
-    t, b, p, c = q.shape
-    order = valid.shape[2]
+    t, b, p, _ = q.shape
+    order, c = valid.shape[2], weights.q_hat.shape[3]
+    heads = q.shape[3] // c
     first = max(0, i - before + 1)
     extra = (None, None, None) if more is None else more
-    kernels.entry_kernel[_grid("entry", b, p, c)](
-        grad, q, f_q, memory.filters, valid, *weights, *grads, *out, *extra, i, first, t, before, b, p, c,
+    by_head = out.filters if heads == 1 else out.filters.new_empty(b, heads, p)
+    kernels.entry_kernel[_grid("entry", b * heads, p, c)](
+        grad, q, f_q, memory.filters, valid, *weights, *grads, out.keys, by_head, out.values, *extra,
+        i, first, t, before, b, p, c, HEADS=heads,
         S=order, CP=triton.next_power_of_2(c), MORE=more is not None, SLOPE=slope, **_sizes("entry", c),
     )  # fmt: skip
+    if heads > 1:
+        torch.sum(by_head, 1, out=out.filters)
 
 
 def query_backward(
     f_q: Tensor, memory: Memory, before: int, valid: Tensor, weights: Weights, grads: WeightGrads
 ) -> tuple[Tensor, Tensor]:
     """The gradient of all queries (T, B, P, C), and of their filters before the sigmoid (T, B, P)."""
-    t, b, p, c = *f_q.shape, memory.keys.shape[-1]
-    d_q, d_f = memory.keys.new_empty(t, b, p, c), torch.empty_like(f_q)
-    kernels.query_kernel[_grid("query", t * b, p, c)](
+    (t, b, p), c = f_q.shape, weights.q_hat.shape[3]
+    heads = memory.keys.shape[3] // c
+    d_q, d_f = memory.keys.new_empty(t, b, p, heads * c), f_q.new_empty(t, b, heads, p)
+    kernels.query_kernel[_grid("query", t * b * heads, p, c)](
         memory.keys, f_q, memory.filters, valid, weights.dots, grads.slope, grads.q_hat, d_q, d_f, before, b, p, c,
-        S=valid.shape[2], CP=triton.next_power_of_2(c), **_sizes("query", c),
+        HEADS=heads, S=valid.shape[2], CP=triton.next_power_of_2(c), **_sizes("query", c),
     )  # fmt: skip
-    return d_q, d_f
+    return d_q, d_f[:, :, 0] if heads == 1 else d_f.sum(2)
 
 
 def _grid(kernel: str, maps: int, pixels: int, channels: int) -> tuple[int, int]:

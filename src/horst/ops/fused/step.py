@@ -33,15 +33,17 @@ class StepLayer:
         w = cast(given, ring.keys.dtype, form)
         self.weights, self.queue, self.output = w, queue_of(w), output_of(w)
         order, b, p, c = ring.keys.shape
-        self.attended = Weights.empty(ring.keys.new_empty(1, b, p, c), order)
+        self.attended = Weights.empty(ring.keys.new_empty(1, b, p, c), order, form.sizes.how.heads)
         self.of_x = w.x if self.output.of_x is None else _together(w.x, self.output.of_x)
         self.of_e = _together(w.q, w.observed)
 
-    def __call__(self, x: Tensor, valid: Tensor, count: Tensor, active: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def __call__(
+        self, x: Tensor, valid: Tensor, count: Tensor, active: Tensor, position: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """One frame x (B, P, C_in): y, e and STATT (B, P, C); the ring keeps it for the streams that are active.
 
         `valid` (B, S) uint8 says which slots hold a state, `count` (B,) int64 how many frames each stream has seen,
-        `active` (B,) uint8 which streams have a frame.
+        `active` (B,) uint8 which streams have a frame, `position` (B, C) is added as in `layer.run`.
         """
         w, sizes, (order, b, p, c) = self.weights, self.form.sizes, self.ring.keys.shape
         size = sizes.height, sizes.width
@@ -49,10 +51,10 @@ class StepLayer:
         e, q, out, with_e, h, key, value = (x.new_empty(b, p, c) for _ in range(7))
         pooled, f, f_k = (self.ring.filters.new_empty(b, *s, p) for s in ((3,), (), ()))
         norm.norm(first[..., :c], w.x_norm, w.x_bias, (e,), act=sizes.act)
-        second = maps.conv(e, self.of_e, *size)
+        second = maps.conv(e if position is None else e + position.unsqueeze(1).to(e.dtype), self.of_e, *size)
         norm.norm(second[..., :c], w.q_norm, w.q_bias, (q,), pooled=pooled)
         filters.spatial_filter(pooled, w.filter_q, w.filter_q_bias, f, height=size[0], width=size[1])
-        statt.attend(q, f, self.ring, valid, 0, 0, sizes.scale, self.attended, out, e, with_e)
+        statt.attend(q, f, self.ring, valid, 0, 0, sizes.how, self.attended, out, e, with_e)
         memory = out
         if self.queue.h is not None and self.queue.h_norm is not None:
             norm.norm(maps.conv(with_e, self.queue.h, *size), *self.queue.h_norm, (h,), act=sizes.act)
