@@ -182,6 +182,29 @@ def test_resident_clips_keep_nothing_of_what_workers_sent(clips: Path) -> None:
     assert torch.equal(kept.frames, before)
 
 
+def test_resident_clips_are_read_once_for_all_runs(
+    clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def resident(**options: Any) -> Resident:
+        data = config(clips, **options)
+        return Resident(ClipDataset(open_source(data), "train", data.clip, tmp_path), torch.device("cpu"))
+
+    first = resident()
+    file = first.dataset.together
+    assert file is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(ClipDataset, "__getitem__", lambda *_: pytest.fail("was read again"))
+        again = resident(observe=0.5)  # whole clips are kept, whatever is observed of them
+    one, other = (kept.batch([(2, 0.5), (0, 1.0)]) for kept in (first, again))
+    for name in ("frames", "lengths", "times", "observed"):
+        torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=0, atol=0, equal_nan=True)
+    assert (one.ids, one.labels["action"].tolist()) == (other.ids, other.labels["action"].tolist())
+    for damaged in (file.read_bytes()[:-9], b""):
+        file.write_bytes(damaged)
+        assert torch.equal(resident().frames, first.frames)
+        assert torch.equal(resident().frames, first.frames)  # and written anew
+
+
 def test_wrong_options(clips: Path) -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         ({"batch_size": 0}, "batch_size is 0"),

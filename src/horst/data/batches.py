@@ -73,7 +73,13 @@ class ClipDataset(Dataset[Item | BadClip]):
         """`cache`: a folder for decoded clips; see `Cached`."""
         self.examples = source.annotations.split(split).examples
         self.config = config
-        self._read = source.read if cache is None else Cached(source.read, cache, data=source.annotations.name)
+        self._cached = None if cache is None else Cached(source.read, cache, data=source.annotations.name)
+        self._read = self._cached or source.read
+
+    @property
+    def together(self) -> Path | None:
+        """Where all clips may lie in one file; None without a cache."""
+        return None if self._cached is None else self._cached.together(self.examples, self.config)
 
     def __len__(self) -> int:
         return len(self.examples)

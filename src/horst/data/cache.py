@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,6 +43,11 @@ class Cached:
             return self.read(example, config)
         count = observed_frames(len(clip.frames), config.observe)
         return Clip(clip.frames[:count], clip.times[:count])
+
+    def together(self, examples: Sequence[Example], config: ClipConfig) -> Path:
+        """A file for all these clips, whole; see `horst.data.resident`."""
+        names = "".join(self._path(example, replace(config, observe=1.0)).stem for example in examples)
+        return self.folder / "together" / f"{hashlib.sha256(names.encode()).hexdigest()[:24]}.safetensors"
 
     def _path(self, example: Example, config: ClipConfig) -> Path:
         # All that makes the clip and nothing else: the split, which differs by fold, does not.

@@ -1,22 +1,28 @@
 """All clips of a split in the memory of the device, for data sets that fit there: no process decodes or copies batches.
 
 A GPU that trains a small model waits for its clips, and several runs on one GPU wait for the same few cores. 3,000
-clips of 20 frames of 112 x 112 are 2.3 GB: they are read once, and a batch is a gather on the device itself.
+clips of 20 frames of 112 x 112 are 2.3 GB: they are read once, and a batch is a gather on the device itself. Where
+decoded clips are kept, all of them are in one file, too: the next run has them in seconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain, groupby
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from horst.data.batches import BadClip, Batch, ClipDataset, Item, Pick, collate
 from horst.errors import ConfigError
+from horst.files import whole
 from horst.video.sampling import observed_frames
 
 CHUNK = 8
@@ -33,31 +39,18 @@ class Resident:
         self.dataset, self.device = dataset, device
         self.items: dict[int, Item] = {}
         """With the places of their frames in the store where the frames would be."""
-        frames: list[Tensor] = []
-        count = 1  # the first place is black, as padding is
-        whole = [(i, 1.0) for i in range(len(dataset))]
-        chunks: Any = DataLoader(
-            dataset,
-            batch_sampler=[whole[i : i + CHUNK] for i in range(0, len(whole), CHUNK)],
-            num_workers=workers,
-            collate_fn=_joined,
-            generator=torch.Generator(),  # otherwise it would draw from the model's
-        )
-        for chunk in chain.from_iterable(chunks):
-            if frames and chunk.frames.shape[1:] != frames[0].shape[1:]:
-                shapes = f"{tuple(chunk.frames.shape[1:])} and others of {tuple(frames[0].shape[1:])}"
-                ident = dataset.examples[chunk.indices[0]].id
-                raise ConfigError(f"batches.resident: {ident} has frames of {shapes}; set it to false")
-            # Copies: what workers send lies in shared memory, of which there is little, and with it open files.
-            frames.append(chunk.frames.clone())
-            places = torch.arange(count, count + len(chunk.frames)).view(-1, 1, 1, 1)
-            count += len(places)
-            clips = (t.split(chunk.lengths) for t in (places, chunk.times.clone(), chunk.observed.clone()))
-            for index, place, times, observed in zip(chunk.indices, *clips, strict=True):
-                example = dataset.examples[index]
-                self.items[index] = Item(place, times, observed, dict(example.labels), example.id, index)
-        self.pictures = bool(frames) and frames[0].dtype == torch.uint8
-        self.frames = (torch.cat([torch.zeros_like(frames[0][:1]), *frames]) if frames else torch.empty(0)).to(device)
+        found = None if dataset.together is None else _load(dataset.together, device)
+        if found is None:
+            found = _read(dataset, workers)
+            if dataset.together is not None:
+                _save(found, dataset.together)
+        self.frames, self.pictures = found.frames.to(device), found.frames.dtype == torch.uint8
+        lengths = found.lengths.tolist()
+        places = torch.arange(1, len(self.frames)).view(-1, 1, 1, 1)
+        clips = (t.split(lengths) for t in (places, found.times, found.observed))
+        for index, place, times, observed in zip(found.indices.tolist(), *clips, strict=True):
+            example = dataset.examples[index]
+            self.items[index] = Item(place, times, observed, dict(example.labels), example.id, index)
 
     def batch(self, picks: Sequence[Pick]) -> Batch:
         """What `collate` makes of the same clips, on the device."""
@@ -73,6 +66,57 @@ class Resident:
 def _cut(item: Item, observe: float) -> Item:
     count = observed_frames(len(item.times), observe)
     return replace(item, frames=item.frames[:count], times=item.times[:count], observed=item.observed[:count])
+
+
+class _Clips(NamedTuple):
+    """All clips that are whole, one after the other."""
+
+    frames: Tensor
+    """The first is black, as padding is."""
+    indices: Tensor
+    lengths: Tensor
+    times: Tensor
+    observed: Tensor
+
+
+def _read(dataset: ClipDataset, workers: int) -> _Clips:
+    everything = [(i, 1.0) for i in range(len(dataset))]
+    chunks: Any = DataLoader(
+        dataset,
+        batch_sampler=[everything[i : i + CHUNK] for i in range(0, len(everything), CHUNK)],
+        num_workers=workers,
+        collate_fn=_joined,
+        generator=torch.Generator(),  # otherwise it would draw from the model's
+    )
+    found: list[_Chunk] = []
+    for chunk in chain.from_iterable(chunks):
+        if found and chunk.frames.shape[1:] != found[0].frames.shape[1:]:
+            shapes = f"{tuple(chunk.frames.shape[1:])} and others of {tuple(found[0].frames.shape[1:])}"
+            ident = dataset.examples[chunk.indices[0]].id
+            raise ConfigError(f"batches.resident: {ident} has frames of {shapes}; set it to false")
+        # Copies: what workers send lies in shared memory, of which there is little, and with it open files.
+        copies = {name: getattr(chunk, name).clone() for name in ("frames", "times", "observed")}
+        found.append(replace(chunk, **copies))
+    indices, lengths = (torch.tensor([n for chunk in found for n in getattr(chunk, a)]) for a in ("indices", "lengths"))
+    if not found:
+        return _Clips(torch.zeros(1), indices.long(), lengths.long(), torch.empty(0), torch.empty(0))
+    black = torch.zeros_like(found[0].frames[:1])
+    frames, times, observed = ([getattr(c, name) for c in found] for name in ("frames", "times", "observed"))
+    return _Clips(torch.cat([black, *frames]), indices, lengths, torch.cat(times), torch.cat(observed))
+
+
+def _load(path: Path, device: torch.device) -> _Clips | None:
+    """None where there is no such file, or one that is damaged. The frames go straight to the device."""
+    try:
+        with safe_open(path, "pt", device=str(device)) as there, safe_open(path, "pt") as here:
+            return _Clips(there.get_tensor("frames"), *(here.get_tensor(name) for name in _Clips._fields[1:]))
+    except (OSError, SafetensorError):
+        return None
+
+
+def _save(clips: _Clips, path: Path) -> None:
+    with suppress(OSError, SafetensorError), whole(path) as partial:  # a full disk is no reason to stop
+        save_file(clips._asdict(), partial)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

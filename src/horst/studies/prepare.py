@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader, Dataset
 from horst.data.batches import ClipDataset
 from horst.data.config import open_source
 from horst.data.example import Split
+from horst.data.resident import Resident
 from horst.errors import ConfigError
 from horst.studies.plan import SPLIT, Job
 
@@ -21,7 +22,7 @@ def prepare(jobs: Iterable[Job]) -> None:
     seen = set()
     for job in jobs:
         data, cache = job.config.data, job.config.batches.cache
-        about = json.dumps([data.to_dict(), cache], default=str)
+        about = json.dumps([data.to_dict(), cache, job.config.batches.resident], default=str)
         if about in seen:
             continue
         seen.add(about)
@@ -34,6 +35,11 @@ def prepare(jobs: Iterable[Job]) -> None:
         for split in splits:
             clips = ClipDataset(source, split, data.clip, cache)
             workers = os.cpu_count() or 1
+            if job.config.batches.resident:
+                assert clips.together is not None  # there is a cache
+                if not clips.together.is_file():
+                    Resident(clips, torch.device("cpu"), workers)
+                continue
             for _ in DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator()):
                 pass
 
