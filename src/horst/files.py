@@ -13,6 +13,8 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
+MASK = os.umask(0)  # it cannot be asked for without being set
+os.umask(MASK)
 
 
 @contextmanager
@@ -25,6 +27,11 @@ def whole(path: Path) -> Iterator[Path]:
         os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def readable(path: Path) -> None:
+    """As other new files are: safetensors leaves what its own user alone may read."""
+    path.chmod(0o666 & ~MASK)
 
 
 def write_text(path: Path, text: str) -> None:

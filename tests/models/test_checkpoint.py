@@ -83,6 +83,10 @@ def test_half_precision_weights_load(saved: Path) -> None:
     torch.testing.assert_close(logits(load(saved)), logits(small()), rtol=1e-2, atol=1e-2)
 
 
+def test_who_may_read_one_file_may_read_all(saved: Path) -> None:
+    assert len({file.stat().st_mode for file in saved.iterdir()}) == 1
+
+
 def test_folder_is_plain_data(saved: Path) -> None:
     assert sorted(os.listdir(saved)) == ["README.md", "config.json", "labels.json", "model.safetensors"]
     assert json.loads((saved / "config.json").read_text())["core"]["key_value"] == "encoding+h"

@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from horst.data.batches import BadClip, Batch, ClipDataset, Item, Pick, collate
 from horst.errors import ConfigError
-from horst.files import whole
+from horst.files import readable, whole
 from horst.video.sampling import observed_frames
 
 CHUNK = 8
@@ -117,6 +117,7 @@ def _load(path: Path, device: torch.device) -> _Clips | None:
 def _save(clips: _Clips, path: Path) -> None:
     with suppress(OSError, SafetensorError), whole(path) as partial:  # a full disk is no reason to stop
         save_file(clips._asdict(), partial)
+        readable(partial)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

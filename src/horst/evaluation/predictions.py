@@ -26,7 +26,7 @@ from horst.data.example import Annotations, Example, Task
 from horst.data.features import seen_frames
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.gather import gather
-from horst.files import whole
+from horst.files import readable, whole
 from horst.heads import Logits
 from horst.video.sampling import observed_frames
 
@@ -94,6 +94,7 @@ class Predictions:
         about = {"format": FORMAT} | {name: getattr(self, name) for name in PLAIN}
         with whole(path) as partial:
             save_file(tensors, partial, {"predictions": json.dumps(about)})
+            readable(partial)
 
     @classmethod
     def load(cls, path: str | Path) -> Predictions:

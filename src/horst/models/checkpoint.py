@@ -26,6 +26,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from horst.errors import CheckpointError, ConfigError
+from horst.files import readable
 from horst.models.hub import CARD, SCHEME, download
 from horst.models.hub import card as make_card
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
@@ -65,6 +66,7 @@ def save(
         if model.labels is not None:
             _write_json(new / LABELS, model.labels)
         save_file(weights, new / WEIGHTS, metadata={"format": "pt"})
+        readable(new / WEIGHTS)
         if card is None:
             card = make_card(path / CARD, name or path.name, config.core.about, config.to_dict(), model.labels)
         (new / CARD).write_text(card, encoding="utf-8")
