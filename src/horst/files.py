@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TextIO
 
@@ -13,8 +13,6 @@ if sys.platform != "win32":
     import fcntl
 
 LOCK = ".lock"
-MASK = os.umask(0)  # it cannot be asked for without being set
-os.umask(MASK)
 
 
 @contextmanager
@@ -30,8 +28,12 @@ def whole(path: Path) -> Iterator[Path]:
 
 
 def readable(path: Path) -> None:
-    """As other new files are: safetensors leaves what its own user alone may read."""
-    path.chmod(0o666 & ~MASK)
+    """As other new files there are: safetensors leaves what its own user alone may read."""
+    probe = path.with_name(f".{path.name}.{os.getpid()}.mode")
+    with suppress(OSError):  # not all file systems have modes
+        probe.touch()
+        path.chmod(probe.stat().st_mode)
+        probe.unlink()
 
 
 def write_text(path: Path, text: str) -> None:

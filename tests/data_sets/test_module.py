@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from horst.data.augmenter import Augment
-from horst.data.batches import Batch, ClipDataset
+from horst.data.batches import BadClip, Batch, ClipDataset, Item
 from horst.data.config import DataConfig, open_source
 from horst.data.module import ClipDataModule, lightning
 from horst.data.resident import Resident
@@ -192,17 +193,44 @@ def test_resident_clips_are_read_once_for_all_runs(
     first = resident()
     file = first.dataset.together
     assert file is not None
-    with monkeypatch.context() as patch:
-        patch.setattr(ClipDataset, "__getitem__", lambda *_: pytest.fail("was read again"))
-        again = resident(observe=0.5)  # whole clips are kept, whatever is observed of them
+
+    def without_reading(**options: Any) -> Resident:
+        with monkeypatch.context() as patch:
+            patch.setattr(ClipDataset, "__getitem__", lambda *_: pytest.fail("was read again"))
+            return resident(**options)
+
+    again = without_reading(observe=0.5)  # whole clips are kept, whatever is observed of them
     one, other = (kept.batch([(2, 0.5), (0, 1.0)]) for kept in (first, again))
     for name in ("frames", "lengths", "times", "observed"):
         torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=0, atol=0, equal_nan=True)
     assert (one.ids, one.labels["action"].tolist()) == (other.ids, other.labels["action"].tolist())
     for damaged in (file.read_bytes()[:-9], b""):
+        file.unlink()  # others may have it mapped
         file.write_bytes(damaged)
         assert torch.equal(resident().frames, first.frames)
-        assert torch.equal(resident().frames, first.frames)  # and written anew
+        assert torch.equal(without_reading().frames, first.frames)  # it was written anew
+
+
+@pytest.mark.parametrize("kind", ["bad", "features"])
+def test_what_is_not_all_of_it_is_not_kept(
+    clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A clip that cannot be read today may be tomorrow; features of one name may be of other networks."""
+    read = ClipDataset.__getitem__
+
+    def item(dataset: ClipDataset, pick: Any) -> Any:
+        found = read(dataset, pick)
+        assert isinstance(found, Item)
+        if kind == "bad":
+            return BadClip(found.id, found.index, "gone", found.labels) if found.index == 1 else found
+        return replace(found, frames=found.frames.float())
+
+    monkeypatch.setattr(ClipDataset, "__getitem__", item)
+    dataset = ClipDataset(open_source(config(clips)), "train", config(clips).clip, tmp_path)
+    kept = Resident(dataset, torch.device("cpu"))
+    assert len(kept.items) == len(dataset) - (kind == "bad")
+    assert dataset.together is not None
+    assert not dataset.together.exists()
 
 
 def test_wrong_options(clips: Path) -> None:

@@ -144,7 +144,7 @@ def test_bad_calls_are_told() -> None:
     [
         ("released", {}),
         ("paper", {}),
-        ("released", {"hidden": [6], "stride": [1], "heads": 2, "key_value": "split", "position": "sinusoidal"}),
+        ("released", {"hidden": [6], "stride": [1], "heads": 2, "attention": "spatial", "position": "sinusoidal"}),
     ],
 )
 def test_the_kernels_say_the_same(variant: str, options: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Decoded clips kept on a fast disk: the first epoch decodes, the later ones read bytes.
 
 Worth its space where decoding is what a GPU waits for and the decoded data set fits: 9,000 clips of 31 frames of
-112 x 112 are 10 GB, which the system then holds in memory.
+112 x 112 are 10 GB, which the system then holds in memory. Of resident clips a split, or a fold, is kept once more.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ class Cached:
 
     def together(self, examples: Sequence[Example], config: ClipConfig) -> Path:
         """A file for all these clips, whole; see `horst.data.resident`."""
-        names = "".join(self._path(example, replace(config, observe=1.0)).stem for example in examples)
+        whole = replace(config, observe=1.0)
+        names = "".join(self._path(example, whole).stem for example in examples)
         return self.folder / "together" / f"{hashlib.sha256(names.encode()).hexdigest()[:24]}.safetensors"
 
     def _path(self, example: Example, config: ClipConfig) -> Path:

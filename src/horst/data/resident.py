@@ -39,11 +39,12 @@ class Resident:
         self.dataset, self.device = dataset, device
         self.items: dict[int, Item] = {}
         """With the places of their frames in the store where the frames would be."""
-        found = None if dataset.together is None else _load(dataset.together, device)
+        file = dataset.together
+        found = None if file is None else _load(file, device)
         if found is None:
             found = _read(dataset, workers)
-            if dataset.together is not None:
-                _save(found, dataset.together)
+            if file is not None:
+                _save(found, file, len(dataset))
         self.frames, self.pictures = found.frames.to(device), found.frames.dtype == torch.uint8
         lengths = found.lengths.tolist()
         places = torch.arange(1, len(self.frames)).view(-1, 1, 1, 1)
@@ -106,15 +107,20 @@ def _read(dataset: ClipDataset, workers: int) -> _Clips:
 
 
 def _load(path: Path, device: torch.device) -> _Clips | None:
-    """None where there is no such file, or one that is damaged. The frames go straight to the device."""
+    """None where there is no such file; one that is damaged is taken away. The frames go straight to the device."""
     try:
         with safe_open(path, "pt", device=str(device)) as there, safe_open(path, "pt") as here:
             return _Clips(there.get_tensor("frames"), *(here.get_tensor(name) for name in _Clips._fields[1:]))
     except (OSError, SafetensorError):
+        with suppress(OSError):
+            path.unlink()
         return None
 
 
-def _save(clips: _Clips, path: Path) -> None:
+def _save(clips: _Clips, path: Path, count: int) -> None:
+    """Pictures alone, as they alone are cached, and only where each of the `count` clips could be read."""
+    if clips.frames.dtype != torch.uint8 or len(clips.indices) < count or path.is_file():
+        return
     with suppress(OSError, SafetensorError), whole(path) as partial:  # a full disk is no reason to stop
         save_file(clips._asdict(), partial)
         readable(partial)

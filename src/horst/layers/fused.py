@@ -54,9 +54,8 @@ def clip(
     height, width = frames.shape[-2:]
     count, start = _start(cell, state, b, height, width, frames.dtype)
     windows = valid_windows(count, t, order)
-    number = count + torch.arange(t, device=count.device).unsqueeze(1)  # (T, B)
     form = form_of(cell, height, width)
-    done = run(pixels(frames), start, windows, weights(cell), form, position(cell, number.flatten()))
+    done = run(pixels(frames), start, windows, weights(cell), form, position(cell, count, t))
 
     def clips(m: Tensor) -> Tensor:
         return m.view(t, b, height, width, -1).permute(1, 0, 4, 2, 3)
@@ -118,7 +117,8 @@ def weights(cell: HORSTCell) -> LayerWeights:
     else:
         excited = [p for linear in (out.se.squeeze, out.se.excite) for p in (linear.weight, linear.bias)]
     assert cell.filter_k is not None
-    look = cell.filter_k.conv if cell.filter_q is None else cell.filter_q.conv  # where nobody asks, any will do
+    # Without T(Q, K) the query's filter has no effect and no gradient: any will do.
+    look = cell.filter_k.conv if cell.filter_q is None else cell.filter_q.conv
     observed, recurrent = kv.observed.weight, kv.recurrent.weight
     if kv.split:  # each convolution makes one of the two, and nothing of the other
         nothing = torch.zeros_like(observed)
@@ -144,9 +144,12 @@ def form_of(cell: HORSTCell, height: int, width: int) -> Form:
     return Form(Sizes(height, width, how, config.activation), config.pooled_pair == "max,avg")
 
 
-def position(cell: HORSTCell, frame: Tensor) -> Tensor | None:
-    """What is added for the frames' numbers (N,): (N, C)."""
-    return sinusoidal(frame, cell.channels) if cell.config.position == "sinusoidal" else None
+def position(cell: HORSTCell, before: Tensor, frames: int) -> Tensor | None:
+    """What is added for the numbers of T frames after (B,) frames, (T * B, C); None where nothing is."""
+    if cell.config.position == "none":
+        return None
+    number = before + torch.arange(frames, device=before.device).unsqueeze(1)
+    return sinusoidal(number.flatten(), cell.channels)
 
 
 def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
@@ -211,5 +214,5 @@ def step(
     sizes = layer.form.sizes
     x = x.to(dtype)
     x = F.max_pool2d(x, cell.stride) if cell.stride > 1 else x
-    done = layer(pixels(x), valid, count, active, position(cell, count))
+    done = layer(pixels(x), valid, count, active, position(cell, count, 1))
     return tuple(picture(m, sizes.height, sizes.width) for m in done)

@@ -2,7 +2,7 @@
 
     reference   plain PyTorch, anywhere
     compiled    the recurrence through torch.compile
-    triton      the kernels of `horst.ops.fused`: NVIDIA GPUs, all forms of the paper but joint attention
+    triton      the kernels of `horst.ops.fused`: NVIDIA GPUs, all that the paper compares but joint attention
 
 What the code or a config asks for goes first, then the environment's HORST_BACKEND, then the best that fits.
 """

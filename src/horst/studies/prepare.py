@@ -36,9 +36,7 @@ def prepare(jobs: Iterable[Job]) -> None:
             clips = ClipDataset(source, split, data.clip, cache)
             workers = os.cpu_count() or 1
             if job.config.batches.resident:
-                assert clips.together is not None  # there is a cache
-                if not clips.together.is_file():
-                    Resident(clips, torch.device("cpu"), workers)
+                Resident(clips, torch.device("cpu"), workers)
                 continue
             for _ in DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator()):
                 pass

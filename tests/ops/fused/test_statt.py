@@ -10,12 +10,12 @@ from horst.ops import reference
 from horst.ops.fused import statt
 from horst.ops.fused.statt import How, Memory, WeightGrads, Weights
 
-SIZES = [  # T, B, S, C, H, W, entries before the clip
-    (5, 2, 3, 5, 3, 4, 1),
-    (3, 1, 1, 16, 1, 1, 1),
-    (2, 3, 8, 48, 5, 7, 8),
-    (4, 2, 2, 130, 2, 3, 2),
-    (2, 1, 4, 8, 23, 25, 4),  # more pixels than one chunk of q_hat
+SIZES = [  # T, B, S, C, H, W, entries before the clip, heads
+    (5, 2, 3, 5, 3, 4, 1, 1),
+    (3, 1, 1, 16, 1, 1, 1, 1),
+    (2, 3, 8, 48, 5, 7, 8, 1),
+    (4, 2, 2, 130, 2, 3, 2, 1),
+    (2, 1, 4, 16, 23, 25, 4, 2),  # more pixels than one chunk of q_hat, or one program, has
 ]
 
 
@@ -50,8 +50,8 @@ def expected(q: Tensor, f_q: Tensor, memory: Memory, valid: Tensor, before: int,
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
-    t, b, order, c, h, w, before = sizes
-    p, generator = h * w, torch.Generator().manual_seed(sum(sizes))
+    t, b, order, c, h, w, before, heads = sizes
+    p, generator = h * w, torch.Generator().manual_seed(sum(sizes[:-1]))
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
@@ -59,17 +59,21 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
     q, f_q = draw(t, b, p, c), draw(t, b, p).sigmoid()
     memory = Memory(draw(before + t, b, p, c), draw(before + t, b, p).sigmoid(), draw(before + t, b, p, c))
     valid = windows(t, b, order, before, generator)
-    grad, scale = draw(t, b, p, c), (c * p) ** -0.5
-    how = How(scale)
+    grad, how = draw(t, b, p, c), How((c // heads * p) ** -0.5, heads)
 
     leaves = [x.double().requires_grad_() for x in (q, f_q, *memory)]
-    want = expected(leaves[0], leaves[1], Memory(*leaves[2:]), valid, before, scale, (h, w))
+    q_heads, k_heads, v_heads = (leaves[i].chunk(heads, -1) for i in (0, 2, 4))
+    each = [
+        expected(one, leaves[1], Memory(k, leaves[3], v), valid, before, how.scale, (h, w))
+        for one, k, v in zip(q_heads, k_heads, v_heads, strict=True)
+    ]
+    want = torch.cat(each, -1)
     wanted = torch.autograd.grad(want, leaves, grad.double(), allow_unused=True)
     wanted = [torch.zeros_like(x) if g is None else g for g, x in zip(wanted, leaves, strict=True)]
 
     q, f_q, valid, grad = (x.to(device) for x in (q, f_q, valid, grad))
     memory = Memory(*(x.to(device) for x in memory))
-    weights = Weights.empty(q, order)
+    weights = Weights.empty(q, order, heads)
     out = torch.full_like(q, torch.nan)
     for x in weights:
         x.fill_(torch.nan)

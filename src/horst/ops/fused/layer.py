@@ -68,9 +68,9 @@ class Done(NamedTuple):
     filters: Tensor
     values: Tensor
     spatial: Tensor
-    """(T, B, S, P)"""
+    """(T, B * heads, S, P)"""
     temporal: Tensor
-    """(T, B, S)"""
+    """(T, B * heads, S)"""
 
 
 def run(
@@ -81,6 +81,11 @@ def run(
     `position` (N, C) is added to what queries, keys and values are made from.
     """
     return Done(*Layer.apply(form, x, *start, valid, position, *weights))
+
+
+def at_position(e: Tensor, position: Tensor | None) -> Tensor:
+    """e (N, P, C) with its position (N, C), rounded once."""
+    return e if position is None else (e.float() + position.float().unsqueeze(1)).to(e.dtype)
 
 
 class Layer(torch.autograd.Function):
@@ -103,7 +108,7 @@ class Layer(torch.autograd.Function):
             e_pre = maps.conv(x, w.x, *size)
             e = torch.empty_like(e_pre)
             e_stats = norm.norm(e_pre, w.x_norm, w.x_bias, (e,), act=form.sizes.act)
-            located = e if position is None else e + position.unsqueeze(1).to(e.dtype)
+            located = at_position(e, position)
             q_pre = maps.conv(located, w.q, *size)
             q = torch.empty_like(q_pre)
             pooled, f_q = (torch.empty(*s, dtype=torch.float32, device=x.device) for s in _filter_sizes(q))

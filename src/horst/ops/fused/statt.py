@@ -52,7 +52,7 @@ class Memory(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """What the forward pass keeps of T frames for the backward pass; all float32. B counts heads as maps."""
+    """What the forward pass keeps of T frames for the backward pass; all float32. A head is a map of C channels."""
 
     spatial: Tensor
     """(T, B, S, P)"""
@@ -75,7 +75,7 @@ class Weights(NamedTuple):
 
 
 class WeightGrads(NamedTuple):
-    """What the weights of T frames receive; all float32. B counts heads as maps."""
+    """What the weights of T frames receive; all float32. A head is a map of its own C channels."""
 
     where: Tensor
     """(T, B, S, P), of the logits of S(Q, K)."""

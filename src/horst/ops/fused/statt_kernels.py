@@ -1,10 +1,11 @@
 """The Triton kernels of STATT. Each program owns the pixels of one block of one map and loops over the S states.
 
-Names as in `statt`; sizes: B maps, P pixels, S states, E kept entries, NB blocks of pixels a map. A program is of one
-of the HEADS: it sees the C channels of that head as if there were no others, and what it keeps by state is the head's
-own, with b = m * HEADS + head in place of the map m. All tensors are contiguous: q (B, P, HEADS * C), keys and values
-(E, B, P, HEADS * C), filters (E, B, P), by-state maps (B * HEADS, S, P). A window is S entries from `first` on, of
-which `valid` (B, S) says which are there; the others are never read.
+Names as in `statt`; sizes: B maps, P pixels, S states, E kept entries, NB blocks of pixels a map. All tensors are
+contiguous: q (B, P, HEADS * C), keys and values (E, B, P, HEADS * C), filters (E, B, P). A window is S entries from
+`first` on, of which `valid` (B, S) says which are there; the others are never read.
+
+A program is of one of the HEADS: it sees the C channels of that head as if there were no others. What is kept by state
+is a head's own, at b = m * HEADS + head in place of the map m: where it is said to be (B, S, ...), B counts heads.
 `CP` and `SP` are C and S rounded up to powers of two, as tensors of a kernel must be.
 """
 
@@ -192,9 +193,9 @@ def reader_sums_kernel(
     if part == 0:
         total = _over_blocks(d_temporal, b, NB, S, SP)
         weights = tl.load(temporal + b * S + states, states < S, 0.0)
-        slopes = scale * weights * (total - tl.sum(weights * total))
-        if SHARE != "none":  # nothing was learnt there
-            slopes = tl.zeros((SP,), tl.float32)
+        slopes = tl.zeros((SP,), tl.float32)  # of shares, which are constants
+        if SHARE == "none":
+            slopes = scale * weights * (total - tl.sum(weights * total))
         tl.store(slope + b * S + s, tl.sum(tl.where(states == s, slopes, 0.0)))
     hat = tl.zeros((BC,), tl.float32)
     for start in range(0, NB, BN):

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from horst.ops.fused import emit, maps, norm, statt
 from horst.ops.fused import filter as filters
-from horst.ops.fused.layer import Form, LayerWeights, cast, output_of, queue_of
+from horst.ops.fused.layer import Form, LayerWeights, at_position, cast, output_of, queue_of
 from horst.ops.fused.statt import Memory, Weights
 
 BLOCK = 4096
@@ -51,7 +51,7 @@ class StepLayer:
         e, q, out, with_e, h, key, value = (x.new_empty(b, p, c) for _ in range(7))
         pooled, f, f_k = (self.ring.filters.new_empty(b, *s, p) for s in ((3,), (), ()))
         norm.norm(first[..., :c], w.x_norm, w.x_bias, (e,), act=sizes.act)
-        second = maps.conv(e if position is None else e + position.unsqueeze(1).to(e.dtype), self.of_e, *size)
+        second = maps.conv(at_position(e, position), self.of_e, *size)
         norm.norm(second[..., :c], w.q_norm, w.q_bias, (q,), pooled=pooled)
         filters.spatial_filter(pooled, w.filter_q, w.filter_q_bias, f, height=size[0], width=size[1])
         statt.attend(q, f, self.ring, valid, 0, 0, sizes.how, self.attended, out, e, with_e)
