@@ -25,7 +25,6 @@ from typing import Any
 
 import torch
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
@@ -66,15 +65,13 @@ def main(argv: Sequence[str] | None = None) -> None:
         figures["parity"] = parity(args)
     torch.backends.cudnn.benchmark = cuda
     figures["train"] = []
-    rows, table = [], Table(*HEAD)
+    rows = []
     for name in args.models:
         figures["train"].append(timed(name, args))
         rows.append(cells(figures["train"][-1]))
-        table.add_row(*map(escape, rows[-1]))
         print(*rows[-1], flush=True)  # what was measured is there even where a later model fails
         if args.json:
             args.json.write_text(json.dumps(figures, indent=1))
-    console.print(table)
     print(f"\n{markdown(HEAD, rows)}", flush=True)
     for name in args.models if args.profile else ():
         if why := attempt(longest, name, args):

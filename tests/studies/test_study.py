@@ -27,7 +27,7 @@ import horst
 from horst.cli import main
 from horst.errors import ConfigError
 from horst.evaluation.predictions import Predictions
-from horst.studies.children import hold
+from horst.studies.children import hold, work
 from horst.training.config import RunConfig
 
 BASE: dict[str, Any] = {
@@ -189,6 +189,22 @@ def test_several_at_once_share_their_runs(
     assert main(["study", first, "other.yaml", "--report"]) == 0
     assert commands == []
     assert capsys.readouterr().out.count("results.json") == 4
+
+    shared = tmp_path / "runs/studies/other/three-seed0"
+    shutil.rmtree(shared)
+    assert main(["study", "other.yaml", "--report"]) == 0
+    assert shared.is_dir()  # what another study has done is told of, too
+    for folder in (shared, *trained):
+        shutil.rmtree(folder)
+
+    def stopped(states: Any, **options: Any) -> Any:
+        work(states[:1], **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("horst.cli.study.work", stopped)
+    assert main(["study", first, "other.yaml"]) == 130
+    assert [folder.is_dir() for folder in (shared, *trained)] == [True, True, False, False]
+    assert "stopped; 2 of 4 runs are done" in capsys.readouterr().out
     assert main(["study", first, "other.yaml", "--only", "s1"]) == 2
     assert "--only is for one study" in capsys.readouterr().err
 

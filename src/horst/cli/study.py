@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,6 +66,9 @@ def run(
     studies = [planned(name, folder, only, seeds, overrides, report=report) for name in dict.fromkeys(names)]
     if report:
         for one in studies:
+            if one.folder.is_dir():
+                with suppress(ConfigError), hold(one.folder):  # unless runs are at work there
+                    take_over(one, {job.folder: state(job) for job in one.jobs}, console)
             finish(one, console)
         return
     with ExitStack() as stack:
@@ -95,6 +98,8 @@ def run(
                     held=held,
                 )
         except KeyboardInterrupt:
+            for one in studies:
+                take_over(one, reached, console)
             done = sum(state(job) == "done" for job in jobs)
             console.print(f"stopped; {done} of {len(jobs)} runs are done. Go on with: {again}", soft_wrap=True)
             raise
