@@ -17,8 +17,8 @@ import statistics
 import sys
 import timeit
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from benchmarks.gpu_networks import relative
 from benchmarks.gpu_report import table as markdown
-from benchmarks.gpu_timing import NoFigureError, Work, graphed, measure
+from benchmarks.gpu_timing import NoFigureError, Work, exact, graphed, measure
 from horst.models import create_model
 from horst.ops.backend import Wanted
 from horst.training.network import Network
@@ -97,18 +97,6 @@ class Step:
         loss = self.network(self.frames, self.valid)[0].float().square().mean()
         loss.backward()
         return loss.detach()
-
-
-@contextmanager
-def exact() -> Iterator[None]:
-    """Float32 as such, not TF32."""
-    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
-    before = cudnn.allow_tf32, matmul.allow_tf32
-    cudnn.allow_tf32 = matmul.allow_tf32 = False
-    try:
-        yield
-    finally:
-        cudnn.allow_tf32, matmul.allow_tf32 = before
 
 
 def parity(args: argparse.Namespace) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.gpu_timing import exact
 from horst.layers import HORST, HORSTConfig
 
 
@@ -71,24 +72,22 @@ class Step:
 
 def parity(variant: str) -> dict[str, Any]:
     """Errors of the kernels against plain PyTorch in fp32, and of both in bf16: of y, and of all gradients together."""
-    tf32 = torch.backends.cudnn.allow_tf32
-    torch.backends.cudnn.allow_tf32 = False
     torch.manual_seed(0)
     core = HORST(in_channels=64, hidden=(64, 96), stride=(1, 2), order=4, variant=variant).cuda()
     x = torch.randn(2, 7, 64, 14, 14, device="cuda")
-    exact = _outcome(core, x, "reference", torch.float32)
-    full, half = (_outcome(core, x, "triton", dtype) for dtype in (torch.float32, torch.bfloat16))
-    plain = _outcome(core, x, "reference", torch.bfloat16)
-    torch.backends.cudnn.allow_tf32 = tf32
-    errors = {name: relative([full[name]], [exact[name]]) for name in exact}
+    with exact():
+        wanted = _outcome(core, x, "reference", torch.float32)
+        full, half = (_outcome(core, x, "triton", dtype) for dtype in (torch.float32, torch.bfloat16))
+        plain = _outcome(core, x, "reference", torch.bfloat16)
+    errors = {name: relative([full[name]], [wanted[name]]) for name in wanted}
     worst = max(errors, key=lambda name: errors[name])
     found: dict[str, Any] = {"exact": errors[worst], "worst": worst}
     for prefix, given in (("", half), ("plain_", plain)):
-        found[f"{prefix}y"] = relative([given["y"]], [exact["y"]])
-        names = [name for name in exact if name not in ("y", "e", "statt")]
-        scale = {name: exact[name].norm().clamp_min(1e-12) for name in names}  # each tensor counts alike
+        found[f"{prefix}y"] = relative([given["y"]], [wanted["y"]])
+        names = [name for name in wanted if name not in ("y", "e", "statt")]
+        scale = {name: wanted[name].norm().clamp_min(1e-12) for name in names}  # each tensor counts alike
         found[f"{prefix}gradient"] = relative(
-            [given[name] / scale[name] for name in names], [exact[name] / scale[name] for name in names]
+            [given[name] / scale[name] for name in names], [wanted[name] / scale[name] for name in names]
         )
     return found
 

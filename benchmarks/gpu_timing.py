@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -12,6 +13,18 @@ Work = Callable[[], object]
 
 class NoFigureError(RuntimeError):
     """The work could not be measured: the message says why."""
+
+
+@contextmanager
+def exact() -> Iterator[None]:
+    """Float32 as such, not TF32."""
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    before = cudnn.allow_tf32, matmul.allow_tf32
+    cudnn.allow_tf32 = matmul.allow_tf32 = False
+    try:
+        yield
+    finally:
+        cudnn.allow_tf32, matmul.allow_tf32 = before
 
 
 def measure(work: Work, repeats: int, warmup: int = 3) -> dict[str, float]:
