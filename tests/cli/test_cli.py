@@ -63,6 +63,7 @@ def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureF
         (["nothing", "--seeds", "a"], "--seeds takes whole numbers from 0 on, such as --seeds 0 1, and not 'a'"),
         (["nothing", "--seeds=0,x"], "--seeds takes whole numbers from 0 on, such as --seeds 0 1, and not 'x'"),
         (["table1", "--seeds"], "--seeds needs a value"),
+        (["table1", "--seeds", "-1"], "--seeds takes whole numbers from 0 on, such as --seeds 0 1, and not '-1'"),
         (["--seeds", "a"], "and not 'a'; if that is the study's name, put it first: horst study a --seeds"),
         (["--seeds", "0", "1", "try.yaml"], "not 'try.yaml'; if that is the study's name, put it first: horst study"),
         (

@@ -109,6 +109,17 @@ def test_what_evaluate_left_is_reused(trained: Path, monkeypatch: pytest.MonkeyP
     assert len(Predictions.load(trained / "evaluation" / "val.safetensors")) == 4
 
 
+def test_the_last_weights_leave_the_results_of_the_best_alone(
+    trained: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", str(trained)]) == 0
+    before = {file.name: file.read_bytes() for file in (trained / "evaluation").iterdir()}
+    assert main(["evaluate", str(trained), "--weights", "last"]) == 0
+    assert {name: (trained / "evaluation" / name).read_bytes() for name in before} == before
+    assert {file.name for file in (trained / "evaluation").iterdir()} >= {"val-last.json", "val-last.svg"}
+    assert "val-last.json" in capsys.readouterr().out.replace("\n", "")
+
+
 def test_anticipation_with_an_unrolling_head(tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(yaml.safe_dump(small_runs.kitchen("made", trainer={"epochs": 1})))
     assert main(["train", str(tmp_path / "run.yaml"), "--folder", str(tmp_path / "run")]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from inspect import Parameter, signature
@@ -71,7 +72,7 @@ def _collect_lists(args: list[str], lists: Mapping[str, str]) -> list[str]:
             kept.append(name + equals + value)
             continue
         found = [value] if equals else []
-        while words and not equals and not words[0].startswith("-"):
+        while words and not equals and not re.match(r"-(?!\d)", words[0]):  # -1 is a value, if a wrong one
             found.append(words.pop(0))
         if name != "--set":  # whose values may hold commas
             found = [part for word in found for part in word.split(",") if part]

@@ -231,7 +231,7 @@ def evaluate(
         run: The folder of a run; with --data also a saved model's, or `somethings` or `kitchen`, the package's own.
         data: A data set's YAML file, in place of the run's own.
         split: Which part of it.
-        weights: The best model of the run or its last one.
+        weights: The best model of the run or its last one, whose files are RUN/evaluation/<split>-last.*.
         mode: Anticipation: what positions before a video's start show; the data's own by default.
         device: auto, cpu, cuda, cuda:1, ...
         batch: Clips at a time.

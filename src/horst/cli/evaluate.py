@@ -41,6 +41,7 @@ class Opened:
     """None where it is no run."""
     own: bool
     """Whether the data are the run's."""
+    weights: str
 
     @property
     def run(self) -> Run | None:
@@ -48,7 +49,8 @@ class Opened:
 
     def name(self, split: str) -> str:
         """Of the files of an evaluation in the run's folder."""
-        return split if self.own else f"{self.module.annotations.name}-{split}".replace(" ", "-").lower()
+        name = split if self.own else f"{self.module.annotations.name}-{split}".replace(" ", "-").lower()
+        return name if self.weights == "best" else f"{name}-{self.weights}"
 
 
 def open_model(
@@ -83,7 +85,7 @@ def open_model(
         decoded=known.decoded if known else {},
     )
     check_labels(model, module, place)
-    return Opened(place, model, module, config, config is not None and data is None)
+    return Opened(place, model, module, config, config is not None and data is None, weights)
 
 
 def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
@@ -166,7 +168,8 @@ def run(
         name = opened.name(split)
         files = [file for kind in ("json", PICTURE) if (file := opened.run.evaluation(name, kind)).is_file()]
         options = (f" --data {data}" if data is not None else "") + (f" --split {split}" if split != "val" else "")
-        console.print(f"{', '.join(map(str, files))}; next: horst report {source}{options}", soft_wrap=True)
+        then = f"; next: horst report {source}{options}" if weights == "best" else ""  # a report is of the best
+        console.print(f"{', '.join(map(str, files))}{then}", soft_wrap=True)
     if challenge is not None:
         console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge", soft_wrap=True)
 
