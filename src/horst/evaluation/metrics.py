@@ -168,9 +168,14 @@ def calibration_bins(scores: Tensor, labels: Tensor, bins: int = BINS) -> Calibr
         raise InputError("nothing was predicted of any example with a label, so there is no calibration")
     confidence, answer = torch.softmax(scores[said].double(), 1).max(1)
     right = (answer == labels[said]).double()
-    place = (confidence * bins).ceil().long().sub(1).clamp(0, bins - 1)
+    place = bin_of(confidence, bins)
     sums = [confidence.new_zeros(bins).index_add_(0, place, values).tolist() for values in (confidence, right)]
     return CalibrationBins(torch.bincount(place, minlength=bins).tolist(), *sums)
+
+
+def bin_of(confidence: Tensor, bins: int = BINS) -> Tensor:
+    """The number of each one's bin; a bin has its upper end."""
+    return (confidence * bins).ceil().long().sub(1).clamp(0, bins - 1)
 
 
 def decided(answers: Tensor, lengths: Tensor) -> float:

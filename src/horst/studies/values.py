@@ -14,7 +14,7 @@ from horst.data.batches import UNKNOWN
 from horst.data.clips import ClipConfig
 from horst.data.example import Task
 from horst.errors import ConfigError, near
-from horst.evaluation.metrics import BINS, decided, label_ranks
+from horst.evaluation.metrics import bin_of, decided, label_ranks
 from horst.evaluation.predictions import Predictions, position_name, positions
 from horst.heads.logits import TASKS
 from horst.studies.statistics import Statistic
@@ -83,6 +83,5 @@ def _calibration(scores: Tensor, labels: Tensor, counted: Tensor) -> Statistic:
     """Of answers by bins of confidence: how often they are right, less how sure they are."""
     said = counted & (scores > -torch.inf).any(1)
     confidence, answer = torch.softmax(scores.double(), 1).nan_to_num(0.0).max(1)
-    place = (confidence * BINS).ceil().long().sub(1).clamp(0, BINS - 1)
     gap = (answer == labels).double() - confidence
-    return Statistic(gap.where(said, 0.0), said, place, "gaps of groups")
+    return Statistic(gap.where(said, 0.0), said, bin_of(confidence), "gaps of groups")
