@@ -2,7 +2,8 @@
 
 Two seeds or more give an interval of Student's t over seeds: what another seed might give. A single seed gives one of
 the bootstrap over validation examples: what other examples might give. A difference has one of the paired bootstrap
-over the seeds that both have and over examples: the same ones, drawn again, for both.
+over the seeds that both have and over examples: the same ones, drawn again, for both. Drawn from two or three seeds, it
+is narrow, so a difference counts as sure where Student's t over the seeds' differences leaves out 0 as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 from horst.studies.config import Study
 from horst.studies.outcomes import Outcome, Sample
 from horst.studies.statistics import (
+    Interval,
     Statistic,
     bootstrap_interval,
     paired_interval,
@@ -41,8 +43,13 @@ class Estimate:
 
     @property
     def sure(self) -> bool:
-        """Of a difference: whether its interval leaves out 0."""
-        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+        """Of a difference: whether its interval leaves out 0, and over several seeds Student's t as well."""
+        if self.low is None or self.high is None:
+            return False
+        intervals = [Interval(self.low, self.high)]
+        if len(self.by_seed) > 1:
+            intervals.append(t_interval(list(self.by_seed.values())))
+        return all(one.low > 0 for one in intervals) or all(one.high < 0 for one in intervals)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -65,12 +65,13 @@ def curves(study: Study, found: Mapping[str, Sequence[Sample]], kind: str = "") 
 def differences(rows: Sequence[Row], metrics: Sequence[str], named: Callable[[str], str]) -> Figure | None:
     """Each difference as a dot with its interval, one block a metric; None where nothing is compared."""
     titles = {row.name: row.title for row in rows}
-    blocks: list[tuple[str, list[tuple[str, float, float, float]]]] = []
+    names = {row.name: f"{row.title} {MINUS} {titles.get(row.against or '', row.against)}" for row in rows}
+    blocks: list[tuple[str, list[tuple[str, bool, float, float, float]]]] = []
     for metric in metrics:
         if metric.endswith(SECONDS):  # seconds have no place on an axis of per cent
             continue
         told = [
-            (f"{row.title} {MINUS} {titles.get(row.against or '', row.against)}", gap.value, gap.low, gap.high)
+            (names[row.name], gap.sure, gap.value, gap.low, gap.high)
             for row in rows
             if (gap := row.differences.get(metric)) is not None and gap.low is not None and gap.high is not None
         ]
@@ -78,7 +79,7 @@ def differences(rows: Sequence[Row], metrics: Sequence[str], named: Callable[[st
             blocks.append((named(metric), told))
     if not blocks:
         return None
-    ends = [100 * value for _, told in blocks for _, _, *both in told for value in both]
+    ends = [100 * value for _, told in blocks for *_, low, high in told for value in (low, high)]
     height = sum(LINE * (len(told) + 2) for _, told in blocks) + 70
     canvas = Canvas(WIDTH, height)
     room = min(300.0, max(text_width(name) for _, told in blocks for name, *_ in told) + 12)
@@ -97,9 +98,9 @@ def differences(rows: Sequence[Row], metrics: Sequence[str], named: Callable[[st
     for title, told in blocks:
         place += LINE
         canvas.text(0, place + 4, title, "ink")
-        for name, value, low, high in told:
+        for name, sure, value, low, high in told:
             place += LINE
-            colour = "5" if low <= 0 <= high else "0"  # whether more is better depends on the metric
+            colour = "0" if sure else "5"  # whether more is better depends on the metric
             canvas.text(0, place + 4, name, limit=room - 10)
             canvas.curve([(at(low), place), (at(high), place)], f"s{colour}")
             canvas.dot(at(value), place, f"f{colour}", 3.4)

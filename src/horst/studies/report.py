@@ -104,7 +104,7 @@ def values_table(results: Results) -> list[str]:
 
 
 def differences_table(results: Results, compared: Sequence[Row]) -> list[str]:
-    """Bold: the interval leaves out 0."""
+    """Bold: those that are sure."""
     metrics = [metric for metric in results.study.metrics if any(metric in row.differences for row in compared)]
     headers = ["difference", *map(header, metrics)]
     lines = [_cells(headers), _cells(["---", *["---:"] * len(metrics)])]
@@ -129,11 +129,12 @@ def notes(results: Results) -> list[str]:
     if any(row.differences for row in results.rows):
         several = any(e.over == OVER_BOTH for row in results.rows for e in row.differences.values())
         what = "seeds and examples" if several else "examples"
+        too = ", and Student's t over the differences of the seeds does too" if several else ""
         few = " A few seeds tell little of others: results.json has the difference of each." if several else ""
         found.append(
             f"Differences are of the seeds that both have, with the paired bootstrap over {what} ({RESAMPLES:,} "
-            f"resamples; the same {what} for both); bold where the interval leaves out 0, but for calibration, whose "
-            f"intervals are rough.{few}"
+            f"resamples; the same {what} for both); bold where the interval leaves out 0{too}, but for calibration, "
+            f"whose intervals are rough.{few}"
         )
     lower = [header(m) for m in results.study.metrics if m.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER]
     if lower:
