@@ -89,15 +89,19 @@ def test_evaluate_and_table(trained: Path, capsys: pytest.CaptureFixture[str]) -
     for name, value in found["metrics"].items():
         assert value == pytest.approx(float(row[f"val/{name}"]), abs=1e-5), name
     assert json.loads((trained / "evaluation/val.json").read_text())["metrics"] == found["metrics"]
-    assert main(["evaluate", str(trained), "--weights", "last"]) == 0
+    assert main(["evaluate", str(trained)]) == 0
     assert f"{trained}/evaluation/val.json, {trained}/evaluation/val.svg; next: horst report {trained}\n" in (
         capsys.readouterr().out
     )
     picture = ElementTree.parse(trained / "evaluation/val.svg")
     told = [text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")]
     assert {"somethings, val", "observed part of the clip"} <= set(told)
-    last = json.loads((trained / "evaluation/val.json").read_text())["metrics"]["action/top1@100%"]
-    assert f"top-1 {100 * last:.1f}%" in told
+    assert f"top-1 {100 * found['metrics']['action/top1@100%']:.1f}%" in told
+    assert main(["evaluate", str(trained), "--weights", "last"]) == 0  # stands beside the results of the best
+    assert capsys.readouterr().out.endswith(f"{trained}/evaluation/val-last.json, {trained}/evaluation/val-last.svg\n")
+    assert json.loads((trained / "evaluation/val.json").read_text())["metrics"] == found["metrics"]
+    last = json.loads((trained / "evaluation/val-last.json").read_text())["metrics"]
+    assert last == found["metrics"]  # of one epoch, the best is the last
     assert main(["table", str(trained)]) == 0
     assert "| small" in capsys.readouterr().out
     assert main(["table", str(trained), "--json"]) == 0

@@ -204,7 +204,10 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
     found = predict(tiny(), module, progress=False)
     assert [ident for ident, _ in found.missing] == [spoilt.id]
     assert found.read.tolist() == [i != 2 for i in range(VAL)]
-    assert torch.equal(found.scores["action"][found.read], predictions.scores["action"][found.read])
+    # Not bit for bit: some processors sum a batch of another size in another order.
+    torch.testing.assert_close(
+        found.scores["action"][found.read], predictions.scores["action"][found.read], rtol=0, atol=1e-6
+    )
     scores = torch.nn.functional.one_hot(right, 24).float()[:, None].repeat(1, 11, 1)
     scores[2] = found.scores["action"][2]
     perfect = replace(found, scores={"action": scores})
