@@ -73,7 +73,7 @@ def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureF
         (["--only", "horst", "table1"], "put the study's name first: horst study NAME --only"),
         (["--set", "seed=1", "table1"], "put the study's name first: horst study NAME --set"),
         (["--parallel", "2"], "put the study's name first: horst study NAME --parallel"),
-        ([], "put the study's name first: horst study NAME"),
+        (["nothing"], "there is no study 'nothing'. There are: anticipation, claims, "),
     ],
 )
 def test_lists_and_names_of_studies(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -82,6 +82,19 @@ def test_lists_and_names_of_studies(args: list[str], says: str, capsys: pytest.C
     assert error.startswith("horst: ")
     assert says in error
     assert error.count("\n") == 1
+
+
+def test_studies_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "configs/studies").mkdir(parents=True)
+    (tmp_path / "configs/studies/odd.yaml").write_text("nme: odd\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["study"]) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["table1", "15", "Does", "HORST"] in [row[:4] for row in rows]  # 5 methods, 3 seeds
+    assert ["gestures", "75"] in [row[:2] for row in rows]  # and 5 folds
+    assert [row[0] for row in rows if "odd" in row] == ["odd"]  # a bad file hides no other
 
 
 def test_a_failed_parity_check_stops_the_demo(

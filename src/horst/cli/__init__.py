@@ -53,6 +53,8 @@ def _expand(args: Sequence[str]) -> list[str]:
     for name in ("model", "method"):
         if name in parameters and parameters[name].default is not Parameter.empty and rest and rest[0][:1] != "-":
             rest = [f"--{name}={rest[0]}", *rest[1:]]  # optional, and yet written without its name
+    if not rest and command is COMMANDS["study"]:
+        return [*head, "[]"]  # all that there are
     if "set" in parameters:
         lists = {f"--{p.name}": p.annotation for p in parameters.values() if str(p.annotation).startswith("list[")}
         rest = _collect_lists(rest, lists)

@@ -399,7 +399,8 @@ def study(
     """Run a study: a declared grid of runs, resumable, that ends in tables and plots.
 
     Args:
-        study: A name in configs/studies, such as table1, or a YAML file; several are done in one queue.
+        study: A name in configs/studies, such as table1, or a YAML file; several are done in one queue. Without any,
+            they are listed.
         folder: Where its runs and results are kept; runs/studies/<name> by default.
         parallel: How many runs at once, on each device.
         only: These of its runs alone: --only horst conv_lstm.

@@ -51,7 +51,8 @@ def find(model: str) -> Predictor:
     if model in MODELS:
         return create_model(model).eval()
     known = [*pretrained(), *MODELS]
-    raise ConfigError(f"there is no model {model!r}{near(model, known)} Pass a folder or one of: {', '.join(known)}.")
+    says = f"there is no model {model!r}{near(model, known) or '.'}"
+    raise ConfigError(f"{says} Pass a folder or one of: {', '.join(known)}.")
 
 
 def default_output(model: str, what: What, format: Format) -> Path:

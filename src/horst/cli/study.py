@@ -11,6 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from horst.cli.studies import show
 from horst.data.tables import read_json
 from horst.errors import ConfigError, StudyError
 from horst.files import write_text
@@ -62,6 +63,9 @@ def run(
     if len(names) > 1 and (folder or only):
         raise ConfigError(f"{'--folder' if folder else '--only'} is for one study, and there are {', '.join(names)}")
     console = Console(highlight=False, markup=False)
+    if not names:
+        show(console)
+        return
     again = _command(names, folder, seeds, overrides) + _rest(only, parallel, devices)
     studies = [planned(name, folder, only, seeds, overrides, report=report) for name in dict.fromkeys(names)]
     if report:

@@ -68,9 +68,8 @@ class PaperTable:
             if row.name == name:
                 return row
         known = [row.name for row in self.rows]
-        raise ConfigError(
-            f"the paper's table {self.name!r} has no row {name!r}{near(name, known)} There are: {'; '.join(known)}."
-        )
+        says = f"the paper's table {self.name!r} has no row {name!r}{near(name, known) or '.'}"
+        raise ConfigError(f"{says} There are: {'; '.join(known)}.")
 
     def values(self, row: PaperResult) -> dict[str, float]:
         """Per cent by metric, where the paper prints one."""
@@ -82,7 +81,7 @@ def paper_table(name: str) -> PaperTable:
     """ConfigError where there is none of that name."""
     tables = paper_tables()
     if name not in tables:
-        raise ConfigError(f"the paper has no table {name!r}{near(name, tables)} There are: {', '.join(tables)}.")
+        raise ConfigError(f"the paper has no table {name!r}{near(name, tables) or '.'} There are: {', '.join(tables)}.")
     return tables[name]
 
 

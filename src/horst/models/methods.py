@@ -146,5 +146,5 @@ METHODS: dict[str, Method] = {method.name: method for method in _methods()}
 def method(name: str) -> Method:
     """ConfigError where there is none of that name."""
     if name not in METHODS:
-        raise ConfigError(f"there is no method {name!r}{near(name, METHODS)} There are: {', '.join(METHODS)}.")
+        raise ConfigError(f"there is no method {name!r}{near(name, METHODS) or '.'} There are: {', '.join(METHODS)}.")
     return METHODS[name]

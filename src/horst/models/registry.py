@@ -122,7 +122,7 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     model is meant.
     """
     if name not in MODELS:
-        raise ConfigError(f"there is no model {name!r}{near(name, MODELS)} There are: {', '.join(MODELS)}.")
+        raise ConfigError(f"there is no model {name!r}{near(name, MODELS) or '.'} There are: {', '.join(MODELS)}.")
     config = MODELS[name]()
     core_options = [f.name for f in fields(config.core)]  # type: ignore[arg-type]
     of_head = [option for option in head_options(config.head.name) if option != "features"]

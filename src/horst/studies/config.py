@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -107,7 +107,7 @@ class Study:
                 method_of(run.method)  # raises, with near matches
         for rival in (self.against, *(run.against for run in self.runs)):
             if rival is not None and rival not in names:
-                raise ConfigError(f"against is {rival!r}{near(rival, names)} The runs are: {', '.join(names)}.")
+                raise ConfigError(f"against is {rival!r}{near(rival, names) or '.'} The runs are: {', '.join(names)}.")
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
@@ -132,7 +132,8 @@ class Study:
     def run(self, name: str) -> StudyRun:
         names = {run.name: run for run in self.runs}
         if name not in names:
-            raise ConfigError(f"{self.name} has no run {name!r}{near(name, names)} There are: {', '.join(names)}.")
+            says = f"{self.name} has no run {name!r}{near(name, names) or '.'}"
+            raise ConfigError(f"{says} There are: {', '.join(names)}.")
         return names[name]
 
     def rival(self, run: StudyRun) -> str | None:
@@ -146,11 +147,18 @@ def find_study(name: str) -> Path:
     path = Path(name)
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return path
-    there = {file.stem: file for file in _listed()}
+    there = known_studies()
     if name not in there:
         listed = f" There are: {', '.join(there)}." if there else ""
-        raise ConfigError(f"there is no study {name!r}{near(name, there)}{listed} Give one of them, or a YAML file")
+        says = f"there is no study {name!r}{near(name, there) or '.'}{listed}"
+        raise ConfigError(f"{says} Give {'one of them, or ' if there else ''}a YAML file")
     return there[name]
+
+
+def known_studies() -> dict[str, Path]:
+    """The files of the studies that have a name."""
+    places = dict.fromkeys((Path(horst.__file__).parents[2] / FOLDER, FOLDER.absolute()))
+    return {file.stem: file for place in places for file in sorted(place.glob("*.yaml"))}
 
 
 def overrides(changes: Mapping[str, Any]) -> list[str]:
@@ -170,11 +178,6 @@ def anchored(changes: Mapping[str, Any], base: Path) -> dict[str, Any]:
             )
             found[key] = {name: os.path.normpath(at) if name in PATHS else at for name, at in data.to_dict().items()}
     return found
-
-
-def _listed() -> Iterator[Path]:
-    for place in dict.fromkeys((Path(horst.__file__).parents[2] / FOLDER, FOLDER.absolute())):
-        yield from sorted(place.glob("*.yaml"))
 
 
 def _place(path: str | None, base: Path) -> str | None:
