@@ -76,6 +76,12 @@ def near(name: str, known: Iterable[str]) -> str:
     return f", did you mean {', '.join(map(repr, matches))}?" if matches else ""
 
 
+def choices(name: str, known: Iterable[str], are: str = "There are", between: str = ", ") -> str:
+    """The rest of a sentence that ends in an unknown name: those near to it, then all that are known."""
+    known = list(known)
+    return f"{near(name, known) or '.'} {are}: {between.join(known)}."
+
+
 class DivergedError(HorstError):
     """Training came to numbers that are none: the run stopped, its last good weights are kept."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, choices, near
 
 Built = TypeVar("Built")
 
@@ -23,7 +23,7 @@ class Part:
 def build(kind: str, table: Mapping[str, Callable[..., Built]], name: str, /, *args: Any, **options: Any) -> Built:
     """`table[name](*args, **options)`, with an error that names near matches for an unknown name or option."""
     if name not in table:
-        raise ConfigError(f"there is no {kind} {name!r}{near(name, table) or '.'} There are: {', '.join(table)}.")
+        raise ConfigError(f"there is no {kind} {name!r}{choices(name, table)}")
     make = table[name]
     parameters = list(inspect.signature(make).parameters.values())[len(args) :]
     function: Any = make.__init__ if isinstance(make, type) else make  # type: ignore[misc]

@@ -113,8 +113,7 @@ def _collect_entries(args: list[str], own: list[str], first: str) -> list[str]:
         else:
             entries.append(f"{name[2:]}={value if equals else next(words, '')}")
     if not named and not {"-h", "--help"} & set(kept):  # it may have been taken for the last of a list
-        given = "".join(f" {word.partition('=')[0]} ..." for word in args[:1])
-        raise ConfigError(f"put the {first}'s name first: horst {first} NAME{given}")
+        raise ConfigError(f"put the {first}'s name first: horst {first} NAME {args[0].partition('=')[0]} ...")
     return [*kept, f"--set={json.dumps(entries)}"] if entries else kept
 
 

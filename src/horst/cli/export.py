@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, choices
 from horst.export import SUFFIX, Format, What, export_model
 from horst.models import MODELS, Predictor, create_model, load, load_pretrained, pretrained
 from horst.training.build import model_folder
@@ -51,8 +51,7 @@ def find(model: str) -> Predictor:
     if model in MODELS:
         return create_model(model).eval()
     known = [*pretrained(), *MODELS]
-    says = f"there is no model {model!r}{near(model, known) or '.'}"
-    raise ConfigError(f"{says} Pass a folder or one of: {', '.join(known)}.")
+    raise ConfigError(f"there is no model {model!r}{choices(model, known, 'Pass a folder or one of')}")
 
 
 def default_output(model: str, what: What, format: Format) -> Path:

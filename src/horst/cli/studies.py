@@ -26,6 +26,4 @@ def show(console: Console) -> None:
             continue
         table.add_row(name, str(len(study.runs) * len(study.seeds) * max(1, len(study.folds))), study.question)
     console.print(table)
-    console.print(
-        "horst study NAME runs what is left of one and makes its tables; --help has the options", soft_wrap=True
-    )
+    console.print("horst study NAME does the runs that are left of one, and makes its tables", soft_wrap=True)

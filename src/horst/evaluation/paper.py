@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, choices
 from horst.plain import from_plain
 
 
@@ -68,8 +68,7 @@ class PaperTable:
             if row.name == name:
                 return row
         known = [row.name for row in self.rows]
-        says = f"the paper's table {self.name!r} has no row {name!r}{near(name, known) or '.'}"
-        raise ConfigError(f"{says} There are: {'; '.join(known)}.")
+        raise ConfigError(f"the paper's table {self.name!r} has no row {name!r}{choices(name, known, between='; ')}")
 
     def values(self, row: PaperResult) -> dict[str, float]:
         """Per cent by metric, where the paper prints one."""
@@ -81,7 +80,7 @@ def paper_table(name: str) -> PaperTable:
     """ConfigError where there is none of that name."""
     tables = paper_tables()
     if name not in tables:
-        raise ConfigError(f"the paper has no table {name!r}{near(name, tables) or '.'} There are: {', '.join(tables)}.")
+        raise ConfigError(f"the paper has no table {name!r}{choices(name, tables)}")
     return tables[name]
 
 

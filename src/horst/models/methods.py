@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, choices
 
 SIZES = {"recognition": ("ssv2", "tiny"), "anticipation": ("ek55", "ek100", "tiny")}
 """The data sets that models are made for; "tiny" are those that the package draws."""
@@ -146,5 +146,5 @@ METHODS: dict[str, Method] = {method.name: method for method in _methods()}
 def method(name: str) -> Method:
     """ConfigError where there is none of that name."""
     if name not in METHODS:
-        raise ConfigError(f"there is no method {name!r}{near(name, METHODS) or '.'} There are: {', '.join(METHODS)}.")
+        raise ConfigError(f"there is no method {name!r}{choices(name, METHODS)}")
     return METHODS[name]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from horst.backbones import create_backbone
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, choices, near
 from horst.heads import head_options
 from horst.layers import HORSTConfig
 from horst.models.predictor import Labels, Predictor, PredictorConfig
@@ -122,7 +122,7 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     model is meant.
     """
     if name not in MODELS:
-        raise ConfigError(f"there is no model {name!r}{near(name, MODELS) or '.'} There are: {', '.join(MODELS)}.")
+        raise ConfigError(f"there is no model {name!r}{choices(name, MODELS)}")
     config = MODELS[name]()
     core_options = [f.name for f in fields(config.core)]  # type: ignore[arg-type]
     of_head = [option for option in head_options(config.head.name) if option != "features"]

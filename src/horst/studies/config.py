@@ -27,7 +27,7 @@ import yaml
 
 import horst
 from horst.data.config import PATHS, DataConfig
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, choices
 from horst.models.methods import Method
 from horst.models.methods import method as method_of
 from horst.plain import from_plain, read_yaml
@@ -107,7 +107,7 @@ class Study:
                 method_of(run.method)  # raises, with near matches
         for rival in (self.against, *(run.against for run in self.runs)):
             if rival is not None and rival not in names:
-                raise ConfigError(f"against is {rival!r}{near(rival, names) or '.'} The runs are: {', '.join(names)}.")
+                raise ConfigError(f"against is {rival!r}{choices(rival, names, 'The runs are')}")
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
@@ -132,8 +132,7 @@ class Study:
     def run(self, name: str) -> StudyRun:
         names = {run.name: run for run in self.runs}
         if name not in names:
-            says = f"{self.name} has no run {name!r}{near(name, names) or '.'}"
-            raise ConfigError(f"{says} There are: {', '.join(names)}.")
+            raise ConfigError(f"{self.name} has no run {name!r}{choices(name, names)}")
         return names[name]
 
     def rival(self, run: StudyRun) -> str | None:
@@ -149,9 +148,8 @@ def find_study(name: str) -> Path:
         return path
     there = known_studies()
     if name not in there:
-        listed = f" There are: {', '.join(there)}." if there else ""
-        says = f"there is no study {name!r}{near(name, there) or '.'}{listed}"
-        raise ConfigError(f"{says} Give {'one of them, or ' if there else ''}a YAML file")
+        which = f"{choices(name, there)} Give one of them, or" if there else ", and no configs/studies here: give"
+        raise ConfigError(f"there is no study {name!r}{which} a YAML file")
     return there[name]
 
 
