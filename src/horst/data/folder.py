@@ -80,7 +80,8 @@ def read_csv(
     columns = rows[0][1]
     if task == "anticipation" and "start" not in columns:
         raise DataError(f"{path} has no column 'start'{near('start', columns)}: to anticipate, it must be known")
-    names = {part: _names(path, rows, part) for part in ("label", "verb", "noun") if part in columns or part == "label"}
+    parts: list[str] = [part for part in ("label", "verb", "noun") if part in columns or part == "label"]
+    names = {part: _names(path, rows, part) for part in parts}
     examples = []
     for line, row in rows:
         split = need(path, line, row, "split").lower()
@@ -110,8 +111,30 @@ def read_csv(
         )
     classes = {"action" if part == "label" else part: tuple(known) for part, known in names.items()}
     return Annotations(
-        name=path.stem, task=task, examples=tuple(examples), classes=classes, mirror=mirrored(classes["action"], mirror)
+        name=path.stem,
+        task=task,
+        examples=tuple(examples),
+        classes=classes,
+        action_parts=_action_parts(path, rows, names),
+        mirror=mirrored(classes["action"], mirror),
     )
+
+
+def _action_parts(
+    path: Path, rows: list[tuple[int, dict[str, str]]], names: Mapping[str, list[str]]
+) -> tuple[tuple[int, int], ...]:
+    """(verb, noun) of every action, as the rows say; none without both columns. A label has one pair."""
+    if "verb" not in names or "noun" not in names:
+        return ()
+    first: dict[str, tuple[int, str, str]] = {}
+    for line, row in rows:
+        before, verb, noun = first.setdefault(row["label"], (line, row["verb"], row["noun"]))
+        if (verb, noun) != (row["verb"], row["noun"]):
+            raise DataError(
+                f"{path}: the action {row['label']!r} is {verb!r} {noun!r} in line {before} and {row['verb']!r} "
+                f"{row['noun']!r} in line {line}; give each pair of verb and noun a label of its own"
+            )
+    return tuple((names["verb"].index(first[a][1]), names["noun"].index(first[a][2])) for a in names["label"])
 
 
 def _names(path: Path, rows: list[tuple[int, dict[str, str]]], part: str) -> list[str]:

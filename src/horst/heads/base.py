@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from horst.errors import InputError
+from horst.errors import ConfigError, InputError
 from horst.heads.logits import Logits
-from horst.registry import Part
+from horst.registry import Part, check_positive
 
 Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
 Advance = Callable[[tuple[Tensor, ...], list[int], int], tuple[Tensor, ...]]
@@ -44,6 +44,18 @@ class Head(nn.Module):
     @abstractmethod
     def forward(self, *args: Any, **options: Any) -> Logits:
         """Maps (B, T, C, H, W), or (B, C, H, W) of one frame, by keyword; `valid` (B, T): no padding."""
+
+
+def check_parts(num_verbs: int | None, num_nouns: int | None) -> dict[str, int]:
+    """{"verb": ..., "noun": ...}; empty where a head predicts the action alone, for data that has no other labels."""
+    if num_verbs is None and num_nouns is None:
+        return {}
+    if num_verbs is None or num_nouns is None:
+        raise ConfigError(
+            f"num_verbs is {num_verbs} and num_nouns {num_nouns}: give both, or neither for actions alone"
+        )
+    check_positive(num_verbs=num_verbs, num_nouns=num_nouns)
+    return {"verb": num_verbs, "noun": num_nouns}
 
 
 class Unroller(Head):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from horst.heads.base import Unroll, Unroller, select
+from horst.heads.base import Unroll, Unroller, check_parts, select
 from horst.heads.logits import Logits, check_maps
 from horst.heads.pool import FrameNorm, Norm, Pool
 from horst.heads.verb_noun_action import Form, check_head
@@ -22,6 +22,8 @@ class UnrollingHead(Unroller):
 
     In the form "paper", xi_v and xi_n read e + STATT, and FC_feat, FC_c, FC_h make the LSTM's first state of them. In
     the form "released" they read STATT alone, and one linear layer with batch norm makes (h, c) of [xi_n; xi_v].
+
+    Without `num_verbs` and `num_nouns` the action is all that is predicted; xi_v and xi_n still start the LSTM.
     """
 
     reads = ("y", "e", "statt")
@@ -31,15 +33,15 @@ class UnrollingHead(Unroller):
         channels: int,
         *,
         num_actions: int,
-        num_verbs: int,
-        num_nouns: int,
+        num_verbs: int | None = None,
+        num_nouns: int | None = None,
         steps: int = 14,
         form: Form = "paper",
         norm: Norm = "none",
     ) -> None:
         super().__init__()
-        check_head(form, num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns, steps=steps)
-        self.form, self.steps = form, steps
+        check_head(form, num_actions=num_actions, steps=steps)
+        self.form, self.steps, self.parts = form, steps, check_parts(num_verbs, num_nouns)
         self.pool = Pool(channels, self.reads if form == "paper" else ("y", "statt"), norm)
         self.fc_xi_v = nn.Linear(channels, channels)
         self.fc_xi_n = nn.Linear(channels, channels)
@@ -51,18 +53,19 @@ class UnrollingHead(Unroller):
             self.fuse = nn.Sequential(nn.Linear(2 * channels, 2 * channels), FrameNorm(2 * channels))
         self.lstm = nn.LSTMCell(channels, channels)
         self.fc_a = nn.Linear(channels, num_actions)
-        self.fc_v = nn.Linear(channels, num_verbs)
-        self.fc_n = nn.Linear(channels, num_nouns)
-        self.fc_a2v = nn.Linear(num_actions, channels)
-        self.fc_a2n = nn.Linear(num_actions, channels)
+        if self.parts:
+            self.fc_v = nn.Linear(channels, self.parts["verb"])
+            self.fc_n = nn.Linear(channels, self.parts["noun"])
+            self.fc_a2v = nn.Linear(num_actions, channels)
+            self.fc_a2n = nn.Linear(num_actions, channels)
 
     @property
     def channels(self) -> int:
-        return self.fc_v.in_features
+        return self.lstm.input_size
 
     @property
     def classes(self) -> dict[str, int]:
-        return {task: fc.out_features for task, fc in (("action", self.fc_a), ("verb", self.fc_v), ("noun", self.fc_n))}
+        return {"action": self.fc_a.out_features, **self.parts}
 
     def forward(
         self,
@@ -90,9 +93,11 @@ class UnrollingHead(Unroller):
         xi_v, xi_n = torch.relu(self.fc_xi_v(seen)), torch.relu(self.fc_xi_n(seen))
         h_url = self._unroll(y, *self._first_state(xi_v, xi_n, valid), horizons, complete)  # (B, T, U, C)
         action = self.fc_a(h_url)
-        verb = self.fc_v(xi_v.unsqueeze(2) + self.fc_a2v(action))
-        noun = self.fc_n(xi_n.unsqueeze(2) + self.fc_a2n(action))
-        logits = [a if several else a.squeeze(2) for a in (action, verb, noun)]
+        said = [action]
+        if self.parts:
+            said.append(self.fc_v(xi_v.unsqueeze(2) + self.fc_a2v(action)))
+            said.append(self.fc_n(xi_n.unsqueeze(2) + self.fc_a2n(action)))
+        logits = [a if several else a.squeeze(2) for a in said]
         return Logits(*(logits if clip else [a.squeeze(1) for a in logits]))
 
     def _first_state(self, xi_v: Tensor, xi_n: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from horst.heads.base import Head
+from horst.heads.base import Head, check_parts
 from horst.heads.logits import Logits
 from horst.heads.pool import Norm, Pool
 from horst.registry import check_positive, check_type
@@ -28,6 +28,8 @@ class VerbNounActionHead(Head):
 
     In the form "paper" they do so inside, FC_v(chi_v + FC_a2v(logit_a)); in the form "released" outside,
     FC_v(chi_v) + FC_a2v(logit_a), and FC_a reads [y; e; STATT].
+
+    Without `num_verbs` and `num_nouns` FC_a is all there is, for data with labels of the action alone.
     """
 
     reads = ("y", "e", "statt")
@@ -37,33 +39,37 @@ class VerbNounActionHead(Head):
         channels: int,
         *,
         num_actions: int,
-        num_verbs: int,
-        num_nouns: int,
+        num_verbs: int | None = None,
+        num_nouns: int | None = None,
         form: Form = "paper",
         norm: Norm = "none",
     ) -> None:
         super().__init__()
-        check_head(form, num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns)
-        self.form = form
+        check_head(form, num_actions=num_actions)
+        self.form, self._channels, self.parts = form, channels, check_parts(num_verbs, num_nouns)
         self.pool = Pool(channels, ("y", "e", "statt"), norm)
         self.fc_a = nn.Linear(3 * channels, num_actions)
-        self.fc_v = nn.Linear(channels, num_verbs)
-        self.fc_n = nn.Linear(channels, num_nouns)
-        self.fc_a2v = nn.Linear(num_actions, channels if form == "paper" else num_verbs)
-        self.fc_a2n = nn.Linear(num_actions, channels if form == "paper" else num_nouns)
+        if self.parts:
+            verbs, nouns = self.parts["verb"], self.parts["noun"]
+            self.fc_v = nn.Linear(channels, verbs)
+            self.fc_n = nn.Linear(channels, nouns)
+            self.fc_a2v = nn.Linear(num_actions, channels if form == "paper" else verbs)
+            self.fc_a2n = nn.Linear(num_actions, channels if form == "paper" else nouns)
 
     @property
     def channels(self) -> int:
-        return self.fc_v.in_features
+        return self._channels
 
     @property
     def classes(self) -> dict[str, int]:
-        return {task: fc.out_features for task, fc in (("action", self.fc_a), ("verb", self.fc_v), ("noun", self.fc_n))}
+        return {"action": self.fc_a.out_features, **self.parts}
 
     def forward(self, *, y: Tensor, e: Tensor, statt: Tensor, valid: Tensor | None = None) -> Logits:
         y, e, statt = self.pool(valid, y=y, e=e, statt=statt)
+        seen = [y, e, statt] if self.form == "released" else [e, y, statt]
+        action = self.fc_a(torch.cat(seen, -1))
+        if not self.parts:
+            return Logits(action)
         if self.form == "released":
-            action = self.fc_a(torch.cat([y, e, statt], -1))
             return Logits(action, self.fc_v(statt) + self.fc_a2v(action), self.fc_n(e) + self.fc_a2n(action))
-        action = self.fc_a(torch.cat([e, y, statt], -1))
         return Logits(action, self.fc_v(statt + self.fc_a2v(action)), self.fc_n(e + self.fc_a2n(action)))

@@ -31,13 +31,8 @@ TINY_STEM = {"widths": [24, 48, 64], "norm": "channel"}
 """Of the small models that read maps: 112 x 112 pixels become 14 x 14 places."""
 TINY_FRAMES = {"widths": [24, 48, 64, 96, 128], "norm": "batch"}
 """Of the small models that read the mean of a map: what is averaged must have seen a hand and a thing together."""
-CLASSES = {
-    "ek55": {"num_actions": 2513, "num_verbs": 125, "num_nouns": 352},
-    "ek100": {"num_actions": 3806, "num_verbs": 97, "num_nouns": 300},
-    "tiny": {"num_actions": 75, "num_verbs": 14, "num_nouns": 20},
-}
-VERBS_TOO = ("marginal", "verb_noun")
-"""Heads that are told the verb and noun of every action."""
+ACTIONS = {"ek55": 2513, "ek100": 3806, "tiny": 75}
+"""Verbs and nouns of them, which the heads "marginal" and "verb_noun" take too, are known to the data alone."""
 
 
 def _recognition(size: str, core: CoreConfig) -> PredictorConfig:
@@ -52,8 +47,7 @@ def _recognition(size: str, core: CoreConfig) -> PredictorConfig:
 
 def _anticipation(size: str, core: CoreConfig, head: str, **options: Any) -> PredictorConfig:
     """On the vectors of RULSTM's TSN, or on a small backbone of its own."""
-    counts = CLASSES[size] if head in VERBS_TOO else {"num_actions": CLASSES[size]["num_actions"]}
-    part = Part(name=head, options={**counts, **options})
+    part = Part(name=head, options={"num_actions": ACTIONS[size], **options})
     if size == "tiny":
         backbone = Part(name="stem", options=TINY_FRAMES)
         return PredictorConfig(backbone=backbone, core=core, head=part, size=(96, 168), fps=4.0)

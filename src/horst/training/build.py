@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,11 @@ import torch
 from horst.backbones import BNInception, load_tsn, read_tsn
 from horst.data.example import Annotations
 from horst.errors import CheckpointError, ConfigError
+from horst.evaluation.measure import PARTS
 from horst.heads import head_options
-from horst.models import MODELS, Predictor, create_model, load, model_config
-from horst.training.config import RunConfig
+from horst.models import MODELS, Predictor, PredictorConfig, load, model_config
+from horst.registry import Part
+from horst.training.config import Loss, RunConfig
 from horst.training.run import Run
 from horst.weights import load_checked
 
@@ -32,7 +34,7 @@ def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
         options.setdefault("fps", 1 / config.data.clip.stride)
     labels = {task: list(names) for task, names in annotations.classes.items()}
     torch.manual_seed(config.seed)
-    model = create_model(choice.name, **options)
+    model = Predictor.from_config(_for_task(model_config(choice.name, **options), annotations))
     labels = {task: names for task, names in labels.items() if task in model.head.classes}
     model.labels = labels
     if choice.tsn is not None:
@@ -42,6 +44,14 @@ def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
     return model
 
 
+def _for_task(config: PredictorConfig, annotations: Annotations) -> PredictorConfig:
+    """A model of early recognition anticipates with the head "action", which has the same layers."""
+    if annotations.task != "anticipation" or config.head.name != "recognition":
+        return config
+    options = {("num_actions" if key == "num_classes" else key): v for key, v in config.head.options.items()}
+    return replace(config, head=Part(name="action", options=options))
+
+
 def _load_tsn(model: Predictor, file: Path) -> None:
     if not isinstance(model.backbone, BNInception):
         raise ConfigError(f"model.tsn is for the backbone bn_inception; this model has {model.config.backbone.name}")
@@ -49,27 +59,57 @@ def _load_tsn(model: Predictor, file: Path) -> None:
 
 
 def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, Any]:
-    """The head's options that the data decides. What the config says of them must agree."""
+    """The head's options that the data decides. What the config says of them must agree.
+
+    Verbs and nouns are for data that has labels of both; for all other data the head predicts the action alone.
+    """
     if config.model.name not in MODELS:
         model_config(config.model.name)  # raises, with near matches
     taken = head_options(MODELS[config.model.name]().head.name)
+    parts = all(task in annotations.classes for task in PARTS)
     counts: dict[str, Any] = {}
     for option, task in ((option, COUNTS[option]) for option in taken if option in COUNTS):
-        if task not in annotations.classes:
-            there = ", ".join(annotations.classes)
-            raise ConfigError(
-                f"model.name is {config.model.name}, which predicts {task}s, and {annotations.name} has labels for "
-                f"{there} alone: choose a model for that, such as horst_tiny"
-            )
-        counts[option] = len(annotations.classes[task])
+        counts[option] = len(annotations.classes[task]) if parts or task == "action" else None
         said = config.model.options.get(option, counts[option])
         if said != counts[option]:
+            there = f"{counts[option]} {task}s" if counts[option] else f"no labels for both {' and '.join(PARTS)}"
+            raise ConfigError(f"model.options.{option} is {said} and {annotations.name} has {there}: leave it out")
+    if "pairs" in taken and parts:
+        if not annotations.action_parts:
             raise ConfigError(
-                f"model.options.{option} is {said} and {annotations.name} has {counts[option]} {task}s: leave it out"
+                f"model.name is {config.model.name}, which must know verb and noun of every action, and "
+                f"{annotations.name} does not say them: read the data anew from its annotations (data that was packed "
+                "from a CSV file by an older version lacks them), or choose another model"
             )
-    if "pairs" in taken:
         counts["pairs"] = [list(pair) for pair in annotations.action_parts]
     return counts
+
+
+def notices(config: RunConfig, model: Predictor, annotations: Annotations) -> list[str]:
+    """What a run does otherwise than its model and loss do elsewhere, because of the data."""
+    found = []
+    taken = head_options(MODELS[config.model.name]().head.name)
+    there = ", ".join(annotations.classes)
+    if "num_verbs" in taken and "verb" not in model.head.classes:
+        found.append(
+            f"{annotations.name} has labels for {there}, not for both verb and noun: "
+            f"{config.model.name} predicts and learns the action alone"
+        )
+    if annotations.task == "anticipation" and "num_classes" in taken:
+        found.append(f"{config.model.name} is a model of recognition; here it learns to predict the next action")
+    return found
+
+
+def learnt_loss(loss: Loss, model: Predictor) -> Loss:
+    """The loss of a run: `tasks` that the head does not predict give way to the action, where none is left."""
+    classes = model.head.classes
+    if loss.tasks is not None and not set(loss.tasks) & set(classes):
+        loss = replace(loss, tasks=None)
+    for task, count in classes.items():
+        of_k = loss.name == "smooth_top_k" or (loss.name == "truncated_top_k" and task == "action")
+        if of_k and (loss.tasks is None or task in loss.tasks) and loss.k >= count:
+            raise ConfigError(f"loss.k is {loss.k} and there are {count} {task}s; a top-k loss takes fewer than these")
+    return loss
 
 
 def initialise(model: Predictor, source: str | Path) -> bool:

@@ -18,7 +18,7 @@ from horst.errors import CheckpointError, ConfigError, HorstError
 from horst.evaluation.measure import summary
 from horst.ops.backend import Choice
 from horst.training.averages import Averages
-from horst.training.build import build_model
+from horst.training.build import build_model, learnt_loss, notices
 from horst.training.config import RunConfig
 from horst.training.keeper import Keeper
 from horst.training.module import TrainingModule
@@ -93,6 +93,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     if model.config.backbone.name == "maps" and (config.augment.operations or mirrors):
         raise ConfigError("augment is for pictures, and the model reads maps: set operations to 0 and mirror to false")
+    config = replace(config, loss=learnt_loss(config.loss, model))
     return data, TrainingModule(model, config, annotations)
 
 
@@ -187,6 +188,8 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
         f"[bold]{run.folder}[/bold]: {module.run.model.name}, {size / 1e6:.2f} M trained parameters", soft_wrap=True
     )
     console.print(f"{data.annotations.name}: {clips}", soft_wrap=True)
+    for notice in notices(module.run, module.model, data.annotations):
+        console.print(f"[yellow]{notice}[/yellow]", soft_wrap=True)
     console.print(f"backend {backend}", soft_wrap=True)
 
 

@@ -7,8 +7,8 @@ Furnari, Battiato, Farinella 2018, "Leveraging Uncertainty to Rethink Loss Funct
 Egocentric Action Anticipation" (MCE; VNMCE): actions are learnt, and p(v) = sum_{a with verb v} p(a), nouns likewise.
 Cross-entropy of these verbs and nouns is marginal cross-entropy.
 
-`pairs` tells verb and noun of every action. Training always passes those of the data. Until the data says it, action i
-stands for verb i modulo the verbs and noun i modulo the nouns: enough to build a model, and to count what it costs.
+`pairs` tells verb and noun of every action; it comes with the number of verbs and of nouns, from the data. Without the
+three, both heads are one linear layer to actions: for data without verbs and nouns, trained by plain cross-entropy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError
-from horst.heads.base import Head
+from horst.heads.base import Head, check_parts
 from horst.heads.logits import Logits
 from horst.heads.marginal import marginal_logits
 from horst.heads.pool import Norm, Pool
@@ -32,12 +32,10 @@ Pairs = Sequence[Sequence[int]]
 
 
 def check_pairs(pairs: Pairs, actions: int, verbs: int, nouns: int) -> list[list[int]]:
-    """Verb and noun of every action; a stand-in where none are given."""
+    """Verb and noun of every action, which must be given: no rule can tell them."""
     given: Any = pairs
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ConfigError(f"pairs is {given!r}; it takes a list with [verb, noun] of every action")
-    if not given:
-        return [[i % verbs, i % nouns] for i in range(actions)]
     if len(given) != actions:
         raise ConfigError(f"pairs has {len(given)} entries and there are {actions} actions: give [verb, noun] of each")
     for i, pair in enumerate(given):
@@ -50,33 +48,41 @@ def check_pairs(pairs: Pairs, actions: int, verbs: int, nouns: int) -> list[list
 
 
 class PairHead(Head):
-    """The mean of y_t over its places, dropout, and scores of verb, noun and action that fit together."""
+    """The mean of y_t over its places, dropout, and scores of verb, noun and action that fit together.
+
+    Without `num_verbs`, `num_nouns` and `pairs`: scores of the action alone.
+    """
 
     learnt: ClassVar[tuple[str, ...]]
-    """The tasks that have a linear layer of their own."""
+    """The tasks that have a linear layer of their own, where there are verbs and nouns."""
     pairs: Tensor
-    """(A, 2) int64: verb and noun of every action."""
+    """(A, 2) int64: verb and noun of every action; (0, 2) where there are none."""
 
     def __init__(
         self,
         channels: int,
         *,
         num_actions: int,
-        num_verbs: int,
-        num_nouns: int,
+        num_verbs: int | None = None,
+        num_nouns: int | None = None,
         pairs: Pairs = (),
         dropout: float = 0.0,
         norm: Norm = "none",
     ) -> None:
         super().__init__()
-        check_positive(num_actions=num_actions, num_verbs=num_verbs, num_nouns=num_nouns)
+        check_positive(num_actions=num_actions)
         check_dropout(dropout)
-        self._classes = {"action": num_actions, "verb": num_verbs, "noun": num_nouns}
-        table = torch.tensor(check_pairs(pairs, num_actions, num_verbs, num_nouns))
-        self.register_buffer("pairs", table, persistent=False)  # the config has them
+        counts = check_parts(num_verbs, num_nouns)
+        self._classes = {"action": num_actions, **counts}
+        if pairs and not counts:
+            raise ConfigError("pairs is given without num_verbs and num_nouns: give all three, or none")
+        table = check_pairs(pairs, num_actions, counts["verb"], counts["noun"]) if counts else []
+        shaped = torch.tensor(table, dtype=torch.int64).reshape(-1, 2)
+        self.register_buffer("pairs", shaped, persistent=False)  # the config has them
         self.pool = Pool(channels, ("y",), norm)
         self.dropout = nn.Dropout(dropout)
-        self.fc = nn.ModuleDict({task: nn.Linear(channels, self._classes[task]) for task in self.learnt})
+        layers = self.learnt if counts else ("action",)
+        self.fc = nn.ModuleDict({task: nn.Linear(channels, self._classes[task]) for task in layers})
 
     @property
     def channels(self) -> int:
@@ -88,11 +94,12 @@ class PairHead(Head):
 
     def forward(self, *, y: Tensor, valid: Tensor | None = None) -> Logits:
         (pooled,) = self.pool(valid, y=y)
-        return self.score(self.dropout(pooled))
+        x = self.dropout(pooled)
+        return self.score(x) if len(self._classes) > 1 else Logits(self.fc["action"](x))
 
     @abstractmethod
     def score(self, x: Tensor) -> Logits:
-        """Of features (..., C)."""
+        """Of features (..., C), where there are verbs and nouns."""
 
 
 class MarginalHead(PairHead):
