@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given
+from hypothesis import settings as settings_of
 from hypothesis import strategies as st
 
 from horst.errors import DataError, InputError
@@ -56,9 +57,25 @@ def anticipation(data: str, classes: dict[str, int], examples: int, mode: str = 
     }
 
 
+def settings(paper: dict[str, str] | None, **clip: Any) -> dict[str, Any]:
+    """Model and data of a run for a row of HORST; `clip` changes entries of its clips."""
+    table = paper["table"] if paper else "early-recognition"
+    if table.startswith("ek"):
+        url = "_unroll" if paper and paper["row"] == "HORST-url" else ""
+        model: dict[str, Any] = {"name": f"horst_{table.partition('-')[0]}{url}", "tsn": "TSN-rgb.pth.tar"}
+        shown: dict[str, Any] = {"size": [256, 454], "steps": 14, "stride": 0.25, "mode": "rulstm"}
+    else:
+        model = {"name": "horst_ssv2", "options": {"variant": "released"}}
+        shown = {"size": [224, 224], "fps": 24, "observe": 0.25}
+    return {"model": model, "data": {"source": "x", "clip": {**shown, **clip}}}
+
+
+HALF = settings(HORST, observe=0.5)
+
+
 def write(folder: Path, evaluation: Any, seed: int = 0, **config: Any) -> Path:
     (folder / "evaluation").mkdir(parents=True, exist_ok=True)
-    about = {"name": folder.name, "seed": seed, "paper": None, "data": {"source": "ssv2"}, **config}
+    about = {"name": folder.name, "seed": seed, "paper": None, **settings(config.get("paper")), **config}
     (folder / "config.yaml").write_text(yaml.safe_dump(about))
     (folder / "evaluation" / "val.json").write_text(json.dumps(evaluation))
     return folder
@@ -73,7 +90,7 @@ def rows(text: str) -> dict[str, list[str]]:
 def test_a_run_stands_below_the_row_that_it_names(tmp_path: Path) -> None:
     runs = [
         write(tmp_path / "horst-25", recognition(top25=0.312), paper=HORST),
-        write(tmp_path / "horst-50", recognition(top50=0.45), paper=HORST, clip=0.5),
+        write(tmp_path / "horst-50", recognition(top50=0.45), paper=HORST, **HALF),
     ]
     first = table(runs).split("###")[1]
     lines = [line for line in first.splitlines() if line.startswith("|")]
@@ -87,7 +104,7 @@ def test_a_run_stands_below_the_row_that_it_names(tmp_path: Path) -> None:
 def test_one_run_serves_all_tables_in_which_the_paper_prints_its_row(tmp_path: Path) -> None:
     """But a run of 50% has no number for a table of 25%."""
     run = write(tmp_path / "a", recognition(top25=0.3), paper=HORST)
-    other = write(tmp_path / "b", recognition(top50=0.4), paper=HORST, clip=0.5)
+    other = write(tmp_path / "b", recognition(top50=0.4), paper=HORST, **HALF)
     assert [t["paper"] for t in table_data([run, other])] == ["early-recognition", "attention", "order", "key-value"]
     assert [t["paper"] for t in table_data([other])] == ["early-recognition"]
     order = next(t for t in table_data([run, other]) if t["paper"] == "order")
@@ -95,6 +112,7 @@ def test_one_run_serves_all_tables_in_which_the_paper_prints_its_row(tmp_path: P
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
+@settings_of(max_examples=30, deadline=None)
 def test_seeds_make_one_row_of_mean_and_deviation(values: list[float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         name = "wide" if len(values) == 1 else "wide-seed{}"
@@ -139,6 +157,7 @@ def test_a_folder_named_twice_counts_once_and_a_seed_run_twice_is_refused(tmp_pa
     assert str(twin) in str(error.value)
 
 
+CLAIMS = "claims (not the paper's)"
 ELSEWHERE = [
     ("made data", recognition("somethings", 24, 397, top25=0.6)),
     ("made data of as many classes", recognition("somethings", 41, 7503, top25=0.6)),
@@ -156,7 +175,7 @@ def test_other_data_never_stand_beside_the_papers(
     run = write(tmp_path / "claims", evaluation, paper=paper)
     (only,) = table_data([run])
     assert only["paper"] is None
-    assert [line["name"] for line in only["lines"]] == ["claims"]
+    assert [line["name"] for line in only["lines"]] == [CLAIMS]
     (note,) = only["notes"]
     assert "cannot be compared with the paper's" in note
     assert evaluation["data"] in note
@@ -164,8 +183,8 @@ def test_other_data_never_stand_beside_the_papers(
     genuine = write(tmp_path / "genuine", recognition(top25=0.3), paper=HORST)
     for found in table_data([run, genuine]):
         names = {line["name"] for line in found["lines"]}
-        assert ("claims" in names) == (found["paper"] is None)
-        assert not {"claims", "genuine"} <= names
+        assert (CLAIMS in names) == (found["paper"] is None)
+        assert not {CLAIMS, "genuine"} <= names
 
 
 def test_the_real_data_sets_are_told_by_name_and_classes(tmp_path: Path) -> None:
@@ -192,19 +211,73 @@ def test_as_many_decimals_as_the_paper_prints(tmp_path: Path) -> None:
 
 def test_what_differs_from_the_paper_is_told(tmp_path: Path) -> None:
     paper = paper_table("ek55")
-    few = anticipation(paper.data, paper.classes, 1000, "strict")
+    few = anticipation(paper.data, paper.classes, paper.examples, "strict")
     few["counts"]["missing"] = 10
-    run = write(
-        tmp_path / "few", few, paper={"table": "ek55", "row": "HORST"}, data={"source": "epic", "many_shot": "official"}
-    )
+    row = {"table": "ek55", "row": "HORST"}
+    about = settings(row)
+    about["data"]["many_shot"] = "official"
+    run = write(tmp_path / "few", few, paper=row, **about)
     notes = " ".join(table_data([run])[0]["notes"])
-    for said in ("1,000 clips, the paper on 4,979", "mode strict", "official", "3 of 1,000 clips could not be read"):
+    for said in ("mode strict", "official", "3 of 4,979 clips could not be read"):
         assert said in notes, said
         assert said in table([run])
-    whole = write(tmp_path / "whole", recognition(top25=0.3, top50=0.4, top100=0.5), paper=HORST)
-    assert "one model, asked at every part" in table([whole])
     odd = write(tmp_path / "odd", recognition(top30=0.3), paper=HORST)
     assert "not evaluated at any position" in table([odd])
+
+
+def changed(**options: Any) -> dict[str, Any]:
+    about = settings(HORST)
+    about["model"]["options"] |= options
+    return about
+
+
+UNLIKE = [
+    ("narrow", changed(hidden=[8, 8, 8, 8]), "hidden is [8, 8, 8, 8], not [128, 256, 512, 512]"),
+    ("first order", changed(order=1), "order is 1, not 8"),
+    ("layers", changed(hidden=[128], stride=[1]), "hidden is [128], not"),
+    ("mixed", changed(variant="paper", activation="silu"), "activation is silu, not relu"),
+    ("attention", changed(attention="temporal"), "attention is temporal, not spatial-temporal"),
+    ("backbone", changed(backbone={"name": "stem", "widths": [8, 128]}), "backbone widths is [8, 128], not"),
+    ("head", changed(norm="batch"), "head norm is batch, not None"),
+    ("model", {**HALF, "model": {"name": "conv_lstm_ssv2"}}, "its core is ConvLSTM, not HORST"),
+    ("rate", settings(HORST, fps=6), "clip.fps is 6, not 24 or 12"),
+    ("size", settings(HORST, size=[112, 112]), "clip.size is [112, 112], not [224, 224]"),
+    ("whole", settings(HORST, observe=1.0), "100% of each clip is observed, not 25% or 50%"),
+    ("unknown", {**HALF, "model": {"name": "mine"}}, "its model cannot be told from its config"),
+]
+
+
+@pytest.mark.parametrize(("about", "says"), [pair[1:] for pair in UNLIKE], ids=[name for name, *_ in UNLIKE])
+def test_a_run_that_is_not_the_row_it_names_stands_apart(tmp_path: Path, about: dict[str, Any], says: str) -> None:
+    run = write(tmp_path / "claims", recognition(top25=0.3), paper=HORST, **about)
+    genuine = write(tmp_path / "genuine", recognition(top25=0.3), paper=HORST)
+    *beside, own = table_data([run, genuine])
+    assert [t["paper"] for t in beside] == ["early-recognition", "attention", "order", "key-value"]
+    assert not any("claims" in line["name"] for t in beside for line in t["lines"])
+    assert [line["name"] for line in own["lines"]] == [CLAIMS]
+    (note,) = own["notes"]
+    assert "the paper's row 'HORST' (early-recognition)" in note
+    assert says in note
+    assert says in table([run, genuine])
+
+
+def test_other_clips_than_the_papers_stand_apart(tmp_path: Path) -> None:
+    fewer = write(tmp_path / "fewer", recognition(examples=7502, top25=0.3), paper=HORST)
+    evaluation = recognition(top25=0.3)
+    evaluation["counts"]["train"] = 56_768
+    taught = write(tmp_path / "taught", evaluation, paper=HORST, seed=1)
+    for run, says in ((fewer, "evaluated on 7,502 clips, the paper on 7,503"), (taught, "56,768 training clips")):
+        (only,) = table_data([run])
+        assert only["paper"] is None
+        assert says in only["notes"][0]
+    evaluation["counts"]["train"] = 56_769
+    assert table_data([write(tmp_path / "same", evaluation, paper=HORST)])[0]["paper"] == "early-recognition"
+    row = {"table": "ek55", "row": "HORST"}
+    paper = paper_table("ek55")
+    about = settings(row)
+    del about["model"]["tsn"]
+    random = write(tmp_path / "x", anticipation(paper.data, paper.classes, paper.examples), paper=row, **about)
+    assert "no TSN weights" in table_data([random])[0]["notes"][0]
 
 
 def test_runs_without_a_row_have_a_table_for_each_data_set(tmp_path: Path) -> None:

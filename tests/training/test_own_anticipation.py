@@ -137,7 +137,7 @@ def test_what_an_action_is_made_of_is_never_made_up(name: str, tmp_path: Path) -
 def test_a_top_k_loss_needs_more_classes(tmp_path: Path) -> None:
     config = run_of(METHODS["svm_top5"])
     annotations = read_csv(csv(tmp_path, parts=False, rows=4), task="anticipation")
-    with pytest.raises(ConfigError, match="loss.k is 5 and there are 4 actions"):
+    with pytest.raises(ConfigError, match=r"loss\.k is 5 and there are 4 actions"):
         learnt_loss(config.loss, build_model(config, annotations))
 
 

@@ -101,7 +101,7 @@ class Evaluation:
     task: Task
     counts: dict[str, int]
     """examples; read and missing (could not be read: misses); left_out (of every denominator, by the protocol);
-    unlabelled (left out too)."""
+    unlabelled (left out too); train, the training examples of the data set."""
     protocol: dict[str, Any]
     """mode; leaks and unobserved, examples by position; fractions or taus; size and fps, what was shown; where it
     differs made_for, the size and fps of the model."""
@@ -249,6 +249,7 @@ def assess(
             "missing": int((~predictions.read).sum()),
             "left_out": int(left_out(predictions, annotations).sum()),
             "unlabelled": int((predictions.labels["action"] == UNKNOWN).sum()),
+            "train": annotations.counts().get("train", 0),
         },
         protocol={
             "mode": clip.mode if anticipation else "prefix",

@@ -46,11 +46,17 @@ class PaperTable:
     """What `Annotations.name` is of this data set."""
     classes: dict[str, int]
     """How many there are, by task."""
+    size: str
+    """The data set as models are named by it; see `horst.models.methods`."""
+    train: int
+    """Examples of the training split."""
     examples: int
     """Of the validation split."""
     columns: dict[str, str]
     """Metric by header; see `measure`."""
     rows: tuple[PaperResult, ...]
+    fps: tuple[float, ...] = ()
+    """Recognition: frames a second, any of these."""
     decimals: int = 1
     """As printed."""
     name: str = field(default="", compare=False)

@@ -1,19 +1,21 @@
 """Results of runs as Markdown: beside the paper's rows where a run names one, and in a table of each data set else.
 
 Numbers of different data never share a table. A run stands in a table of the paper only if it was evaluated on the
-data set of that table, with as many classes of each kind; where it claims a row and was not, it stands apart and a
-sentence says why. Other departures (fewer clips, unreadable ones, another protocol) are told below the table.
+data set of that table, with as many classes and clips, and if its model and clips are those of the row
+(`horst.evaluation.facts`); where it claims a row and differs, it stands apart and a sentence says in what. Other
+departures (unreadable clips, another protocol) are told below the table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.facts import differences
 from horst.evaluation.measure import PARTS
 from horst.evaluation.paper import PaperTable, paper_table, paper_tables
 from horst.evaluation.predictions import position_name
@@ -79,7 +81,7 @@ def tables(runs: Sequence[str | Path]) -> list[ResultTable]:
             own.setdefault(_own_title(group.evaluation), []).append(group)
     for title, members in own.items():
         notes = [apart[id(group)] for group in members if id(group) in apart]
-        made.append(_alone(title, members, notes))
+        made.append(_alone(title, members, notes, {id(group) for group in members if id(group) in apart}))
     return made
 
 
@@ -89,7 +91,10 @@ def why_apart(group: Group) -> str | None:
         return None
     wanted, seen = paper_table(group.row[0]), group.evaluation
     if seen.data == wanted.data and all(seen.classes.get(task) == count for task, count in wanted.classes.items()):
-        return None
+        found = [differences(wanted, group.row[1], run.config, run.evaluation) for run in group.runs]
+        unlike = list(dict.fromkeys(one for each in found for one in each))
+        row = f"the paper's row {group.row[1]!r} ({wanted.name})"
+        return f"{group.name} names {row} and is not that: {'; '.join(unlike)}." if unlike else None
     return (
         f"{group.name} names the paper's table {wanted.name!r}, which is of {_classes(wanted.data, wanted.classes)}. "
         f"It was evaluated on {_classes(seen.data, seen.classes)}: its numbers cannot be compared with the paper's."
@@ -122,7 +127,7 @@ def _beside(paper: PaperTable, groups: list[Group]) -> ResultTable | None:
             if group.row == (paper.name, row.name) or printed_again:
                 some = True
                 lines.append(line)
-                notes += _notes(group, paper, line)
+                notes += _notes(group, line)
     if not some:
         return None
     title = f"Table {paper.number} of the paper ({paper.name}): {paper.title}; {paper.data}, %"
@@ -137,11 +142,16 @@ def _beside(paper: PaperTable, groups: list[Group]) -> ResultTable | None:
     )
 
 
-def _alone(title: str, groups: list[Group], notes: list[str]) -> ResultTable:
+def _alone(title: str, groups: list[Group], notes: list[str], claiming: set[int]) -> ResultTable:
+    """`claiming`: which groups name a row of the paper that they are not."""
     columns: dict[str, str] = {}
     for group in groups:
         columns |= _main_columns(group.evaluation)
-    lines = [_line(group, columns) for group in groups]
+    lines = [
+        replace(line, name=f"{line.name} (not the paper's)") if id(group) in claiming else line
+        for group in groups
+        for line in [_line(group, columns)]
+    ]
     notes = [*notes, *(note for group in groups for note in _unreadable(group))]
     return ResultTable(
         title=title,
@@ -184,20 +194,11 @@ def _main_columns(evaluation: Evaluation) -> dict[str, str]:
     return {f"{task} {title} at {at}": f"{task}/{kind}@{at}" for task in tasks for title, kind in KINDS.items()}
 
 
-def _notes(group: Group, paper: PaperTable, line: Line) -> list[str]:
+def _notes(group: Group, line: Line) -> list[str]:
     """Where a group departs from what the paper did."""
     seen, found = group.evaluation, []
-    if seen.counts["examples"] != paper.examples:
-        found.append(
-            f"{group.name}: evaluated on {seen.counts['examples']:,} clips, the paper on {paper.examples:,}: "
-            "not the same validation data."
-        )
     if not line.values:
         found.append(f"{group.name}: it was not evaluated at any position of this table.")
-    elif len(seen.protocol.get("fractions", ())) > 1:
-        found.append(
-            f"{group.name}: one model, asked at every part of whole clips; the paper trains one for each part."
-        )
     if _anticipates(seen) and seen.protocol.get("mode") != "rulstm":
         found.append(f"{group.name}: sampled in mode {seen.protocol.get('mode')}; the paper's numbers are by RULSTM's.")
     data = group.runs[0].config.get("data")

@@ -32,6 +32,8 @@ class Method:
     """Its row in the tables of `horst.evaluation.paper`."""
     loss: Mapping[str, Any] = field(default_factory=dict)
     """What of a run's loss makes the method, besides the model."""
+    clips: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By data set, the `steps` and `stride` of its clips where they are not those of RULSTM's protocol."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """What of the model's options makes it: the ablations of HORST."""
 
@@ -109,6 +111,7 @@ def _methods() -> list[Method]:
             model="avt",
             rows={backbones: "AVT-h", "ek100": "AVT-h"},
             loss={"features": 1.0},
+            clips={"ek55": {"steps": 11, "stride": 0.5}, "ek100": {"steps": 10, "stride": 1.0}},
         ),
         anticipation(name="horst_anticipation", title="HORST", model="horst", rows={ek55: "HORST", "ek100": "HORST"}),
         anticipation(
@@ -122,7 +125,7 @@ def _ablations() -> Iterator[Method]:
     two: dict[str, Any] = {"hidden": [512, 512], "stride": [2, 2]}
     rows: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("attention", "4 x temporal", {"attention": "temporal"}),
-        ("attention", "4 x spatial", {"attention": "spatial"}),
+        ("attention", "4 x spatial", {"attention": "spatial", "spatial_weight": "order"}),
         ("attention", "2 x joint space-time", {"attention": "joint", **two}),
         ("attention", "2 x spatial-temporal", two),
         *(("order", f"S = {order}", {"order": order}) for order in (1, 3, 12, 16)),

@@ -54,6 +54,11 @@ class Averages(lightning.Callback):
         finally:
             self._put_back()
 
+    def restart(self, module: TrainingModule) -> None:
+        """Average from the weights of now on."""
+        if self.average:
+            self.average = {name: p.detach().clone() for name, p in module.network.named_parameters()}
+
     def state_dict(self) -> dict[str, Any]:
         return {"average": self.average}
 

@@ -11,7 +11,7 @@ Whatever is left out takes the paper's value. Paths are relative to the file tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,8 +27,10 @@ Steps = Literal["last", "every", "anticipation"]
 LossName = Literal["cross_entropy", "smooth_top_k", "truncated_top_k"]
 RankingForm = Literal["score", "margin", "both"]
 Distance = Literal["mse", "contrastive"]
+Times = Literal["sum", "mean"]
 OptimiserName = Literal["adabelief", "adamw", "sgd"]
 Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
+CompletionFrom = Literal["best", "last"]
 
 TASKS = ("action", "verb", "noun")
 
@@ -74,6 +76,8 @@ class Loss:
 
     steps: Steps = "last"
     """At the last observed frame (early recognition), at every frame, or at every anticipation time of the protocol."""
+    times: Times = "sum"
+    """Of losses at every anticipation time: their sum, as in HORST's paper, or their mean, as in RULSTM's code."""
     ramp: bool = False
     """Of losses at every frame: frames count in proportion to their number. The first ones of a clip tell little, and
     what they cannot tell is noise that delays the start of learning."""
@@ -109,6 +113,8 @@ class Loss:
             _check_range("loss.exponential", self.exponential, 0, 1000)
             if self.ramp:
                 raise ConfigError("loss.ramp and loss.exponential both say how frames count; give one of them")
+        if self.ramp and self.steps == "anticipation" and self.times == "sum":
+            raise ConfigError("loss.ramp shares a weight of 1 among frames: set loss.times to mean, or leave ramp out")
         if self.k < 1:
             raise ConfigError(f"loss.k is {self.k}; it takes a whole number from 1 on")
         if not self.temperature > 0:
@@ -138,6 +144,10 @@ class Optimiser:
     weight_decay: float = 0.001
     lookahead: bool = True
     """k = 5 steps, alpha = 0.5."""
+    decouple: bool = True
+    """Of adabelief: weight decay apart from the gradient, as in AdamW; default of its authors' code since 0.1.0."""
+    rectify: bool = True
+    """Of adabelief: RAdam's rectification of the first steps; default of its authors' code since 0.1.0."""
     momentum: float = 0.9
     """Of sgd."""
 
@@ -187,8 +197,13 @@ class TrainerOptions:
     """Epochs between two looks at the validation clips, which the last one gets always; 0: only that."""
     checkpoint_minutes: float = 10.0
     """How much work a kill may cost at most, where an epoch takes longer; 0: not even that of a batch."""
+    monitor: str | None = None
+    """The validation metric by which the best epoch is chosen, the highest; null: that of the data's protocol."""
     completion_epochs: int = 0
     """Sequence-completion pretraining: first epochs, in which an unrolling head reads the frames that really follow."""
+    completion_from: CompletionFrom = "best"
+    """With what the epochs after completion start: its best epoch by `monitor` and a new optimiser, as RULSTM's code
+    does, or its last one, going on with the optimiser."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "accumulate", "nodes"):
@@ -250,12 +265,29 @@ class RunConfig:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 
+    @classmethod
+    def from_run(cls, path: str | Path) -> RunConfig:
+        """The run as its folder has it. What an older version did without naming it stays as it was."""
+        config, said = cls.from_file(path), read_yaml(Path(path))
+        for section, before in UNNAMED_BEFORE.items():
+            absent = {key: value for key, value in before.items() if key not in (said.get(section) or {})}
+            config = replace(config, **{section: replace(getattr(config, section), **absent)})
+        return config
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data from which the same run is made again, its paths absolute."""
         return {**_plain(asdict(self)), "data": self.data.to_dict()}
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+
+UNNAMED_BEFORE: dict[str, dict[str, Any]] = {
+    "loss": {"times": "mean"},
+    "optimiser": {"rectify": False},
+    "trainer": {"completion_from": "last"},
+}
+"""Options that older versions did not have, and what these did: for runs that go on."""
 
 
 def _anchored(data: dict[str, Any], base: Path) -> dict[str, Any]:

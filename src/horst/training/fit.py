@@ -13,12 +13,15 @@ from typing import Any
 from rich.console import Console
 
 from horst.data.augmenter import mirror_table
+from horst.data.example import Annotations
 from horst.data.module import ClipDataModule, lightning
-from horst.errors import CheckpointError, ConfigError, HorstError
-from horst.evaluation.measure import summary
+from horst.errors import CheckpointError, ConfigError, HorstError, choices
+from horst.evaluation.measure import metric_names
+from horst.models import Predictor
 from horst.ops.backend import Choice
 from horst.training.averages import Averages
 from horst.training.build import build_model, learnt_loss, notices
+from horst.training.completion import Completion
 from horst.training.config import RunConfig
 from horst.training.keeper import Keeper
 from horst.training.module import TrainingModule
@@ -49,7 +52,7 @@ def train(
 def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; from its start where there is none."""
     run = Run.open(folder)
-    config = RunConfig.from_file(run.config)
+    config = RunConfig.from_run(run.config)
     if run.checkpoint.exists():  # all weights are in it, wherever they came from at first
         config = replace(config, model=replace(config.model, init=None, tsn=None))
     data, module = prepare(config)
@@ -94,7 +97,17 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     if model.config.backbone.name == "maps" and (config.augment.operations or mirrors):
         raise ConfigError("augment is for pictures, and the model reads maps: set operations to 0 and mirror to false")
     config = replace(config, loss=learnt_loss(config.loss, model))
+    if config.trainer.monitor is not None:
+        _check_monitor(config.trainer.monitor, config, annotations, model)
     return data, TrainingModule(model, config, annotations)
+
+
+def _check_monitor(monitor: str, config: RunConfig, annotations: Annotations, model: Predictor) -> None:
+    if "val" not in annotations.counts():
+        raise ConfigError(f"trainer.monitor is {monitor} and {annotations.name} has no validation clips: leave it out")
+    known = metric_names(annotations, "val", config.data.clip, model.head.classes)
+    if monitor not in known:
+        raise ConfigError(f"trainer.monitor is {monitor!r}, which validation does not give{choices(monitor, known)}")
 
 
 def _fit(
@@ -104,9 +117,11 @@ def _fit(
     averages = Averages(options.ema)
     keeper = Keeper(run, averages, minutes=options.checkpoint_minutes)
     has_val = "val" in data.annotations.counts()
+    starts_anew = bool(options.completion_epochs) and options.completion_from == "best"
+    completion = [Completion(options.completion_epochs, averages)] if starts_anew else []
     trainer = create_trainer(
         config,
-        callbacks=[averages, Bar(console), keeper],
+        callbacks=[averages, Bar(console), *completion, keeper],
         validate_every=(options.validate_every or options.epochs) if has_val else None,
     )
     module.model.core.use_backend(options.backend)
@@ -122,8 +137,7 @@ def _fit(
     checkpoint = run.checkpoint if run.checkpoint.exists() else None
     _fit_quietly(trainer, module, data, checkpoint)
     if trainer.is_global_zero:
-        name = summary(data.annotations.task, config.data.clip)
-        told = "" if keeper.best is None else f", best {name} {100 * keeper.best:.1f}%"
+        told = "" if keeper.best is None else f", best {module.monitor} {100 * keeper.best:.1f}%"
         console.print(f"done{told}. Next: [bold]horst evaluate {run.folder}[/bold]", soft_wrap=True)
     return run
 
@@ -188,6 +202,8 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
         f"[bold]{run.folder}[/bold]: {module.run.model.name}, {size / 1e6:.2f} M trained parameters", soft_wrap=True
     )
     console.print(f"{data.annotations.name}: {clips}", soft_wrap=True)
+    if "val" in counts:
+        console.print(f"best epoch by validation {module.monitor}", soft_wrap=True)
     for notice in notices(module.run, module.model, data.annotations):
         console.print(f"[yellow]{notice}[/yellow]", soft_wrap=True)
     console.print(f"backend {backend}", soft_wrap=True)

@@ -13,7 +13,6 @@ import torch
 from horst.data.batches import BadClips
 from horst.data.module import lightning
 from horst.evaluation.gather import gather
-from horst.evaluation.measure import summary
 from horst.files import write_text
 from horst.models import save
 from horst.training.averages import Averages
@@ -86,7 +85,9 @@ class Keeper(lightning.Callback):
         pl_module.check_weights()
         row = self._row(trainer, pl_module)
         self.history.append(row)
-        chosen = pl_module.found.get(summary(pl_module.annotations.task, pl_module.run.data.clip))
+        options = pl_module.run.trainer
+        completing = options.completion_from == "best" and trainer.current_epoch < options.completion_epochs
+        chosen = None if completing else pl_module.found.get(pl_module.monitor)
         better = chosen is not None and (self.best is None or chosen > self.best)
         if better:
             self.best = chosen

@@ -16,7 +16,7 @@ from horst.data.example import Annotations
 from horst.data.module import lightning
 from horst.errors import DivergedError
 from horst.evaluation.gather import place
-from horst.evaluation.measure import measure
+from horst.evaluation.measure import measure, summary
 from horst.evaluation.predictions import Collector, positions
 from horst.heads import Logits
 from horst.models import Predictor
@@ -51,6 +51,8 @@ class TrainingModule(lightning.LightningModule):
             autocast=autocast,
             foretold=config.loss if config.loss.features else None,
         )
+        self.monitor = config.trainer.monitor or summary(annotations.task, config.data.clip, annotations.name)
+        """The metric by which the best epoch is chosen."""
         self.found: dict[str, float] = {}
         self._graphed: Graphed | None = None
         self._collector: Collector | None = None

@@ -22,7 +22,13 @@ def create_optimiser(parameters: Iterable[nn.Parameter], options: Optimiser) -> 
     elif options.name == "sgd":
         made = torch.optim.SGD(trained, lr=options.lr, momentum=options.momentum, weight_decay=options.weight_decay)
     else:
-        made = _published("AdaBelief")(trained, lr=options.lr, weight_decay=options.weight_decay)
+        made = _published("AdaBelief")(
+            trained,
+            lr=options.lr,
+            weight_decay=options.weight_decay,
+            weight_decouple=options.decouple,
+            rectify=options.rectify,
+        )
     return _published("Lookahead")(made, k=5, alpha=0.5) if options.lookahead else made
 
 

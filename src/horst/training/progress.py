@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from horst.data.module import lightning
-from horst.evaluation.measure import summary
 from horst.training.waiting import Waiting
 
 SHOW_EVERY = 0.5
@@ -74,7 +73,7 @@ class Bar(lightning.Callback):
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if self._bar is None:
             return
-        name = summary(pl_module.annotations.task, pl_module.run.data.clip)
+        name = pl_module.monitor
         found = pl_module.found.get(name)
         val = f", validation {name} {100 * found:.1f}%" if found is not None else ""
         self.console.print(

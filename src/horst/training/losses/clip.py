@@ -33,7 +33,9 @@ class ClipLoss(NamedTuple):
 
 
 def frame_weights(options: Loss, valid: Tensor, observed: Tensor, anticipated: int) -> Tensor:
-    """(B, T) weights of the frames, 1 in sum for each clip; 0 for a clip without a frame that counts.
+    """(B, T) weights of the frames, 0 for a clip without a frame that counts.
+
+    They are 1 in sum for each clip. At anticipation times that are summed, each has the weight 1 before `exponential`.
 
     Args:
         options: Which frames count.
@@ -55,6 +57,8 @@ def frame_weights(options: Loss, valid: Tensor, observed: Tensor, anticipated: i
         weights = counted.float()
     if options.ramp:
         weights = weights * torch.arange(1, valid.shape[1] + 1, device=valid.device)
+    if options.steps == "anticipation" and options.times == "sum":
+        return weights
     return weights / weights.sum(1, keepdim=True).clamp_min(1.0)
 
 
