@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import shutil
@@ -13,6 +14,7 @@ import pytest
 import small_runs
 import torch
 import yaml
+from rich.console import Console
 
 import horst
 from horst.data.module import lightning
@@ -20,8 +22,10 @@ from horst.errors import CheckpointError, ConfigError, DivergedError
 from horst.models import create_model
 from horst.plain import from_plain
 from horst.training.build import build_model, initialise, model_folder
+from horst.training.completion import Completion
 from horst.training.config import RunConfig
 from horst.training.fit import create_trainer, prepare, resume, train
+from horst.training.keeper import Keeper
 from horst.training.module import TrainingModule
 from horst.training.progress import Bar
 
@@ -164,6 +168,91 @@ def test_sequence_completion_comes_first(kitchen: Path, tmp_path: Path, monkeypa
     resume(tmp_path / "stopped", console=silent())
     assert seen == [True] * 3 + [False] * 3
     small_runs.assert_same(small_runs.weights(tmp_path / "stopped/last"), small_runs.weights(whole.last))
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, values: dict[str, list[float]]) -> None:
+    """What each look at the validation clips is said to find."""
+    looks = iter(range(99))
+
+    def found(*args: Any) -> dict[str, float]:
+        look = next(looks)
+        return {name: by_look[look] for name, by_look in values.items()}
+
+    monkeypatch.setattr("horst.training.module.measure", found)
+
+
+@pytest.mark.parametrize(
+    ("monitor", "said"), [(None, "area 30.0%"), ("action/top1@25%", "action/top1@25% 90.0%")], ids=["protocol", "named"]
+)
+def test_the_best_epoch_is_that_of_the_monitor(
+    monitor: str | None, said: str, somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"area": [0.1, 0.3, 0.2], "action/top1@25%": [0.9, 0.1, 0.2]}
+    measured(monkeypatch, values)
+    text = io.StringIO()
+    trainer = {"epochs": 3, "monitor": monitor}
+    saved: list[dict[str, Any]] = []
+    keep = Keeper._checkpoint
+
+    def kept(self: Keeper, *args: Any) -> None:
+        saved.append(small_runs.weights(self.run.last))
+        keep(self, *args)
+
+    monkeypatch.setattr(Keeper, "_checkpoint", kept)
+    run = train(small_runs.config(somethings, trainer=trainer), tmp_path / "run", console=Console(file=text, width=200))
+    name = monitor or "area"
+    assert f"best epoch by validation {name}" in text.getvalue().splitlines()[2]
+    assert f"best {said}" in text.getvalue()
+    best = values[name].index(max(values[name]))
+    small_runs.assert_same(small_runs.weights(run.best), saved[best])
+
+
+def test_a_run_goes_on_from_the_best_epoch_of_completion(
+    kitchen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a new optimiser; and the best epoch is one of those after completion."""
+    measured(monkeypatch, {"action/top5@1s": [0.9, 0.8, 0.5, 0.4]})
+    options = {"name": "sgd", "lr": 0.1, "lookahead": False}
+    trainer = {"epochs": 4, "completion_epochs": 2}
+    config = from_plain(RunConfig, small_runs.kitchen(kitchen, trainer=trainer, optimiser=options))
+    begins: dict[int, tuple[dict[str, Any], int]] = {}
+    ends: dict[int, dict[str, Any]] = {}
+    step = TrainingModule.training_step
+
+    def weights(module: TrainingModule) -> dict[str, Any]:
+        return {name: p.detach().clone() for name, p in module.network.named_parameters()}
+
+    def look(self: TrainingModule, batch: Any, index: int) -> Any:
+        if index == 0:
+            begins[self.current_epoch] = weights(self), len(self.trainer.optimizers[0].state)
+        return step(self, batch, index)
+
+    def end(self: Completion, trainer: Any, module: Any) -> None:
+        ends[trainer.current_epoch] = weights(module)
+        finish(self, trainer, module)
+
+    finish = Completion.on_train_epoch_end
+    monkeypatch.setattr(Completion, "on_train_epoch_end", end)
+    monkeypatch.setattr(TrainingModule, "training_step", look)
+    text = io.StringIO()
+    train(config, tmp_path / "run", console=Console(file=text, width=200))
+    small_runs.assert_same(begins[1][0], ends[0])
+    small_runs.assert_same(begins[2][0], ends[0])  # not ends[1]
+    small_runs.assert_same(begins[3][0], ends[2])
+    assert [begins[epoch][1] > 0 for epoch in range(4)] == [False, True, False, True]
+    assert "best action/top5@1s 50.0%" in text.getvalue()
+
+
+def test_a_run_of_before_goes_on_as_it_did(tmp_path: Path) -> None:
+    """Options that it did not have keep what was done then; those that it says are kept."""
+    plain = small_runs.plain(tmp_path, loss={"steps": "last"})
+    file = tmp_path / "config.yaml"
+    file.write_text(yaml.safe_dump(plain))
+    found, new = RunConfig.from_run(file), RunConfig.from_file(file)
+    assert (found.loss.times, found.optimiser.rectify, found.trainer.completion_from) == ("mean", False, "last")
+    assert (new.loss.times, new.optimiser.rectify, new.trainer.completion_from) == ("sum", True, "best")
+    file.write_text(new.to_yaml())
+    assert RunConfig.from_run(file) == RunConfig.from_file(file)
 
 
 def test_a_run_starts_from_another(somethings: Path, saved: Path, tmp_path: Path) -> None:

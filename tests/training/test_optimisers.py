@@ -88,6 +88,53 @@ def test_weight_decay_and_momentum_are_passed_on() -> None:
         assert {group.get("momentum", 0.7) for group in optimiser.param_groups} == {0.7}
 
 
+def published_adabelief(
+    p: float, grads: list[float], lr: float, decay: float, *, decouple: bool, rectify: bool
+) -> float:
+    """The weight after these gradients, by the update of adabelief_pytorch 0.2.0 (betas 0.9, 0.999; eps 1e-16)."""
+    mean = spread = 0.0
+    most = 2 / (1 - 0.999) - 1
+    for step, grad in enumerate(grads, 1):
+        if decouple:
+            p *= 1 - lr * decay
+        else:
+            grad = grad + decay * p
+        mean = 0.9 * mean + 0.1 * grad
+        spread = 0.999 * spread + 0.001 * (grad - mean) ** 2 + 1e-16
+        first, second = 1 - 0.9**step, 1 - 0.999**step
+        if not rectify:
+            p -= lr / first * mean / (math.sqrt(spread) / math.sqrt(second) + 1e-16)
+            continue
+        length = most - 2 * step * 0.999**step / second
+        if length < 5:
+            p -= lr / first * mean
+            continue
+        share = (length - 4) / (most - 4) * (length - 2) / length * most / (most - 2)
+        p -= lr * math.sqrt(second * share) / first * mean / (math.sqrt(spread) + 1e-16)
+    return p
+
+
+@pytest.mark.parametrize("rectify", [True, False])
+@pytest.mark.parametrize("decouple", [True, False])
+def test_adabelief_is_its_authors(decouple: bool, rectify: bool) -> None:
+    p = nn.Parameter(torch.tensor([0.7], dtype=torch.float64))
+    options = Optimiser(lr=0.01, weight_decay=0.3, lookahead=False, decouple=decouple, rectify=rectify)
+    optimiser = create_optimiser([p], options)
+    grads = [math.sin(3 * step) + 0.2 for step in range(12)]
+    for grad in grads:
+        p.grad = torch.tensor([grad], dtype=torch.float64)
+        optimiser.step()
+    expected = published_adabelief(0.7, grads, 0.01, 0.3, decouple=decouple, rectify=rectify)
+    assert p.item() == pytest.approx(expected, rel=1e-9)
+
+
+def test_by_default_adabelief_is_decoupled_and_rectified() -> None:
+    """As in its authors' package since 0.1.0."""
+    (group,) = create_optimiser(bowl().parameters(), Optimiser(lookahead=False)).param_groups
+    assert group["weight_decouple"] is True
+    assert group["rectify"] is True
+
+
 def test_slow_weights_are_lookaheads() -> None:
     """Every fifth step they go half of the way to the fast ones, which start again from there."""
     model, plain = bowl(), bowl()

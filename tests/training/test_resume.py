@@ -138,7 +138,7 @@ def test_columns_of_epochs_without_validation_are_empty(runs: Path) -> None:
     assert [int(row["step"]) for row in rows] == [3, 6, 9]  # 5 batches, two of which make a step
 
 
-def test_what_is_saved_is_the_average(runs: Path) -> None:
+def test_what_is_saved_is_what_is_evaluated(runs: Path) -> None:
     """Checkpoints hold the weights that are trained, `last` those that are evaluated."""
     for name, recipe in RECIPES.items():
         state = torch.load(runs / name / "whole/checkpoint.ckpt", weights_only=True)

@@ -69,6 +69,11 @@ def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, Any]:
     parts = all(task in annotations.classes for task in PARTS)
     counts: dict[str, Any] = {}
     for option, task in ((option, COUNTS[option]) for option in taken if option in COUNTS):
+        if annotations.task == "recognition" and task not in annotations.classes:
+            raise ConfigError(
+                f"model.name is {config.model.name}, which anticipates {task}s, and {annotations.name} is for "
+                "recognition: choose a model for that, such as horst_tiny"
+            )
         counts[option] = len(annotations.classes[task]) if parts or task == "action" else None
         said = config.model.options.get(option, counts[option])
         if said != counts[option]:

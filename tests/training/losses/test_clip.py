@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,7 +40,8 @@ def draw(lengths: list[int], tasks: tuple[str, ...], seed: int) -> tuple[Logits,
 def test_frames_that_count(lengths: list[int], steps: str, seed: int, more: int, ramp: bool) -> None:
     valid = valid_of(lengths, max(lengths) + more)
     observed = valid & (torch.rand(valid.shape, generator=torch.Generator().manual_seed(seed)) < 0.7)
-    weights = frame_weights(Loss(steps=steps, ramp=ramp), valid, observed, anticipated=2)  # type: ignore[arg-type]
+    options = Loss(steps=steps, ramp=ramp, times="mean")  # type: ignore[arg-type]
+    weights = frame_weights(options, valid, observed, anticipated=2)
     assert not weights[~valid].any()
     for row, n in enumerate(lengths):
         candidates = {
@@ -52,6 +54,9 @@ def test_frames_that_count(lengths: list[int], steps: str, seed: int, more: int,
         assert float(counted.sum()) == pytest.approx(1 if candidates else 0, abs=1e-6)
         if not ramp and candidates:
             torch.testing.assert_close(counted, torch.full_like(counted, 1 / len(candidates)))
+    if not ramp:  # the sum over anticipation times; elsewhere there is none
+        summed = frame_weights(replace(options, times="sum"), valid, observed, anticipated=2)
+        assert torch.equal(summed, (weights > 0).float() if steps == "anticipation" else weights)
 
 
 @given(
@@ -59,15 +64,16 @@ def test_frames_that_count(lengths: list[int], steps: str, seed: int, more: int,
     steps=STEPS,
     tasks=st.sampled_from([("action",), ("action", "verb", "noun")]),
     smoothing=st.sampled_from([0.0, 0.1]),
+    times=st.sampled_from(["sum", "mean"]),
     seed=st.integers(0, 999),
 )
 @settings(max_examples=60, deadline=None)
 def test_it_is_a_plain_loop(
-    lengths: list[int], steps: str, tasks: tuple[str, ...], smoothing: float, seed: int
+    lengths: list[int], steps: str, tasks: tuple[str, ...], smoothing: float, times: str, seed: int
 ) -> None:
     logits, labels = draw(lengths, tasks, seed)
     valid = valid_of(lengths)
-    options = Loss(steps=steps, label_smoothing=smoothing)  # type: ignore[arg-type]
+    options = Loss(steps=steps, label_smoothing=smoothing, times=times)  # type: ignore[arg-type]
     weights = frame_weights(options, valid, valid, anticipated=3)
     found = clip_loss(logits, labels, weights, valid, options)
     for row, n in enumerate(lengths):
@@ -77,7 +83,8 @@ def test_it_is_a_plain_loop(
                 continue
             frames = {"last": [n - 1], "every": range(n), "anticipation": range(max(0, n - 3), n)}[steps]
             each = [F.cross_entropy(logits[task][row, t], labels[task][row], label_smoothing=smoothing) for t in frames]
-            expected = expected + torch.stack(each).mean()
+            summed = steps == "anticipation" and times == "sum"
+            expected = expected + (torch.stack(each).sum() if summed else torch.stack(each).mean())
         torch.testing.assert_close(found.loss[row], expected)
         assert bool(found.labelled[row]) == any(labels[task][row] != -1 for task in tasks)
         assert bool(found.right[row]) == bool(logits.action[row, n - 1].argmax() == labels["action"][row])
@@ -149,7 +156,7 @@ def test_weights_of_an_exponential(lengths: list[int], rate: float, steps: str, 
     valid = valid_of(lengths)
     observed = valid & (torch.rand(valid.shape, generator=torch.Generator().manual_seed(seed)) < 0.7)
     uniform = frame_weights(Loss(steps=steps), valid, observed, anticipated=2)  # type: ignore[arg-type]
-    options = Loss(steps=steps, exponential=rate)  # type: ignore[arg-type]
+    options = Loss(steps=steps, exponential=rate, times="mean")  # type: ignore[arg-type]
     weights = frame_weights(options, valid, observed, anticipated=2)
     for row, n in enumerate(lengths):
         counted = uniform[row].nonzero().flatten().tolist()
