@@ -7,6 +7,7 @@ import re
 from methods_entries import ABLATIONS, CE, ENTRIES, Entry
 
 from horst.evaluation.paper import paper_table
+from horst.heads import head_options
 from horst.models import model_config
 from horst.models.methods import METHODS, Method
 from horst.models.summary import summarize
@@ -17,7 +18,12 @@ TABLES = ("recognition", "anticipation", "ablations")
 def trained(method: Method) -> int:
     """Parameters of its model for the paper's data that training changes: a frozen backbone's are none."""
     size = "ssv2" if method.task == "recognition" else "ek55"
-    config = model_config(method.model_name(size), **method.options_for(size))
+    name, options = method.model_name(size), method.options_for(size)
+    if "pairs" in head_options(model_config(name).head.name):
+        # As many verbs and nouns as the data has. Which of them an action has does not change a count.
+        actions = model_config(name).head.options["num_actions"]
+        options |= {"num_verbs": 125, "num_nouns": 352, "pairs": [[0, 0]] * actions}
+    config = model_config(name, **options)
     rows = summarize(config).rows
     return sum(row.parameters for row in rows[config.backbone.name == "bn_inception" :])
 

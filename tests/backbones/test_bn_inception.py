@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors import safe_open
 from torch import Tensor
 from torch.nn import functional as F
 
-from horst.backbones import BNInception, bn_inception, load_tsn
+from horst.backbones import BNInception, bn_inception, load_tsn, read_tsn
 from horst.errors import CheckpointError, InputError
 
 PREFIX = "module.base_model."
@@ -121,15 +123,50 @@ def test_load_tsn_takes_rulstms_file_with_its_classifier(prefix: str, published:
     assert not model.training
 
 
-def test_load_tsn_names_an_unknown_key_and_changes_nothing(published: dict[str, Tensor]) -> None:
+def test_load_tsn_loads_what_is_needed_and_names_the_rest(published: dict[str, Tensor]) -> None:
+    """As RULSTM's own script, which loads with strict=False."""
     model = BNInception()
-    before = snapshot(model)
-    state = {PREFIX + key: value for key, value in published.items()} | {
-        PREFIX + "inception_6a_1x1.weight": torch.zeros(1)
-    }
-    with pytest.raises(CheckpointError, match=r"inception_6a_1x1\.weight.*did you mean.*inception_\da_1x1\.weight"):
+    extra = {PREFIX + "inception_6a_1x1.weight": torch.zeros(1), "module.consensus.alpha": 0.5}
+    state = {PREFIX + key: value for key, value in published.items()} | extra
+    with pytest.warns(UserWarning, match=r"not used.*: inception_6a_1x1\.weight, consensus\.alpha$"):
         load_tsn(model, state)
-    assert same(before, model.state_dict())
+    assert same(published, model.state_dict())
+
+
+def test_a_file_with_more_than_a_state_dict_is_read(published: dict[str, Tensor], tmp_path: Path) -> None:
+    file = tmp_path / "TSN-rgb.pth.tar"
+    key = "conv1_7x7_s2.bias"
+    state = {PREFIX + key: published[key]}
+    torch.save({"epoch": 80, "arch": "BNInception", "best_prec1": np.float64(31.2), "state_dict": state}, file)
+    assert torch.equal(read_tsn(file)[PREFIX + key], published[key])
+    torch.save(state, file)
+    assert list(read_tsn(file)) == [PREFIX + key]
+
+
+class Unsafe:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return print, ("run",)
+
+
+def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "TSN-rgb.pth.tar"
+    with pytest.raises(CheckpointError, match=r"there is no such file"):
+        read_tsn(file)
+    torch.save({"state_dict": {"a": torch.zeros(2)}}, file)
+    whole = file.read_bytes()
+    torch.save({"state_dict": {}, "args": Unsafe()}, file)
+    unsafe = file.read_bytes()
+    torch.save([1, 2], file)
+    listed = file.read_bytes()
+    cases = {whole[: len(whole) // 2]: "damaged", b"": "damaged", b"text": "other objects|damaged"}
+    cases |= {unsafe: "could run code", listed: "no state dict"}
+    for content, says in cases.items():
+        file.write_bytes(content)
+        with pytest.raises(CheckpointError, match=says) as error:
+            read_tsn(file)
+        assert str(file) in str(error.value)
+        assert "torch.serialization" not in str(error.value)  # no advice of torch's own
+    assert "run" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

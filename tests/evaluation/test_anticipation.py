@@ -24,8 +24,9 @@ from horst.evaluation import report
 from horst.evaluation.challenge import challenge, write_challenge
 from horst.evaluation.evaluate import Evaluation, assess, evaluate, predict
 from horst.evaluation.guard import check
-from horst.evaluation.measure import all_scores, measure, summary
+from horst.evaluation.measure import all_scores, measure, metric_names, summary
 from horst.evaluation.metrics import TIMES, marginalize, mean_topk_recall, topk_accuracy
+from horst.evaluation.paper import paper_tables
 from horst.evaluation.predictions import Predictions
 from horst.models import Predictor
 
@@ -168,7 +169,7 @@ def test_segments_without_frames(epic: DataConfig) -> None:
     module = module_of(epic)
     found = assess(right(predict(small(), module, progress=False)), module.annotations, "val", module.data.clip)
     ek55 = bool(module.annotations.subsets)
-    assert found.counts == {"examples": 5, "read": 4, "missing": 1, "left_out": int(ek55), "unlabelled": 0}
+    assert found.counts == {"examples": 5, "read": 4, "missing": 1, "left_out": int(ek55), "unlabelled": 0, "train": 6}
     assert found.metrics["action/top1@1s"] == (1 if ek55 else 4 / 5)
     assert found.metrics["action/time_to_action"] == pytest.approx(2.0 if ek55 else 8 / 5)
     subsets = {key.rpartition("/")[2] for key in found.metrics if key.startswith("verb/recall5@1s/")}
@@ -199,6 +200,56 @@ def test_sets_of_classes_and_examples(epic: DataConfig) -> None:
                 tail = {"verb": [2, 3], "noun": [4], "action": [2, 3, 4]}[task]
                 assert metrics[f"{task}/recall5@{name}/tail"] == mean_topk_recall(scores[tail], labels[tail], 5)
                 assert metrics[f"{task}/recall5@{name}/unseen"] == mean_topk_recall(scores[[4]], labels[[4]], 5)
+
+
+def test_what_is_not_measured_is_told(epic: DataConfig) -> None:
+    """Sets that nothing is evaluated of, data without sets, tasks without labels: which, and why."""
+    module = module_of(epic)
+    annotations, clip = module.annotations, module.data.clip
+    predictions = right(predict(small(), module, progress=False))
+    empty = replace(
+        annotations,
+        subsets={"many-shot verb": frozenset({2}), "many-shot action": frozenset(range(99))},
+        example_sets={"unseen": frozenset({"nobody"}), "tail noun": frozenset(predictions.ids)},
+    )
+    found = assess(predictions, empty, "val", clip)
+    assert found.unmeasured["verb/recall5/many-shot"] == "no evaluated example is of these classes"
+    for task in ("action", "verb", "noun"):
+        assert found.unmeasured[f"{task}/recall5/unseen"] == "no evaluated example is in this set"
+    assert not any("tail" in name for name in found.unmeasured)
+    for name in found.unmeasured:  # it is told exactly where it is not measured
+        task, kind, one = name.split("/")
+        assert not any(key.startswith(f"{task}/{kind}@") and key.endswith(f"/{one}") for key in found.metrics)
+    assert "not measured: verb/recall5/many-shot (no evaluated example is of these classes)" in report.notes(found)
+    for name, said in (("EPIC-Kitchens 55", "recall5/many-shot"), ("EPIC-Kitchens 100", "recall5/unseen, tail")):
+        bare = replace(annotations, name=name, subsets={}, example_sets={})
+        assert said in assess(predictions, bare, "val", clip).unmeasured
+    alone = replace(predictions, scores={"action": predictions.scores["action"]})
+    parts = assess(alone, replace(annotations, action_parts=()), "val", clip).unmeasured
+    assert "does not say which verb an action has" in parts["verb"]
+    unknown = {**predictions.labels, "noun": torch.full_like(predictions.labels["noun"], -1)}
+    told = assess(replace(predictions, labels=unknown), annotations, "val", clip).unmeasured
+    assert told["noun"] == "no evaluated example has a label"
+
+
+def test_names_of_metrics_are_known_before(epic: DataConfig) -> None:
+    module = module_of(epic)
+    predictions = predict(small(), module, progress=False)
+    for tasks in (("action",), ("action", "verb", "noun")):
+        shown = replace(predictions, scores={task: predictions.scores[task] for task in tasks})
+        found = {name for name in measure(shown, module.annotations) if not name.endswith("time_to_action")}
+        assert set(metric_names(module.annotations, "val", module.data.clip, tasks)) == found
+
+
+def test_epochs_are_chosen_by_the_metric_of_the_protocol() -> None:
+    clip = ClipConfig()
+    assert summary("anticipation", clip, "EPIC-Kitchens 55") == "action/top5@1s"
+    assert summary("anticipation", clip, "EPIC-Kitchens 100") == "action/recall5@1s"
+    assert summary("anticipation", clip, "kitchen") == "action/top5@1s"
+    for data in ("EPIC-Kitchens 55", "EPIC-Kitchens 100"):
+        own = {m for t in paper_tables().values() if t.data == data for m in t.columns.values()}
+        assert summary("anticipation", clip, data) in own
+    assert summary("recognition", ClipConfig(observe=0.25), "Something-Something v2") == "action/top1@25%"
 
 
 def test_verbs_and_nouns_summed_from_actions(ek100: DataConfig) -> None:

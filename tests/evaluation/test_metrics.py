@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -13,6 +17,7 @@ from horst.errors import InputError
 from horst.evaluation.metrics import (
     TIMES,
     area,
+    bin_of,
     calibration_error,
     decided,
     marginalize,
@@ -78,6 +83,60 @@ def test_as_a_slow_loop_measures(tied: bool) -> None:
     recalls = {c: sum(h) / len(h) for c, h in hits.items()}
     close(mean_topk_recall(scores, labels, 4), torch.tensor(list(recalls.values()), dtype=torch.float64).mean())
     close(mean_topk_recall(scores, labels, 4, {2, 5, 99}), torch.tensor([recalls[2], recalls[5]]).double().mean(), 1e-7)
+
+
+@given(
+    classes=st.integers(1, 5),
+    data=st.lists(st.tuples(st.integers(0, 4), st.lists(st.sampled_from([-INF, 0, 1, 2]), min_size=5, max_size=5))),
+    k=st.integers(1, 7),
+    chosen=st.none() | st.sets(st.integers(-2, 7)),
+)
+@settings(max_examples=150, deadline=None)
+def test_boundaries_are_as_a_slow_loop_measures(
+    classes: int, data: list[tuple[int, list[float]]], k: int, chosen: set[int] | None
+) -> None:
+    """Ties, more guesses than classes, classes that nobody has, what is not predicted, unknown labels, no examples."""
+    labels = torch.tensor([label if label < classes else -1 for label, _ in data], dtype=torch.int64)
+    scores = torch.tensor([row[:classes] for _, row in data]).reshape(-1, classes)
+    hits: dict[int, list[bool]] = {}
+    for row, label in zip(scores.tolist(), labels.tolist(), strict=True):
+        best = sorted((c for c in range(classes) if row[c] > -INF), key=lambda c, row=row: (-row[c], c))[:k]
+        if label >= 0:
+            hits.setdefault(label, []).append(label in best)
+    flat = [hit for of_class in hits.values() for hit in of_class]
+    recalls = [sum(h) / len(h) for c, h in hits.items() if chosen is None or c in chosen]
+    if not flat:
+        with pytest.raises(InputError, match="no example has a label"):
+            topk_accuracy(scores, labels, [k])
+        return
+    assert topk_accuracy(scores, labels, [k]) == [sum(flat) / len(flat)]
+    if not recalls:
+        with pytest.raises(InputError, match="no label is of one of the classes"):
+            mean_topk_recall(scores, labels, k, chosen)
+        return
+    assert mean_topk_recall(scores, labels, k, chosen) == pytest.approx(sum(recalls) / len(recalls))
+
+
+def test_classes_may_be_any_collection_of_whole_numbers() -> None:
+    scores, labels = random_scores(5)
+    wanted = mean_topk_recall(scores, labels, 4, [2, 5, 99])
+    array = np.array([2, 5, 99])
+    tensors = (torch.tensor([2, 5, 99]), torch.tensor([[2], [5], [99]]).flatten().int(), array)
+    for classes in ({2, 5, 99}, (5, 2, 2, 99, -1), frozenset({2, 5}), iter([2, 5]), {2: "a", 5: "b"}, *tensors):
+        assert mean_topk_recall(scores, labels, 4, classes) == wanted
+    with pytest.raises(InputError, match="no label is of one of the classes"):
+        mean_topk_recall(scores, labels, 4, torch.tensor([], dtype=torch.int64))
+    for bad in ([0.5], ["2"], torch.tensor([0.5]), 3):
+        with pytest.raises(InputError, match="it takes whole numbers"):
+            mean_topk_recall(scores, labels, 4, bad)  # type: ignore[arg-type]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 20))
+@settings(max_examples=60, deadline=None)
+def test_every_confidence_is_in_the_bin_that_has_its_upper_end(values: list[float], bins: int) -> None:
+    confidence = torch.tensor(values, dtype=torch.float64)
+    for value, place in zip(confidence.tolist(), bin_of(confidence, bins).tolist(), strict=True):
+        assert place == max(0, min(bins - 1, math.ceil(value * bins) - 1))
 
 
 def test_equal_scores_rank_by_number() -> None:

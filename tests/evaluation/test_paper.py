@@ -108,7 +108,8 @@ def test_unknown_names_are_told_with_near_ones() -> None:
 
 
 GOOD = {
-    "number": 1, "title": "t", "data": "d", "classes": {"action": 2}, "examples": 3, "columns": {"a": "area"},
+    "number": 1, "title": "t", "data": "d", "size": "ssv2", "classes": {"action": 2}, "train": 4, "examples": 3,
+    "columns": {"a": "area"},
     "rows": [{"name": "x", "values": [1.0]}],
 }  # fmt: skip
 

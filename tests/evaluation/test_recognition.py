@@ -22,7 +22,7 @@ from horst.data.module import ClipDataModule
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation import report
 from horst.evaluation.evaluate import Clips, Evaluation, assess, evaluate, predict, shown
-from horst.evaluation.measure import measure, prior, summary
+from horst.evaluation.measure import measure, metric_names, prior, summary
 from horst.evaluation.predictions import FRACTIONS, Collector, Predictions
 from horst.heads import Logits
 from horst.models import Predictor
@@ -132,6 +132,9 @@ def test_a_part_of_each_clip(data_yaml: Path, predictions: Predictions, observe:
     assert set(found) == {f"action/top1@{name}", f"action/top5@{name}", f"calibration@{name}"}
     assert summary("recognition", module.data.clip) == f"action/top1@{name}"
     assert summary("recognition") == "area"
+    found = {name for name in measure(predictions, module.annotations) if "calibration" not in name}
+    whole = metric_names(module.annotations, "val", ClipConfig(), ("action",))
+    assert set(whole) == found - {"decided"}
 
 
 def test_metrics(data_yaml: Path, predictions: Predictions) -> None:
@@ -163,7 +166,14 @@ def test_evaluation(data_yaml: Path, tmp_path: Path) -> None:
         "recognition",
         horst.__version__,
     )
-    assert found.counts == {"examples": VAL, "read": VAL, "missing": 0, "left_out": 0, "unlabelled": 0}
+    assert found.counts == {
+        "examples": VAL,
+        "read": VAL,
+        "missing": 0,
+        "left_out": 0,
+        "unlabelled": 0,
+        "train": 28 - VAL,
+    }
     shown = {"size": [32, 32], "fps": 12.0}
     assert found.protocol == {"mode": "prefix", "leaks": {}, "unobserved": {}, "fractions": list(FRACTIONS), **shown}
     assert found.seconds > 0
@@ -226,8 +236,42 @@ def test_predictions_survive_a_file(predictions: Predictions, tmp_path: Path) ->
     with pytest.raises(DataError, match="no such file"):
         Predictions.load(tmp_path / "nowhere")
     (tmp_path / "text").write_text("no tensors here")
-    with pytest.raises(DataError, match="holds no predictions"):
+    with pytest.raises(DataError, match=r"text.*holds no predictions.*: evaluate again"):
         Predictions.load(tmp_path / "text")
+
+
+def test_damaged_predictions_are_told(predictions: Predictions, tmp_path: Path) -> None:
+    """Whatever of the file is lost or does not belong to the rest; and nothing half written is left."""
+    file = tmp_path / "p.safetensors"
+    predictions.save(file)
+    whole = file.read_bytes()
+    first = predictions.ids[0]
+    half = predictions.select(torch.tensor([ident == first for ident in predictions.ids]))
+    wrong = [
+        replace(predictions, task="guessing"),
+        replace(predictions, ids=predictions.ids[1:]),
+        replace(predictions, positions=predictions.positions[1:]),
+        replace(predictions, labels={}),
+        replace(predictions, scores={}),
+        replace(predictions, labels=half.labels),
+        replace(predictions, scores=half.scores),
+        replace(predictions, read=half.read),
+        replace(predictions, answers=half.answers),
+        replace(predictions, limits=predictions.limits.flatten()),
+    ]
+    contents = [whole[: len(whole) // 2], whole[:4], b"", whole[:8] + b"{" + whole[9:20] + whole[21:]]
+    for one in wrong:
+        one.save(file)
+        contents.append(file.read_bytes())
+    for content in contents:
+        file.write_bytes(content)
+        with pytest.raises(DataError, match=r"p\.safetensors is damaged.*evaluate again"):
+            Predictions.load(file)
+    clashing = replace(predictions, read=torch.tensor([1j] * VAL))  # of a kind that cannot be saved
+    clashing = replace(clashing, empty=clashing.read.to(torch.complex128))
+    with pytest.raises(Exception, match="complex128"):
+        clashing.save(tmp_path / "other.safetensors")
+    assert [p.name for p in tmp_path.iterdir()] == ["p.safetensors"]
 
 
 def test_what_does_not_fit(data_yaml: Path) -> None:

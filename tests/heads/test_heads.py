@@ -133,3 +133,19 @@ def test_logits_by_name() -> None:
     logits = Logits(a, verb=v)
     assert logits["verb"] is logits.verb is v
     assert {task: logits[task] for task in logits} == {"action": a, "verb": v}
+
+
+@pytest.mark.parametrize("form", ["paper", "released"])
+@pytest.mark.parametrize("kind", [VerbNounActionHead, UnrollingHead])
+def test_without_verbs_and_nouns_the_action_is_the_same(kind: Any, form: str) -> None:
+    whole, m = kind(6, **SIZES, form=form).eval(), maps(frames=4)
+    alone = kind(6, num_actions=SIZES["num_actions"], form=form).eval()
+    left_out = {name for name in whole.state_dict() if name not in alone.state_dict()}
+    assert {name.partition(".")[0] for name in left_out} == {"fc_v", "fc_n", "fc_a2v", "fc_a2n"}
+    alone.load_state_dict(whole.state_dict(), strict=False)
+    options = {"unroll": [4, 3, 2, 1]} if kind is UnrollingHead else {}
+    torch.testing.assert_close(alone(**m, **options).action, whole(**m, **options).action)
+    assert alone(**m, **options).keys() == ["action"]
+    assert alone.classes == {"action": 7}
+    with pytest.raises(ConfigError, match="give both, or neither"):
+        kind(6, num_actions=7, num_verbs=3, form=form)

@@ -9,10 +9,12 @@ Shapes: N frames, H x W pixels, C channels. 256x454 gives maps of 1024 x 8 x 14.
 from __future__ import annotations
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -23,6 +25,14 @@ from horst.errors import CheckpointError
 from horst.weights import load_checked
 
 _BGR_MEAN = (104.0, 117.0, 128.0)
+_SCALAR: Any = np.float64(0).__reduce__()[0]
+_NUMBERS = [
+    _SCALAR,
+    (_SCALAR, "numpy.core.multiarray.scalar"),  # its name before NumPy 2
+    np.dtype,
+    *(type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64)),
+]
+"""What NumPy's numbers are saved by, such as the accuracy beside a state dict."""
 
 
 class _Block(NamedTuple):
@@ -137,12 +147,17 @@ class BNInception(Backbone):
 def load_tsn(model: BNInception, state_dict: Mapping[str, Tensor]) -> None:
     """Loads the state dict of RULSTM's TSN checkpoint (keys `module.base_model.*`) or one already stripped of that.
 
-    Its classifier (`new_fc` or `last_linear`) is left out. Raises CheckpointError for any other key that is
-    unknown, missing or of another shape, and then changes nothing.
+    As in RULSTM's own loading, what the network has no place for is left out: its classifier (`new_fc` or
+    `last_linear`), and other keys, which a warning names. Raises CheckpointError for a key that is missing or of
+    another shape, and then changes nothing.
     """
     stripped = {key.removeprefix("module.").removeprefix("base_model."): value for key, value in state_dict.items()}
-    kept = {key: value for key, value in stripped.items() if not key.startswith(("new_fc.", "last_linear."))}
-    load_checked(model, kept, source="TSN checkpoint")
+    own = model.state_dict()
+    load_checked(model, {key: value for key, value in stripped.items() if key in own}, source="TSN checkpoint")
+    unused = [key for key in stripped if key not in own and not key.startswith(("new_fc.", "last_linear."))]
+    if unused:
+        shown = ", ".join(unused[:5]) + (f" and {len(unused) - 5} more" if len(unused) > 5 else "")
+        warnings.warn(f"TSN checkpoint: not used, the network has no such parameters: {shown}", stacklevel=2)
 
 
 def _halving_pool(x: Tensor) -> Tensor:
@@ -158,10 +173,19 @@ def _map_length(length: int) -> int:
 def read_tsn(path: Path) -> dict[str, Any]:
     """The tensors of a .pth.tar file, through torch's loader that executes nothing."""
     try:
-        data = torch.load(path, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, pickle.UnpicklingError, EOFError) as error:
-        raise CheckpointError(f"{path} cannot be read as a checkpoint of tensors: {error}") from error
+        with torch.serialization.safe_globals(_NUMBERS):
+            data = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path}: there is no such file; RULSTM's FEATEXT scripts fetch it") from error
+    except pickle.UnpicklingError as error:
+        raise CheckpointError(
+            f"{path} holds other objects than tensors and numbers, which are not loaded: they could run code. If you "
+            "trust the file, save what is needed of it: torch.save({'state_dict': torch.load(path, "
+            "weights_only=False)['state_dict']}, other_path)"
+        ) from error
+    except Exception as error:  # of a file that is none, torch's unpickler raises whatever its bytes lead to
+        raise CheckpointError(f"{path} cannot be read as a checkpoint: it is damaged or of another kind") from error
     state = data.get("state_dict", data) if isinstance(data, dict) else None
-    if not isinstance(state, dict):
-        raise CheckpointError(f"{path} holds {type(data).__name__}; a state dict is needed")
+    if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
+        raise CheckpointError(f"{path} holds no state dict: parameters by name are needed, under 'state_dict' or alone")
     return state

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from horst.data.example import Annotations, Example, Task
 from horst.data.tables import need, read_rows, seconds
@@ -80,8 +81,7 @@ def read_csv(
     columns = rows[0][1]
     if task == "anticipation" and "start" not in columns:
         raise DataError(f"{path} has no column 'start'{near('start', columns)}: to anticipate, it must be known")
-    parts: list[str] = [part for part in ("label", "verb", "noun") if part in columns or part == "label"]
-    names = {part: _names(path, rows, part) for part in parts}
+    names = {part: _names(path, rows, part) for part in ("label", "verb", "noun") if part in columns or part == "label"}
     examples = []
     for line, row in rows:
         split = need(path, line, row, "split").lower()
@@ -121,7 +121,7 @@ def read_csv(
 
 
 def _action_parts(
-    path: Path, rows: list[tuple[int, dict[str, str]]], names: Mapping[str, list[str]]
+    path: Path, rows: list[tuple[int, dict[str, str]]], names: Mapping[Any, list[str]]
 ) -> tuple[tuple[int, int], ...]:
     """(verb, noun) of every action, as the rows say; none without both columns. A label has one pair."""
     if "verb" not in names or "noun" not in names:

@@ -17,7 +17,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
@@ -39,7 +39,7 @@ from horst.data.tables import read_json
 from horst.errors import ConfigError, DataError, near
 from horst.evaluation.gather import place
 from horst.evaluation.guard import check
-from horst.evaluation.measure import left_out, measure, prior
+from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions
 from horst.files import write_text
 from horst.heads import Logits
@@ -109,6 +109,8 @@ class Evaluation:
     """See `measure`."""
     classes: dict[str, int] = field(default_factory=dict)
     """How many there are, by task."""
+    unmeasured: dict[str, str] = field(default_factory=dict)
+    """Metrics of the protocol that could not be computed, and why."""
     prior: dict[str, float] = field(default_factory=dict)
     """What always saying the most frequent training classes gives."""
     missing: list[list[str]] = field(default_factory=list)
@@ -130,10 +132,19 @@ class Evaluation:
         for name in data:
             if name not in known:
                 raise DataError(f"an evaluation has no entry {name!r}{near(str(name), known)}")
-        try:
-            return cls(**data)
-        except TypeError as error:
-            raise DataError(f"it is no evaluation: {error}") from error
+        lacking = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
+        lacking = [name for name in lacking if name not in data]
+        if lacking:
+            raise DataError(f"it is no evaluation: it lacks {', '.join(lacking)}")
+        made = cls(**data)
+        for name in ("counts", "protocol", "metrics", "classes", "unmeasured", "prior"):
+            if not isinstance(getattr(made, name), dict):
+                raise DataError(f"its {name} is a {type(getattr(made, name)).__name__}, not a mapping")
+        for name in ("metrics", "prior", "counts"):
+            for key, value in getattr(made, name).items():
+                if type(value) not in (int, float):
+                    raise DataError(f"its {name} has {key} = {value!r}, which is not a number")
+        return made
 
     def save(self, path: str | Path) -> None:
         """As JSON, whole or not at all."""
@@ -141,10 +152,13 @@ class Evaluation:
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
+        """DataError where the file is missing, damaged, or no evaluation."""
+        path = Path(path)
         try:
-            return cls.from_dict(read_json(Path(path)))
+            return cls.from_dict(read_json(path))
         except DataError as error:
-            raise DataError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+            said = f"{path}: {error}" if str(path) not in str(error) else str(error)
+            raise DataError(f"{said}; evaluate again" if path.exists() else said) from error
 
 
 def evaluate(
@@ -260,6 +274,7 @@ def assess(
             **({"made_for": made_for} if model is not None and made_for != frames else {}),
         },
         metrics=measure(predictions, annotations),
+        unmeasured=unmeasured(predictions, annotations),
         classes={task: len(names) for task, names in annotations.classes.items()},
         prior=prior(annotations, split),
         missing=[list(entry) for entry in predictions.missing],

@@ -41,6 +41,15 @@ PARTS = ("verb", "noun")
 DISCARDING = "EPIC-Kitchens 55"
 RECALLED = "EPIC-Kitchens 100"
 """Whose table is of mean top-5 recall."""
+EXPECTED = {
+    DISCARDING: (("many-shot",), "subsets", "classes: their lists are missing"),
+    RECALLED: (
+        ("unseen", "tail"),
+        "example_sets",
+        "examples: their lists are missing, or folds replaced them",
+    ),
+}
+"""The sets that the protocol of a data set evaluates apart, where annotations hold them, and why they may be absent."""
 Member = TypeVar("Member", int, str)
 
 
@@ -75,6 +84,37 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
         if "action/top1@100%" in found:
             found["area"] = area(counted.positions, [found[f"action/top1@{name}"] for name in counted.names()])
         found["decided"] = decided(counted.answers, counted.lengths)
+    return found
+
+
+def unmeasured(predictions: Predictions, annotations: Annotations) -> dict[str, str]:
+    """What of the protocol `measure` cannot find, and why: "verb", "action/recall5/unseen"."""
+    dropped = left_out(predictions, annotations)
+    counted = predictions.select(~dropped) if dropped.any() else predictions
+    found: dict[str, str] = {}
+    scored = {*predictions.scores, *(PARTS if annotations.action_parts else ())}
+    for task in annotations.classes:
+        if task not in scored:
+            found[task] = f"the model does not predict it, and the data does not say which {task} an action has"
+            continue
+        labels = counted.labels[task]
+        if not (labels != UNKNOWN).any():
+            found[task] = "no evaluated example has a label"
+            continue
+        if counted.task == "recognition":
+            continue
+        there = set(labels[labels != UNKNOWN].tolist())
+        ids = {ident for ident, label in zip(counted.ids, labels.tolist(), strict=True) if label != UNKNOWN}
+        for name, classes in _of_task(task, annotations.subsets).items():
+            if not classes & there:
+                found[f"{task}/recall5/{name}"] = "no evaluated example is of these classes"
+        for name, members in _of_task(task, annotations.example_sets).items():
+            if not members & ids:
+                found[f"{task}/recall5/{name}"] = "no evaluated example is in this set"
+    for data, (sets, kind, file) in EXPECTED.items():
+        absent = [name for name in sets if not any(one.split()[0] == name for one in getattr(annotations, kind))]
+        if annotations.name == data and absent:
+            found["recall5/" + ", ".join(absent)] = f"the data has no such {file}"
     return found
 
 

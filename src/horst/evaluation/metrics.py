@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 
 import torch
 from torch import Tensor
@@ -31,7 +32,7 @@ def topk_accuracy(scores: Tensor, labels: Tensor, ks: Sequence[int]) -> list[flo
     return [accuracy_of_ranks(ranks, labels, k) for k in ks]
 
 
-def mean_topk_recall(scores: Tensor, labels: Tensor, k: int, classes: Iterable[int] | None = None) -> float:
+def mean_topk_recall(scores: Tensor, labels: Tensor, k: int, classes: Iterable[int] | Tensor | None = None) -> float:
     """The mean over classes of the fraction of their examples that have them among the k best.
 
     Classes are those that the labels hold; with `classes` those of them alone.
@@ -87,7 +88,7 @@ def accuracy_of_ranks(ranks: Tensor, labels: Tensor, k: int) -> float:
     return int((ranks[known] < k).sum()) / int(known.sum())
 
 
-def recall_of_ranks(ranks: Tensor, labels: Tensor, k: int, classes: Iterable[int] | None = None) -> float:
+def recall_of_ranks(ranks: Tensor, labels: Tensor, k: int, classes: Iterable[int] | Tensor | None = None) -> float:
     """Mean top-k recall."""
     known = _known(labels, k)
     ranks, labels = ranks[known], labels[known].long()
@@ -95,12 +96,19 @@ def recall_of_ranks(ranks: Tensor, labels: Tensor, k: int, classes: Iterable[int
     found = torch.bincount(labels[ranks < k], minlength=len(total))
     present = total > 0
     if classes is not None:
-        chosen = torch.zeros_like(present)
-        chosen[[c for c in classes if 0 <= c < len(chosen)]] = True
-        present &= chosen
+        wanted = _numbers(classes)
+        present &= torch.tensor([c in wanted for c in range(len(present))], device=present.device)
         if not present.any():
             raise InputError("no label is of one of the classes, so there is no recall")
     return float((found[present].double() / total[present]).mean())
+
+
+def _numbers(classes: Iterable[int] | Tensor) -> set[int]:
+    """The classes of any collection of whole numbers: a list, a set, an array, a tensor."""
+    try:
+        return {index(c) for c in (classes.tolist() if isinstance(classes, Tensor) else classes)}
+    except TypeError as error:
+        raise InputError(f"classes is {classes!r}; it takes whole numbers, such as [0, 3]") from error
 
 
 def time_of_ranks(ranks: Tensor, labels: Tensor, k: int, times: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -104,7 +104,7 @@ class Predictions:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
             if about["format"] != FORMAT:
                 raise ValueError(f"format is {about['format']}, not {FORMAT}")
-            return cls(
+            made = cls(
                 task=about["task"],
                 positions=tuple(about["positions"]),
                 ids=tuple(about["ids"]),
@@ -113,10 +113,28 @@ class Predictions:
                 missing=tuple((ident, why) for ident, why in about["missing"]),
                 **{name: tensors[name] for name in TENSORS},
             )
+            made._check()
+            return made
         except FileNotFoundError as error:
-            raise DataError(f"{path}: there is no such file") from error
-        except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-            raise DataError(f"{path} holds no predictions of this version ({error})") from error
+            raise DataError(f"{path}: there is no such file; `horst evaluate` writes it") from error
+        except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(
+                f"{path} is damaged, or holds no predictions of this version ({error}): evaluate again"
+            ) from error
+
+    def _check(self) -> None:
+        """ValueError where its parts do not belong together."""
+        count, places = len(self.ids), len(self.positions)
+        tensors = {name: getattr(self, name) for name in TENSORS}
+        for kind, values in (("labels", self.labels), ("scores", self.scores)):
+            tensors |= {f"{kind}.{task}": values[task] for task in {"action": 0, **values}}
+        if self.task not in get_args(Task):
+            raise ValueError(f"the task is {self.task!r}")
+        for name, tensor in tensors.items():
+            rank = 3 if name.startswith("scores.") else 2 if name in ("last_seen", "limits", "answers") else 1
+            wanted = (count, places)[: 1 if name == "answers" else min(rank, 2)]
+            if tensor.ndim != rank or tuple(tensor.shape[: len(wanted)]) != wanted:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)} for {count} examples, {places} positions")
 
 
 PLAIN = ("task", "positions", "ids", "missing")

@@ -77,6 +77,7 @@ def notes(evaluation: Evaluation) -> list[str]:
         lines.append(
             f"protocol {protocol['mode']}: " + (f"examples that saw too much: {leaks}" if leaks else "no leak")
         )
+    lines += [f"not measured: {name} ({why})" for name, why in evaluation.unmeasured.items()]
     if protocol.get("unobserved"):
         unseen = ", ".join(f"{count} at {name}" for name, count in protocol["unobserved"].items())
         lines.append(f"nothing seen yet (misses): {unseen}")

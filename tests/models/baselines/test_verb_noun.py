@@ -78,10 +78,30 @@ def test_a_step_is_as_in_a_clip(kind: type[PairHead]) -> None:
 
 
 @BOTH
-def test_without_pairs_it_has_a_stand_in(kind: type[PairHead]) -> None:
-    head = made(kind, pairs=())
-    assert head.pairs.tolist() == [[i % VERBS, i % NOUNS] for i in range(ACTIONS)]
-    assert torch.isfinite(head(y=maps()).action).all()
+def test_without_verbs_and_nouns_it_is_one_linear_layer(kind: type[PairHead]) -> None:
+    head = made(kind, num_verbs=None, num_nouns=None, pairs=())
+    assert head.classes == {"action": ACTIONS}
+    y = maps()
+    logits = head(y=y)
+    assert list(logits) == ["action"]
+    torch.testing.assert_close(logits.action, head.fc["action"](y.mean((-2, -1))))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"pairs": ()}, "0 entries and there are 7 actions"),
+        ({"num_verbs": None}, "give both, or neither"),
+        ({"num_nouns": None}, "give both, or neither"),
+        ({"num_verbs": None, "num_nouns": None}, "pairs is given without num_verbs and num_nouns"),
+    ],
+)
+def test_verb_and_noun_of_an_action_are_given_and_never_made_up(
+    kind: type[PairHead], given: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        made(kind, **given)
 
 
 @BOTH
