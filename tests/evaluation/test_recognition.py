@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -238,6 +239,37 @@ def test_predictions_survive_a_file(predictions: Predictions, tmp_path: Path) ->
     (tmp_path / "text").write_text("no tensors here")
     with pytest.raises(DataError, match=r"text.*holds no predictions.*: evaluate again"):
         Predictions.load(tmp_path / "text")
+
+
+def test_damaged_evaluations_are_told(data_yaml: Path, predictions: Predictions, tmp_path: Path) -> None:
+    file = tmp_path / "val.json"
+    module = module_of(data_yaml)
+    found = assess(predictions, module.annotations, "val", module.data.clip)
+    found.save(file)
+    assert Evaluation.load(file) == found
+    whole, plain = file.read_text(), found.to_dict()
+    changed: list[dict[str, Any]] = [
+        {"metrics": None},
+        {"metrics": {"area": "0.5"}},
+        {"counts": [1]},
+        {"counts": {"examples": None}},
+        {"protocol": "prefix"},
+        {"prior": 3},
+        {"surprise": 1},
+    ]
+    lacking = [{key: value for key, value in plain.items() if key != name} for name in ("metrics", "task", "counts")]
+    for content in (
+        whole[:-30],
+        "",
+        "[]",
+        *(json.dumps({**plain, **one}) for one in changed),
+        *map(json.dumps, lacking),
+    ):
+        file.write_text(content)
+        with pytest.raises(DataError, match=r"(?s)val\.json.*; evaluate again"):
+            Evaluation.load(file)
+    with pytest.raises(DataError, match=r"nowhere\.json: there is no such file"):
+        Evaluation.load(tmp_path / "nowhere.json")
 
 
 def test_damaged_predictions_are_told(predictions: Predictions, tmp_path: Path) -> None:

@@ -59,10 +59,10 @@ def test_a_young_average_follows_quickly(decay: float, steps: int, batches: int)
 def test_a_resumed_average_is_as_old_as_it_was() -> None:
     weights = list(torch.randn(25, 3, generator=torch.Generator().manual_seed(0)))
     whole, before, after = Averages(0.999), Averages(0.999), Averages(0.999)
-    run(whole, weights)
-    run(before, weights[:11])
+    run(whole, weights, batches=2)
+    run(before, weights[:11], batches=2)
     after.load_state_dict(before.state_dict())
-    run(after, weights[10:], first=10)
+    run(after, weights[10:], first=10, batches=2)
     torch.testing.assert_close(after.average, whole.average)
 
 

@@ -87,6 +87,9 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     if config.loss.steps == "anticipation" and annotations.task != "anticipation":
         raise ConfigError(f"loss.steps is anticipation and {annotations.name} is for recognition: use last or every")
     model = build_model(config, annotations)
+    config = replace(config, loss=learnt_loss(config.loss, model))
+    if config.trainer.monitor is not None:
+        _check_monitor(config.trainer.monitor, config, annotations, model)
     if config.trainer.completion_epochs and not model.head.unrolls:
         raise ConfigError(f"trainer.completion_epochs is for unrolling heads; {config.model.name} has none")
     if config.loss.features and not (model.core.foretells or model.head.foretells):
@@ -96,9 +99,6 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     if model.config.backbone.name == "maps" and (config.augment.operations or mirrors):
         raise ConfigError("augment is for pictures, and the model reads maps: set operations to 0 and mirror to false")
-    config = replace(config, loss=learnt_loss(config.loss, model))
-    if config.trainer.monitor is not None:
-        _check_monitor(config.trainer.monitor, config, annotations, model)
     return data, TrainingModule(model, config, annotations)
 
 
@@ -202,11 +202,11 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
         f"[bold]{run.folder}[/bold]: {module.run.model.name}, {size / 1e6:.2f} M trained parameters", soft_wrap=True
     )
     console.print(f"{data.annotations.name}: {clips}", soft_wrap=True)
+    console.print(f"backend {backend}", soft_wrap=True)
     if "val" in counts:
         console.print(f"best epoch by validation {module.monitor}", soft_wrap=True)
     for notice in notices(module.run, module.model, data.annotations):
-        console.print(f"[yellow]{notice}[/yellow]", soft_wrap=True)
-    console.print(f"backend {backend}", soft_wrap=True)
+        console.print(notice, markup=False, soft_wrap=True)
 
 
 def is_first() -> bool:
