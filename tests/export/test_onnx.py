@@ -116,6 +116,40 @@ def test_what_fails_its_check_leaves_no_file(
     open_graph(tmp_path / "model.onnx", "onnx")
 
 
+@pytest.mark.parametrize("what", ["step", "clip"])
+def test_a_graph_that_answers_nan_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exported: Exported, what: str
+) -> None:
+    """One weight is NaN in the file alone, and with it one class of one task."""
+    proto = onnx.load(exported.step)
+    head = [p for name, p in exported.model.named_parameters() if name.startswith("head.") and name.endswith("bias")]
+    values = [(w, onnx.numpy_helper.to_array(w)) for w in proto.graph.initializer]
+    found = [(w, v) for w, v in values if v.shape == head[-1].shape and np.array_equal(v, head[-1].detach().numpy())]
+    weight, bias = found[0]
+    weight.CopyFrom(onnx.numpy_helper.from_array(np.r_[bias[:-1], np.float32("nan")].astype(np.float32), weight.name))
+    monkeypatch.setattr("horst.export.export.trace", lambda *_: None)
+    monkeypatch.setattr("horst.export.export.to_onnx", lambda *_: proto)
+    (tmp_path / "bad.onnx").write_bytes(proto.SerializeToString())
+    graph = open_graph(tmp_path / "bad.onnx", "onnx")
+    answers = graph.step(random_frames(exported.model, 1, 1, 0)[:, 0].numpy(), graph.start(1))[0]
+    assert any(np.isnan(logits).any() for logits in answers.values())
+    with pytest.raises(ExportError, match="NaN"):
+        export_model(exported.model, tmp_path / "model.onnx", what=what, repeat=1)  # type: ignore[arg-type]
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_a_file_of_another_program_is_told(tmp_path: Path, exported: Exported) -> None:
+    proto = onnx.load(exported.step)
+    for text in (None, "{", "[1]", '{"format": 2}', "{}"):
+        del proto.metadata_props[:]
+        if text is not None:
+            entry = proto.metadata_props.add()
+            entry.key, entry.value = "horst", text
+        (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
+        with pytest.raises(ExportError, match=r"model\.onnx is not of format 1"):
+            open_graph(tmp_path / "model.onnx", "onnx")
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

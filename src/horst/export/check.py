@@ -48,7 +48,7 @@ def compare(graph: Graph, model: Predictor, frames: int, *, seed: int = 0) -> fl
     unroll = graph.about["unroll"]
     clip = graph.about["what"] == "clip"
     half = frames if clip else frames // 2
-    largest = scale = 0.0
+    gaps, sizes = [0.0], [0.0]
     found = _clip(graph, seen) if clip else _steps(graph, seen, half)
     with torch.inference_mode():
         for stream in range(2):
@@ -59,13 +59,28 @@ def compare(graph: Graph, model: Predictor, frames: int, *, seed: int = 0) -> fl
                 out, state = model.step(seen[stream, i : i + 1], state, unroll=unroll)
                 for task in out.logits:
                     wanted = out.logits[task][0].numpy()
-                    largest = max(largest, float(np.abs(found[i][task][stream] - wanted).max()))
-                    scale = max(scale, float(np.abs(wanted).max()))
-    if not largest <= LIMIT * max(1.0, scale):  # not a number is no number that is small
+                    answered = _answer(found[i], task, stream, wanted.shape)
+                    if not (np.isfinite(answered).all() and np.isfinite(wanted).all()):
+                        who = "model" if not np.isfinite(wanted).all() else "exported graph"
+                        raise ExportError(f"the {who} answers NaN or infinity at frame {i}, {task}: it is not kept")
+                    gaps.append(float(np.abs(answered - wanted).max()))
+                    sizes.append(float(np.abs(wanted).max()))
+    largest, scale = max(gaps), max(sizes)  # all are finite: `max` drops NaN
+    if largest > LIMIT * max(1.0, scale):
         raise ExportError(
             f"the exported graph differs from the model by {largest:.1e} on logits of up to {scale:.1e}: it is not kept"
         )
     return largest
+
+
+def _answer(found: dict[str, Array], task: str, stream: int, shape: tuple[int, ...]) -> Array:
+    """The graph's logits of a task at a frame of a stream, of the model's shape: others might broadcast."""
+    if task not in found:
+        raise ExportError(f"the exported graph has no output for {task}: it is not kept")
+    answered: Array = found[task][stream]
+    if answered.shape != shape:
+        raise ExportError(f"the exported graph's {task} has shape {answered.shape}, expected {shape}: it is not kept")
+    return answered
 
 
 def random_frames(model: Predictor, streams: int, frames: int, seed: int) -> Tensor:

@@ -48,13 +48,31 @@ class Graph:
 def open_graph(path: Path, format: Format, *, threads: int | None = None) -> Graph:
     """What `export_model` wrote; `threads`: torch's number by default."""
     openers = {"onnx": _open_onnx, "torch": _open_torch, "aoti": _open_aoti}
-    about, run = openers[format](path, threads or torch.get_num_threads())
+    if not path.is_file():
+        raise ExportError(f"{path}: there is no such file")
+    try:
+        text, run = openers[format](path, threads or torch.get_num_threads())
+    except MissingExtraError:
+        raise
+    except Exception as error:  # the errors of three libraries, which have no class in common
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise ExportError(f"{path} is damaged or no file of the format {format}: {reason}") from error
+    about = _about(text)
     if about.get("format") != FORMAT:
         raise ExportError(f"{path} is not of format {FORMAT}: it was written by another version or program")
     return Graph(about, run)
 
 
-def _open_onnx(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
+def _about(text: str) -> dict[str, Any]:
+    """The contract from its JSON; empty where the text is of another program."""
+    try:
+        about = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return about if isinstance(about, dict) else {}
+
+
+def _open_onnx(path: Path, threads: int) -> tuple[str, Run]:
     try:
         import onnxruntime
     except ImportError as error:
@@ -63,11 +81,8 @@ def _open_onnx(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
     options.intra_op_num_threads = threads
     # Threads that wait by running in circles would take the cores from whoever computes in between.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    try:
-        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's errors have no common class of their own
-        raise ExportError(f"onnxruntime cannot open {path}: {error}") from error
-    about = json.loads(session.get_modelmeta().custom_metadata_map.get(KEY, "{}"))
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    about = session.get_modelmeta().custom_metadata_map.get(KEY, "")
     names = [value.name for value in session.get_inputs()]
 
     def run(inputs: Sequence[Array]) -> list[Array]:
@@ -76,17 +91,17 @@ def _open_onnx(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
     return about, run
 
 
-def _open_torch(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
-    files = {ABOUT: "{}"}
+def _open_torch(path: Path, threads: int) -> tuple[str, Run]:
+    files = {ABOUT: ""}
     program = torch.export.load(path, extra_files=files)
-    return json.loads(files[ABOUT]), _by_torch(program.module())
+    return files[ABOUT], _by_torch(program.module())
 
 
-def _open_aoti(path: Path, threads: int) -> tuple[dict[str, Any], Run]:
+def _open_aoti(path: Path, threads: int) -> tuple[str, Run]:
     from torch._inductor import aoti_load_package
 
     package: Any = aoti_load_package(str(path))
-    return json.loads(package.get_metadata().get(KEY, "{}")), _by_torch(package)
+    return package.get_metadata().get(KEY, ""), _by_torch(package)
 
 
 def _by_torch(module: Callable[..., Any]) -> Run:
