@@ -104,8 +104,10 @@ def rows(study: Study, outcomes: Sequence[Outcome], found: Mapping[str, Sequence
 
 
 def estimate(own: Sequence[Sample], metric: str) -> Estimate | None:
-    """The mean over seeds; None where a seed has no such number."""
-    by_seed = {sample.seed: sample.metrics[metric] for sample in own if metric in sample.metrics}
+    """The mean over seeds; None where a seed has no such number, or NaN."""
+    by_seed = {
+        sample.seed: sample.metrics[metric] for sample in own if math.isfinite(sample.metrics.get(metric, math.nan))
+    }
     if len(by_seed) < len(own):
         return None
     values = list(by_seed.values())
@@ -121,15 +123,20 @@ def estimate(own: Sequence[Sample], metric: str) -> Estimate | None:
 
 
 def difference(own: Sequence[Sample], others: Sequence[Sample], metric: str) -> Estimate | None:
-    """Of the means over common seeds; None where there are none, or predictions do not tell the metric by example."""
-    common = [sample.seed for sample in own if sample.seed in {other.seed for other in others}]
+    """Of the means over common seeds; None where there are none, or predictions do not tell the metric by example.
+
+    Seeds are paired by number and sorted: the bootstrap over seeds must not depend on which run ended first.
+    """
+    common = sorted({sample.seed for sample in own} & {other.seed for other in others})
     if not common:
         return None
     mine, theirs = (_statistics([_of(several, seed) for seed in common], metric) for several in (own, others))
     if mine is None or theirs is None:
         return None
-    interval = paired_interval(mine, theirs, resamples(len(own[0].predictions)))
     by_seed = {seed: a.value - b.value for seed, a, b in zip(common, mine, theirs, strict=True)}
+    if not all(map(math.isfinite, by_seed.values())):  # no example counts
+        return None
+    interval = paired_interval(mine, theirs, resamples(len(own[0].predictions)))
     value, over = statistics.fmean(by_seed.values()), OVER_BOTH if len(common) > 1 else OVER_EXAMPLES
     return Estimate(value=value, low=interval.low, high=interval.high, over=over, by_seed=by_seed)
 

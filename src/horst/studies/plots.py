@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from horst.evaluation.predictions import position_name
@@ -31,7 +32,7 @@ def curves(study: Study, found: Mapping[str, Sequence[Sample]], kind: str = "") 
     lines, bands = [], []
     for number, run in enumerate(study.runs):  # of the same colour, whichever others are done
         several = found.get(run.name, ())
-        there = all(key in sample.metrics for sample in several for key in keys.values())
+        there = all(math.isfinite(sample.metrics.get(key, math.nan)) for sample in several for key in keys.values())
         if len(keys) < 2 or not several or not there:
             continue
         values = {place: [sample.metrics[key] for sample in several] for place, key in keys.items()}
