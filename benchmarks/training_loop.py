@@ -22,9 +22,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from rich.console import Console
 from torch import Tensor
 
+from horst.console import Console
 from horst.data.augmenter import NO_AUGMENT
 from horst.data.batches import Batch
 from horst.data.clips import ClipConfig

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from safetensors.torch import load_file
 from torch import Tensor
 
+from horst.console import Console
 from horst.plain import from_plain
 from horst.training.config import RunConfig
 

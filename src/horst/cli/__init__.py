@@ -28,7 +28,9 @@ def main(args: Sequence[str] | None = None) -> int:
             description="Predict human actions from video while they unfold.",
         )
     except HorstError as error:
-        print(f"horst: {error}", file=sys.stderr)
+        from horst.console import visible
+
+        print(f"horst: {visible(str(error), lines=False)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

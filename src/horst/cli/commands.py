@@ -93,9 +93,11 @@ def make_somethings(
         packed: Write the packed form instead of files, which needs no FFmpeg.
         processes: How many at once; all cores by default.
     """
+    from horst.console import Console
     from horst.data.make import make_somethings
 
-    print(make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed, processes=processes))
+    options: dict[str, Any] = {"templates": templates, "packed": packed, "processes": processes}
+    Console().print(str(make_somethings(folder, clips, seed=seed, size=size, **options)))
 
 
 def make_kitchen(
@@ -117,9 +119,10 @@ def make_kitchen(
         packed: Write the packed form instead of files, which needs no FFmpeg.
         processes: How many at once; all cores by default.
     """
+    from horst.console import Console
     from horst.data.make import make_kitchen
 
-    print(make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes))
+    Console().print(str(make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes)))
 
 
 def check_data(

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 
-from rich.console import Console
 from rich.table import Table
 
+from horst.console import Console
 from horst.data.check import Check, Depth
 from horst.data.check import check as look_through
 from horst.data.config import DataConfig, open_source
@@ -44,7 +44,7 @@ def pack(config: str, folder: str, *, quality: int, processes: int | None) -> No
 def print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> None:
     """The first few examples that could not be read, and how many more there are."""
     for ident, why in bad[:SHOWN]:
-        console.print(f"{what}: {ident}: {why}", markup=False)
+        console.print(f"{what}: {ident}: {why}")
     if len(bad) > SHOWN:
         console.print(f"and {len(bad) - SHOWN} more")
 
@@ -74,4 +74,4 @@ def _print(name: str, found: Check) -> None:
     ):
         console.print(f"{title}: {len(rows):,}")
         for row in rows[:SHOWN]:
-            console.print(f"  {row}", markup=False, highlight=False)
+            console.print(f"  {row}", highlight=False)

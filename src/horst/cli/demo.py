@@ -8,12 +8,13 @@ import time
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 import horst
 from horst.cli.demo_kitchen import kitchen
 from horst.cli.demo_somethings import somethings
+from horst.console import Console
 from horst.errors import HorstError, InputError
 from horst.files import write_text
 from horst.models import create_model
@@ -44,7 +45,7 @@ def run(*, folder: str, clips: int, videos: int, seed: int, streams: int, frames
     )
     report = Path(folder) / "report.html"
     write_text(report, page("horst: early recognition and anticipation", intro, sections))
-    console.print(f"Look at [bold]{report}[/bold]; next: [bold]horst train configs/somethings/cpu.yaml[/bold]")
+    console.print(f"Look at {report}; next: horst train configs/somethings/cpu.yaml")
 
 
 def _errors() -> dict[str, float]:
@@ -64,7 +65,7 @@ def _parity(errors: dict[str, float]) -> Table:
     table.add_column("error", justify="right")
     table.add_column("")
     for name, error in errors.items():
-        table.add_row(name, f"{error:.1e}", "[green]equal[/green]" if error <= LIMIT else "[red]DIFFERS[/red]")
+        table.add_row(name, f"{error:.1e}", Text("equal", "green") if error <= LIMIT else Text("DIFFERS", "red"))
     return table
 
 

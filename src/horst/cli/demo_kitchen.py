@@ -6,9 +6,10 @@ import time
 from pathlib import Path
 
 import torch
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from horst.console import Console, visible
 from horst.evaluation.evaluate import assess, predict, shown
 from horst.evaluation.fresh import Fresh, fresh_kitchen
 from horst.evaluation.predictions import Predictions
@@ -62,7 +63,7 @@ def _table(moments: list[Moment], names: tuple[str, ...]) -> Table:
     for moment in moments:
         place = moment.place
         colour = "green" if place <= ANSWERS else "red"
-        answers = (f"[green]{names[i]}[/green]" if i == moment.label else names[i] for i in moment.answers()[:PRINTED])
-        cells = f"{moment.start:.1f} s", names[moment.label], ", ".join(answers)
-        table.add_row(*cells, f"[{colour}]{place}[/{colour}]")
+        answers = [Text(visible(names[i]), "green" if i == moment.label else "") for i in moment.answers()[:PRINTED]]
+        cells = f"{moment.start:.1f} s", names[moment.label], Text(", ").join(answers)
+        table.add_row(*cells, Text(str(place), colour))
     return table

@@ -7,9 +7,10 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
+from horst.console import Console, visible
 from horst.data.example import Annotations
 from horst.evaluation.evaluate import assess, predict, shown
 from horst.evaluation.fresh import fresh_somethings
@@ -70,6 +71,6 @@ def _answers(streamed: list[Streamed], names: tuple[str, ...]) -> Table:
         for part in AT:
             at = clip.probabilities[max(1, int(np.ceil(part * len(clip.frames)))) - 1]
             colour = "green" if at.argmax() == clip.label else "red"
-            cells.append(f"[{colour}]{names[int(at.argmax())]}[/{colour}] {100 * at.max():.0f}%")
+            cells.append(Text.assemble((visible(names[int(at.argmax())]), colour), f" {100 * at.max():.0f}%"))
         table.add_row("" if clip.label is None else names[clip.label], *cells)
     return table

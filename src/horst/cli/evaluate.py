@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 
+from horst.console import Console
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, DataError
 from horst.evaluation.challenge import write_challenge
@@ -160,7 +160,7 @@ def run(
     if challenge is not None:
         write_challenge(challenge, predictions, opened.module.annotations.split(split))
     if as_json:
-        print(json.dumps(evaluation.to_dict(), indent=1, ensure_ascii=False))
+        print(json.dumps(evaluation.to_dict(), indent=1))
         return
     console = Console()
     show(evaluation, console)
@@ -169,9 +169,9 @@ def run(
         files = [file for kind in ("json", PICTURE) if (file := opened.run.evaluation(name, kind)).is_file()]
         options = (f" --data {data}" if data is not None else "") + (f" --split {split}" if split != "val" else "")
         then = f"; next: horst report {source}{options}" if weights == "best" else ""  # a report is of the best
-        console.print(f"{', '.join(map(str, files))}{then}", soft_wrap=True)
+        console.print(f"{', '.join(map(str, files))}{then}")
     if challenge is not None:
-        console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge", soft_wrap=True)
+        console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge")
 
 
 def check_labels(model: Predictor, module: Clips, source: Path) -> None:
@@ -192,7 +192,10 @@ def table(runs: Sequence[str], *, as_json: bool) -> None:
     from horst.evaluation.table import table_data
 
     folders = [Path(run) for run in runs]
-    print(json.dumps(table_data(folders), indent=1, ensure_ascii=False) if as_json else markdown(folders))
+    if as_json:
+        print(json.dumps(table_data(folders), indent=1))
+    else:
+        Console(highlight=False).print(markdown(folders))
 
 
 def _device(name: str) -> Any:

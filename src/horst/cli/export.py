@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
+from horst.console import Console
 from horst.errors import ConfigError, choices
 from horst.export import SUFFIX, Format, What, export_model
 from horst.models import MODELS, Predictor, create_model, load, load_pretrained, pretrained
@@ -25,7 +24,7 @@ def run(
     opset: int | None,
     force: bool,
 ) -> None:
-    console = Console(soft_wrap=True, highlight=False)
+    console = Console(highlight=False)
     made = find(model)
     if model in MODELS and not Path(model).exists():
         console.print(f"{model} has fresh weights: nothing was learnt by them")

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from horst.backbones import Backbone, BNInception, create_backbone, load_tsn, read_tsn
 from horst.cli.data import print_bad
+from horst.console import Console
 from horst.data.config import DataConfig
 from horst.data.extract import extract
 from horst.errors import ConfigError

@@ -6,9 +6,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
+from horst.console import Console
 from horst.errors import ConfigError, InputError
 from horst.layers import HORSTConfig
 from horst.models import PredictorConfig, model_config

@@ -10,11 +10,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from horst.cli.models import TITLES, cost_cells, costs, loss_words, parts
+from horst.console import Console
 from horst.evaluation.paper import paper_table, paper_tables
 from horst.heads import HEADS
 from horst.models.cores import CORES

@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
+from horst.console import Console
 from horst.errors import ConfigError
 from horst.evaluation.paper import paper_table
 from horst.models import model_config

@@ -12,12 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from horst.cli.render import interruptible, pages, rate_of
+from horst.console import Console, visible
 from horst.errors import ConfigError, MissingVideoError
 from horst.models import Predictor, load, load_pretrained, pretrained
 from horst.streaming import Prediction, restarts_by_name
@@ -201,5 +202,7 @@ class _Screen:
         table = Table(box=None, show_header=False, pad_edge=False)
         for i, (name, chance) in enumerate(prediction.top(self.top)):
             style = "bold green" if i == 0 and prediction.answer() is not None else ""
-            table.add_row(Text(name, style), Text("█" * round(BAR * chance), style or "blue"), f"{100 * chance:4.1f}%")
-        return Group(Text(title, "dim"), table)
+            table.add_row(
+                Text(visible(name), style), Text("█" * round(BAR * chance), style or "blue"), f"{100 * chance:4.1f}%"
+            )
+        return Group(Text(visible(title), "dim"), table)

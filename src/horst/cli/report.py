@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
-
 import horst
 from horst.cli.evaluate import Opened, evaluated, open_model
+from horst.console import Console
 from horst.data.example import Task
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation, shown
@@ -38,7 +37,7 @@ def run(source: str, *, data: str | None, split: str, clips: int, output: str | 
     else:
         file = Path(f"{opened.place.name}-report.html")
     write_text(file, report(opened, split, predictions, evaluation, clips))
-    Console().print(f"{file}: {file.stat().st_size / 1e6:.1f} MB", soft_wrap=True, highlight=False)
+    Console().print(f"{file}: {file.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 
 def report(opened: Opened, split: str, predictions: Predictions, evaluation: Evaluation, clips: int) -> str:

@@ -9,9 +9,9 @@ import webbrowser
 from pathlib import Path
 
 import torch
-from rich.console import Console
 
 from horst.cli.predict import open_predictor
+from horst.console import Console
 from horst.errors import ConfigError, MissingExtraError
 from horst.serving.limits import Limits
 
@@ -55,7 +55,7 @@ def run(
             device=where,
         )
         page = address(host, listener.getsockname()[1], token)
-        Console().print(f"{Path(model).name} is served at {page}  (Ctrl-C stops it)", highlight=False, soft_wrap=True)
+        Console().print(f"{Path(model).name} is served at {page}  (Ctrl-C stops it)", highlight=False)
         if open_page:
             webbrowser.open(page)
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
 from rich.table import Table
 
+from horst.console import Console
 from horst.errors import ConfigError
 from horst.studies.config import Study, known_studies
 
@@ -26,4 +26,4 @@ def show(console: Console) -> None:
             continue
         table.add_row(name, str(len(study.runs) * len(study.seeds) * max(1, len(study.folds))), study.question)
     console.print(table)
-    console.print("horst study NAME does the runs that are left of one, and makes its tables", soft_wrap=True)
+    console.print("horst study NAME does the runs that are left of one, and makes its tables")

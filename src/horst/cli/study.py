@@ -9,9 +9,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rich.console import Console
-
 from horst.cli.studies import show
+from horst.console import Console
 from horst.data.tables import read_json
 from horst.errors import ConfigError, StudyError
 from horst.files import write_text
@@ -62,7 +61,7 @@ def run(
     check_positive(parallel=parallel)  # before any data are drawn
     if len(names) > 1 and (folder or only):
         raise ConfigError(f"{'--folder' if folder else '--only'} is for one study, and there are {', '.join(names)}")
-    console = Console(highlight=False, markup=False)
+    console = Console(highlight=False)
     if not names:
         show(console)
         return
@@ -84,7 +83,7 @@ def run(
             take_over(one, reached, console)
             write_text(one.folder / ASKED, json.dumps({"set": one.asked.changes, "seeds": one.asked.seeds}) + "\n")
             left = sum(reached[job.folder] != "done" for job in one.jobs)
-            console.print(f"{one.study.title}: {len(one.jobs)} runs, {left} to do, in {one.folder}", soft_wrap=True)
+            console.print(f"{one.study.title}: {len(one.jobs)} runs, {left} to do, in {one.folder}")
         for job in (job for job in jobs if reached[job.folder] in ("stopped", "trained")):
             # The same run, though its workers, or where its data lie, may be others now.
             write_text(Run(job.folder).config, job.config.to_yaml())
@@ -98,14 +97,14 @@ def run(
                     parallel=parallel,
                     devices=devices,
                     launch=launch,
-                    say=lambda text: console.print(text, soft_wrap=True),
+                    say=lambda text: console.print(text),
                     held=held,
                 )
         except KeyboardInterrupt:
             for one in studies:
                 take_over(one, reached, console)
             done = sum(state(job) == "done" for job in jobs)
-            console.print(f"stopped; {done} of {len(jobs)} runs are done. Go on with: {again}", soft_wrap=True)
+            console.print(f"stopped; {done} of {len(jobs)} runs are done. Go on with: {again}")
             raise
         for one in studies:
             if any(job.folder in twins for job in one.jobs):
@@ -150,7 +149,7 @@ def take_over(one: Planned, reached: dict[Path, State], console: Console) -> Non
         if (found := there.get(identity(job.config, code))) is not None:
             adopt(found, job.folder)
             reached[job.folder] = "done"
-            console.print(f"{job.called}: the same run as {found}, taken from there", soft_wrap=True)
+            console.print(f"{job.called}: the same run as {found}, taken from there")
 
 
 def doubled(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]:
@@ -166,18 +165,18 @@ def finish(one: Planned, console: Console) -> None:
     results = read_results(one.study, one.everything, one.folder, one.command)
     files = write_results(results, one.folder)
     if not files:
-        console.print(f"{one.folder}: no run is done yet, so there is no table", soft_wrap=True)
+        console.print(f"{one.folder}: no run is done yet, so there is no table")
         return
     for line in values_table(results):
-        console.print(line, soft_wrap=True)
-    console.print(", ".join(map(str, files)), soft_wrap=True)
+        console.print(line)
+    console.print(", ".join(map(str, files)))
 
 
 def _tell(failures: Sequence[Failure], console: Console) -> None:
     for failure in failures:
-        console.print(f"\n{failure.job.called} ended with status {failure.status}; {failure.job.log}", soft_wrap=True)
+        console.print(f"\n{failure.job.called} ended with status {failure.status}; {failure.job.log}")
         for line in failure.lines:
-            console.print(f"    {line}", soft_wrap=True)
+            console.print(f"    {line}")
 
 
 def _asked(folder: Path) -> Asked:

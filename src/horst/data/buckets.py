@@ -6,7 +6,6 @@ with batches of R * B sees. All is a function of (seed, epoch), so a run can sta
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -218,22 +217,20 @@ def _ends(examples: Sequence[Example]) -> list[float | None]:
 
 def _shown(title: str, results: Iterable[Result], total: int) -> Iterator[Result]:
     """The results as they come, with a progress bar where they take longer than `QUIET`."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from horst.console import progress
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    progress = Progress(*columns, console=Console(file=sys.stderr), transient=True)
-    task = progress.add_task(title, total=total)
+    bar = progress(transient=True)
+    task = bar.add_task(title, total=total)
     start = time.monotonic()
     try:
         for result in results:
             yield result
-            progress.advance(task)
-            if time.monotonic() - start > QUIET and not progress.live.is_started:
-                progress.start()
+            bar.advance(task)
+            if time.monotonic() - start > QUIET and not bar.live.is_started:
+                bar.start()
     finally:
-        if progress.live.is_started:
-            progress.stop()
+        if bar.live.is_started:
+            bar.stop()
 
 
 def _duration(media: Path) -> float | None:

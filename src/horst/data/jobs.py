@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
@@ -20,18 +19,16 @@ def run_jobs(
 
     The first failure stops what has not begun and is raised. `done` pieces were finished by an earlier run.
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from horst.console import progress
 
     processes = min(processes or os.cpu_count() or 1, max(1, len(pieces)))
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(file=sys.stderr)) as progress:
-        task = progress.add_task(title, total=done + len(pieces), completed=done)
+    with progress() as bar:
+        task = bar.add_task(title, total=done + len(pieces), completed=done)
         if processes == 1:
             results = []
             for piece in pieces:
                 results.append(work(piece))
-                progress.advance(task)
+                bar.advance(task)
             return results
         # Spawned, not forked: a fork of a process with threads (torch, FFmpeg) may hang.
         with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
@@ -40,7 +37,7 @@ def run_jobs(
             try:
                 for future in as_completed(futures):
                     found[futures[future]] = future.result()
-                    progress.advance(task)
+                    bar.advance(task)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise

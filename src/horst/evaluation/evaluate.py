@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import nn
 from torch.utils.data import DataLoader
 
 import horst
+from horst.console import Console
+from horst.console import progress as progress_bar
 from horst.data.batches import UNKNOWN, Batch, ClipDataset, collate
 from horst.data.buckets import EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
@@ -208,18 +208,11 @@ def predict(
     collector = Collector(annotations, clip)
     loader = _loader(module, split, clip)
     replicas, rank = place()
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn(f"{annotations.name}, {split}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        console=console,  # what a command prints stays clean of it
-        transient=True,
-        disable=not progress or rank > 0 or not console.is_terminal,
-    )
+    console = Console(stderr=True)  # what a command prints stays clean of it
+    shown_bar = progress and rank == 0 and console.is_terminal
+    bar = progress_bar(console=console, transient=True, disable=not shown_bar)
     with evaluating(model), torch.inference_mode(), bar:
-        job = bar.add_task("", total=len(annotations.examples))
+        job = bar.add_task(f"{annotations.name}, {split}", total=len(annotations.examples))
         for batch in loader:
             collector.add(batch, _logits(model, batch.to(where), annotations.task, autocast))
             bar.advance(job, replicas * (len(batch) + len(batch.bad)))

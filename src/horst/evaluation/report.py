@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from horst.console import Console, visible
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.predictions import position_name
 
@@ -21,7 +21,7 @@ def show(evaluation: Evaluation, console: Console | None = None) -> None:
     console = console or Console()
     console.print(table(evaluation))
     for note in notes(evaluation):
-        console.print(Text(note))
+        console.print(Text(visible(note)))
 
 
 def table(evaluation: Evaluation) -> Table:

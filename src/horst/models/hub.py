@@ -5,11 +5,11 @@ model = horst.load("hf://user/name")          # or hf://user/name@revision
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from horst.console import visible
 from horst.errors import CheckpointError, MissingExtraError
 
 SCHEME = "hf://"
@@ -66,7 +66,7 @@ def card(before: Path, name: str, about: str, config: dict[str, Any], labels: di
         "---",
         WRITTEN,
         "",
-        f"# {json.dumps(name, ensure_ascii=False)[1:-1]}",
+        f"# {visible(name, lines=False)}",
         "",
         f"For {task}: {about}; frames of {height}x{width}, {config['fps']:g} a second"
         f"{'; ' + classes if classes else ''}.",

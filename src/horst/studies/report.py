@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import horst
+from horst.console import visible
 from horst.evaluation.paper import paper_table
 from horst.files import write_text
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row, rows
@@ -79,16 +80,16 @@ def write_results(results: Results, folder: Path) -> list[Path]:
 
 
 def markdown(results: Results, plots: Sequence[str] = ()) -> str:
-    study = results.study
-    lines = [f"## {study.title}", "", study.question, "", f"    {results.command}", "", f"{data_words(results)}.", ""]
+    study, title = results.study, visible(results.study.title, lines=False)
+    lines = [f"## {title}", "", study.question, "", f"    {results.command}", "", f"{data_words(results)}.", ""]
     lines += values_table(results)
     if compared := [row for row in results.rows if row.differences]:
         lines += ["", *differences_table(results, compared)]
     lines += ["", *(f"- {note}" for note in notes(results))]
-    lines += [line for plot in plots for line in ("", f"![{Path(plot).stem} of {study.title}]({plot})")]
+    lines += [line for plot in plots for line in ("", f"![{Path(plot).stem} of {title}]({plot})")]
     if paper := paper_lines(study):
         lines += ["", *paper]
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines)) + "\n"
 
 
 def values_table(results: Results) -> list[str]:
@@ -196,4 +197,4 @@ def said(estimate: Estimate | None, metric: str, *, signed: bool = False) -> str
 
 
 def _cells(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    return "| " + " | ".join(visible(cell, lines=False).replace("|", "\\|") for cell in cells) + " |"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from horst.console import Console, visible
 from horst.data.clips import Clip
 from horst.errors import EmptyVideoError, HorstError
 from horst.teaching.lesson import Progress
@@ -33,10 +34,12 @@ def main() -> None:
     try:
         taught = teach(videos(args.folder), args.model, report=_show, **options)
     except HorstError as error:
-        sys.exit(f"horst.teaching: {error}")
-    print(f"\r{taught.path}: {', '.join(taught.labels)}; {taught.clips} clips, {taught.seconds:.0f} s".ljust(60))
+        sys.exit(f"horst.teaching: {visible(str(error), lines=False)}")
+    print("\r", end="", file=sys.stderr)
+    console = Console(highlight=False)
+    console.print(f"{taught.path}: {', '.join(taught.labels)}; {taught.clips} clips, {taught.seconds:.0f} s".ljust(60))
     if taught.trial:
-        print(f"held-out clips named rightly: {taught.trial.right} of {taught.trial.clips}")
+        console.print(f"held-out clips named rightly: {taught.trial.right} of {taught.trial.clips}")
 
 
 def videos(folder: Path) -> dict[str, list[Callable[[], Clip]]]:

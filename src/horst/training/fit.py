@@ -10,8 +10,7 @@ from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from rich.console import Console
-
+from horst.console import Console
 from horst.data.augmenter import mirror_table
 from horst.data.example import Annotations
 from horst.data.module import ClipDataModule, lightning
@@ -138,7 +137,7 @@ def _fit(
     _fit_quietly(trainer, module, data, checkpoint)
     if trainer.is_global_zero:
         told = "" if keeper.best is None else f", best {module.monitor} {100 * keeper.best:.1f}%"
-        console.print(f"done{told}. Next: [bold]horst evaluate {run.folder}[/bold]", soft_wrap=True)
+        console.print(f"done{told}. Next: horst evaluate {run.folder}")
     return run
 
 
@@ -198,15 +197,13 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
     size = sum(p.numel() for p in module.model.parameters() if p.requires_grad)
     classes = ", ".join(f"{n} {task}s" for task, n in module.model.head.classes.items())
     clips = f"{counts['train']:,} training and {counts.get('val', 0):,} validation clips, {classes}"
-    console.print(
-        f"[bold]{run.folder}[/bold]: {module.run.model.name}, {size / 1e6:.2f} M trained parameters", soft_wrap=True
-    )
-    console.print(f"{data.annotations.name}: {clips}", soft_wrap=True)
-    console.print(f"backend {backend}", soft_wrap=True)
+    console.print(f"{run.folder}: {module.run.model.name}, {size / 1e6:.2f} M trained parameters")
+    console.print(f"{data.annotations.name}: {clips}")
+    console.print(f"backend {backend}")
     if "val" in counts:
-        console.print(f"best epoch by validation {module.monitor}", soft_wrap=True)
+        console.print(f"best epoch by validation {module.monitor}")
     for notice in notices(module.run, module.model, data.annotations):
-        console.print(notice, markup=False, soft_wrap=True)
+        console.print(notice)
 
 
 def is_first() -> bool:

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 import torch
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from horst.console import Console
 from horst.data.module import lightning
 from horst.training.waiting import Waiting
 
@@ -76,9 +76,7 @@ class Bar(lightning.Callback):
         name = pl_module.monitor
         found = pl_module.found.get(name)
         val = f", validation {name} {100 * found:.1f}%" if found is not None else ""
-        self.console.print(
-            f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {self._told(trainer)}{val}", soft_wrap=True
-        )
+        self.console.print(f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {self._told(trainer)}{val}")
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         self._stop()

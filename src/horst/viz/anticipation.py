@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
+from horst.viz.figure import escape
 from horst.viz.picture import picture
 
 ANSWERS = 5

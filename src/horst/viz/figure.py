@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import html
 import shutil
 import subprocess
 from dataclasses import dataclass
 from functools import cache
-from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from horst.console import visible
 from horst.errors import ConfigError, MissingExtraError
 from horst.files import whole, write_text
 
@@ -84,6 +85,11 @@ class Figure:
         title = f"<title>{escape(self.title)}</title>" if self.title else ""
         names = 'xmlns="http://www.w3.org/2000/svg"'
         return f'<svg {names} class="hf" role="img" {size}{attributes}>{title}{before}{self.body}</svg>'
+
+
+def escape(text: str) -> str:
+    """A name as it stands in HTML and SVG: XML takes no control characters, not even escaped."""
+    return html.escape(visible(text))
 
 
 @cache

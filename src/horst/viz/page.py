@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from importlib.resources import files
 
-from horst.viz.figure import Figure, style
+from horst.viz.figure import Figure, escape, style
 
 
 def page(title: str, intro: str, sections: Sequence[str]) -> str:

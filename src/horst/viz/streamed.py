@@ -6,7 +6,6 @@ Shapes: T frames, C classes.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from horst.errors import DataError
 from horst.evaluation.evaluate import Loading, evaluating, shown
 from horst.models import Predictor
 from horst.viz.attention_map import attention
+from horst.viz.figure import escape
 from horst.viz.picture import Image
 from horst.viz.timelines import timeline
 

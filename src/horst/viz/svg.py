@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from html import escape
 
-from horst.viz.figure import Figure
+from horst.viz.figure import Figure, escape
 
 SIZE = 11.0
 """Of letters, in pixels."""

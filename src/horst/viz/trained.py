@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import math
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from horst.errors import DataError
 from horst.models import Predictor
 from horst.training.run import Run
 from horst.viz.chart import Axis, Line, chart, number_axis, percent_axis
-from horst.viz.figure import Figure
+from horst.viz.figure import Figure, escape
 from horst.viz.page import facts, row, section
 
 CURVES = {
