@@ -29,7 +29,7 @@ def visible(text: str, *, lines: bool = True) -> str:
 
 
 class Console(rich.console.Console):
-    """Rich's console without markup and emoji. A line of text is never broken; tables are as wide as the terminal."""
+    """Rich's console without markup and emoji. A line of text is not broken, unless asked for by `soft_wrap=False`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)

@@ -73,7 +73,7 @@ def run(method: str | None, *, data: str, task: str | None, as_json: bool) -> No
     for name, size in sizes.items():
         table, left_out = _fitting(name, size, console)
         console.print(table)
-        console.print(_caption(name, size, left_out), highlight=False)
+        console.print(_caption(name, size, left_out), highlight=False, soft_wrap=False)
 
 
 def _find(name: str) -> Method:
