@@ -12,6 +12,7 @@ import huggingface_hub
 import pytest
 import torch
 import yaml
+from small_hub import hub
 
 import horst
 from horst.errors import CheckpointError, MissingExtraError
@@ -24,21 +25,20 @@ def small() -> Predictor:
     return create_model("horst_tiny", num_classes=2, labels={"action": ["up", "down"]}, **options).eval()
 
 
-def test_a_model_is_loaded_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_is_loaded_from_the_hub(tmp_path: Path) -> None:
+    """By huggingface_hub itself, from a server that answers as the Hub does."""
     folder = horst.save(small(), tmp_path / "model")
-    asked = []
-
-    def snapshot_download(repo_id: str, *, revision: str | None, allow_patterns: list[str]) -> str:
-        asked.append((repo_id, revision))
-        assert set(allow_patterns) == {"config.json", "model.safetensors", "labels.json"}
-        return str(folder)
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", snapshot_download)
-    for address in ("hf://some-one/a.model", "hf://some-one/a.model@v1.0"):
-        model = horst.load(address)
-        assert model.labels == {"action": ["up", "down"]}
-        assert all(torch.equal(a, b) for a, b in zip(model.parameters(), small().parameters(), strict=True))
-    assert asked == [("some-one/a.model", None), ("some-one/a.model", "v1.0")]
+    (folder / "pytorch_model.bin").write_bytes(b"never fetched")
+    with hub({"some-one/a.model": folder}, tmp_path / "cache") as asked:
+        for address in ("hf://some-one/a.model", "hf://some-one/a.model@v1.0"):
+            model = horst.load(address)
+            assert model.labels == {"action": ["up", "down"]}
+            assert all(torch.equal(a, b) for a, b in zip(model.parameters(), small().parameters(), strict=True))
+        fetched = {path.rpartition("/")[2] for path in asked if "/resolve/" in path}
+        assert fetched == {"config.json", "model.safetensors", "labels.json"}
+        assert {path.rpartition("/")[2] for path in asked if "/revision/" in path} == {"main", "v1.0"}
+        with pytest.raises(CheckpointError, match="hf://some-one/none cannot be fetched: .*; check the name"):
+            horst.load("hf://some-one/none")
 
 
 def test_what_can_go_wrong_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

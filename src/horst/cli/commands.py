@@ -41,7 +41,7 @@ def info(
     """Show what a model costs: parameters, operations a frame, bytes of state, layer by layer.
 
     Args:
-        model: Name of a model, such as horst_tiny, or the folder of a saved one.
+        model: Name of a model, such as horst_tiny, or a saved one: a folder, a run, hf://user/name, `somethings`.
         variant: The form of the paper or of its official release; of named models only.
         size: Height and width of the frames, such as [224,224]; the model's own by default.
         json: Print plain data instead of tables.
@@ -178,7 +178,8 @@ def extract(
         folder: Where to; a run that was stopped goes on.
         backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem or timm.
         options: Its options, such as {pretrained: true}.
-        weights: RULSTM's TSN checkpoint for bn_inception, or a saved model, whose backbone is taken.
+        weights: RULSTM's TSN checkpoint for bn_inception, or a model (a folder, a run, hf://user/name) whose backbone
+            is taken.
         part: Which part of the work this process does, from 0.
         parts: In how many parts processes or machines share the work.
         batch: Frames that go through the backbone at once.
@@ -205,7 +206,7 @@ def train(
         run: The run's YAML file, such as configs/somethings/cpu.yaml.
         folder: Where the run is kept; runs/<name> by default.
         resume: The folder of a run that was stopped, to go on with it.
-        init: A saved model or a run to start from; where its labels are others, the head starts afresh.
+        init: A saved model, a run or hf://user/name to start from; where its labels are others, the head starts afresh.
         dry_run: Open the data, build the model, print the run as resolved, and stop.
         evaluate: Go on with `horst evaluate` when it is trained.
         set: Entries to change, as key=value; `--key value` is short for it.
@@ -231,7 +232,7 @@ def evaluate(
     """Evaluate a run: accuracy over the observed part of a clip, or at every time before an action.
 
     Args:
-        run: The folder of a run; with --data also a saved model's, or `somethings` or `kitchen`, the package's own.
+        run: The folder of a run; with --data also a saved model's, hf://user/name, or `somethings` or `kitchen`.
         data: A data set's YAML file, in place of the run's own.
         split: Which part of it.
         weights: The best model of the run or its last one, whose files are RUN/evaluation/<split>-last.*.
@@ -276,7 +277,7 @@ def predict(
     """Say what happens in a video while it unfolds: a file, a folder of frames, a camera or an address.
 
     Args:
-        model: A run, a saved model, or `somethings` or `kitchen`, the package's own.
+        model: A run, a saved model, hf://user/name, or `somethings` or `kitchen`, the package's own.
         source: clip.mp4, a folder of frames, camera:0, rtsp://...
         restart: When the model starts afresh by itself: never, every so many seconds, or when something begins to move;
             auto: every for recognition of a camera or an address, which have no start, else never.
@@ -325,7 +326,7 @@ def serve(
     """Serve a model: a page for the webcam and for teaching it, a WebSocket for live video, and a REST API.
 
     Args:
-        model: A run, a saved model, or `somethings` or `kitchen`, the package's own.
+        model: A run, a saved model, hf://user/name, or `somethings` or `kitchen`, the package's own.
         port: Where it listens; 0 takes a free one.
         host: The address it listens at; other machines can reach any but the default, which then takes a token.
         token: What clients must bring, at least 8 characters.
@@ -364,7 +365,7 @@ def report(
     """Write a page about a run: curves, mistakes, calibration, and clips with what was said and attended to.
 
     Args:
-        run: The folder of a run; with --data also a saved model's, or `somethings` or `kitchen`, the package's own.
+        run: The folder of a run; with --data also a saved model's, hf://user/name, or `somethings` or `kitchen`.
         data: A data set's YAML file, in place of the run's own.
         split: Which part of it.
         clips: How many to show: some that are right, some that are wrong, some with a change of mind.

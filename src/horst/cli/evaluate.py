@@ -7,9 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import torch
 
 from horst.console import Console
 from horst.data.config import DataConfig
@@ -18,8 +15,9 @@ from horst.evaluation.challenge import write_challenge
 from horst.evaluation.evaluate import Clips, Evaluation, Loading, assess, fingerprint, predict, shown
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
-from horst.models import Predictor, load, load_pretrained, pretrained
-from horst.training.build import model_folder
+from horst.models import Predictor
+from horst.models import open_model as open_saved
+from horst.models.opening import model_title
 from horst.training.config import RunConfig
 from horst.training.run import Run
 from horst.viz import accuracy_curve
@@ -34,7 +32,9 @@ class Opened:
     """A model, and what it is to be evaluated on."""
 
     place: Path
-    """Of the run or the saved model; a name of the package's own models."""
+    """Of the run or the saved model; a name or an address is none."""
+    title: str
+    """A short name of the model."""
     model: Predictor
     module: Clips
     config: RunConfig | None
@@ -68,11 +68,8 @@ def open_model(
     place = Path(source)
     config = RunConfig.from_file(place / "config.yaml") if Run(place).config.is_file() else None
     if config is None and data is None:
-        raise ConfigError(f"{place} is no run, so it names no data: pass --data FILE")
-    if not place.exists() and source in pretrained():
-        model = load_pretrained(source, device=_device(device))
-    else:
-        model = load(model_folder(place, weights), device=_device(device))
+        raise ConfigError(f"{source} is no run, so it names no data: pass --data FILE")
+    model = open_saved(source, weights=weights, device=device)
     described = DataConfig.from_file(data) if config is None or data is not None else config.data  # type: ignore[arg-type]
     if mode is not None:
         described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
@@ -84,8 +81,8 @@ def open_model(
         opened=known.source if known else None,
         decoded=known.decoded if known else {},
     )
-    check_labels(model, module, place)
-    return Opened(place, model, module, config, config is not None and data is None, weights)
+    check_labels(model, module, source)
+    return Opened(place, model_title(source), model, module, config, config is not None and data is None, weights)
 
 
 def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
@@ -174,7 +171,7 @@ def run(
         console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge")
 
 
-def check_labels(model: Predictor, module: Clips, source: Path) -> None:
+def check_labels(model: Predictor, module: Clips, source: str) -> None:
     """Scores mean nothing where the data counts its classes in another way than the model."""
     for task, names in module.annotations.classes.items():
         own = (model.labels or {}).get(task)
@@ -196,12 +193,3 @@ def table(runs: Sequence[str], *, as_json: bool) -> None:
         print(json.dumps(table_data(folders), indent=1))
     else:
         Console(highlight=False).print(markdown(folders))
-
-
-def _device(name: str) -> Any:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError as error:
-        raise ConfigError(f"device is {name!r}; it takes auto, cpu, cuda or cuda:1") from error

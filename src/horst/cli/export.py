@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from horst.console import Console
-from horst.errors import ConfigError, choices
 from horst.export import SUFFIX, Format, What, export_model
-from horst.models import MODELS, Predictor, create_model, load, load_pretrained, pretrained
-from horst.training.build import model_folder
+from horst.models import MODELS, Predictor, create_model
+from horst.models.opening import model_title, open_model
 
 NAMES = {"onnx": "onnxruntime", "torch": "torch.export", "aoti": "AOTInductor"}
 
@@ -40,21 +39,13 @@ def run(
 
 
 def find(model: str) -> Predictor:
-    """A saved model, a run's best one, one from the Hub, the package's own, or one by name with fresh weights."""
-    if model.startswith("hf://"):
-        return load(model)
-    if Path(model).exists():
-        return load(model_folder(model))
-    if model in pretrained():
-        return load_pretrained(model)
-    if model in MODELS:
+    """A model that `open_model` takes, or one by name with fresh weights."""
+    if model in MODELS and not Path(model).exists():
         return create_model(model).eval()
-    known = [*pretrained(), *MODELS]
-    raise ConfigError(f"there is no model {model!r}{choices(model, known, 'Pass a folder or one of')}")
+    return open_model(model)
 
 
 def default_output(model: str, what: What, format: Format) -> Path:
     """In the present folder, by the model's name; a file that is compiled says so."""
     compiled = ".aoti" if format == "aoti" else ""
-    name = Path(model.partition("@")[0]).resolve().name
-    return Path(f"{name}-{what}{compiled}{SUFFIX[format]}")
+    return Path(f"{model_title(model)}-{what}{compiled}{SUFFIX[format]}")

@@ -11,7 +11,7 @@ from horst.console import Console
 from horst.data.config import DataConfig
 from horst.data.extract import extract
 from horst.errors import ConfigError
-from horst.models import load
+from horst.models import open_model
 
 
 def run(
@@ -35,8 +35,8 @@ def run(
 
 
 def _backbone(name: str, options: dict[str, Any], weights: str | None) -> Backbone:
-    if weights is not None and Path(weights).is_dir():
-        return load(weights).backbone
+    if weights is not None and not Path(weights).is_file():
+        return open_model(weights).backbone
     network = create_backbone(name, **options)
     if weights is None:
         if name in ("bn_inception", "stem"):
@@ -45,6 +45,6 @@ def _backbone(name: str, options: dict[str, Any], weights: str | None) -> Backbo
             )
         return network
     if not isinstance(network, BNInception):
-        raise ConfigError(f"--weights is for bn_inception, or a folder of a saved model; {name} takes none")
+        raise ConfigError(f"--weights is for bn_inception, or a saved model; {name} takes none")
     load_tsn(network, read_tsn(Path(weights)))
     return network

@@ -11,8 +11,8 @@ from rich.table import Table
 from horst.console import Console
 from horst.errors import ConfigError, InputError
 from horst.layers import HORSTConfig
-from horst.models import PredictorConfig, model_config
-from horst.models.checkpoint import read_config
+from horst.models import MODELS, PredictorConfig, model_config, pretrained
+from horst.models.opening import is_address, open_config
 from horst.models.summary import Summary, summarize
 
 
@@ -56,11 +56,13 @@ def _attention(order: int, summary: Summary) -> Table:
 
 
 def _config(model: str, variant: str | None) -> PredictorConfig:
-    if Path(model).is_dir():
-        if variant is not None:
-            raise ConfigError(f"{model} is a saved model and has its variant: leave --variant out")
-        return read_config(Path(model))
-    return model_config(model, **({} if variant is None else {"variant": variant}))
+    if model in MODELS and not Path(model).exists():
+        return model_config(model, **({} if variant is None else {"variant": variant}))
+    if not (is_address(model) or Path(model).exists() or model in pretrained()):
+        model_config(model)  # raises, with near matches
+    if variant is not None:
+        raise ConfigError(f"{model} is a saved model and has its variant: leave --variant out")
+    return open_config(model)
 
 
 def _costs(parameters: int, flop: int, state_bytes: int) -> tuple[str, str, str]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import torch
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
@@ -20,9 +19,8 @@ from rich.text import Text
 from horst.cli.render import interruptible, pages, rate_of
 from horst.console import Console, visible
 from horst.errors import ConfigError, MissingVideoError
-from horst.models import Predictor, load, load_pretrained, pretrained
+from horst.models import open_model
 from horst.streaming import Prediction, restarts_by_name
-from horst.training.build import model_folder
 from horst.video.decode import Size, VideoFile
 from horst.video.encode import write_video
 from horst.video.frame import Frame
@@ -48,7 +46,7 @@ def run(
     as_json: bool,
     render: str | None = None,
 ) -> None:
-    predictor = open_predictor(model, device)
+    predictor = open_model(model, device=device)
     live, drawn = is_live(source), render is not None
     restarts = restarts_by_name(restart, predictor.head.classes, seconds=seconds, states=states, endless=live)
     stream = predictor.stream(restarts=restarts, threshold=threshold, attention=drawn, live=live)
@@ -79,14 +77,6 @@ def run(
         Console().print(summary, highlight=False)
         if render is not None:
             Console().print(f"{render} shows them", highlight=False)
-
-
-def open_predictor(model: str, device: str) -> Predictor:
-    """A run, a saved model, or one of the package's by its name."""
-    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
-    if not Path(model).exists() and model in pretrained():
-        return load_pretrained(model, device=where).eval()
-    return load(model_folder(Path(model), "best"), device=where).eval()
 
 
 def open_source(

@@ -35,7 +35,7 @@ def run(source: str, *, data: str | None, split: str, clips: int, output: str | 
     elif opened.run is not None:
         file = opened.run.evaluation(opened.name(split), "html")
     else:
-        file = Path(f"{opened.place.name}-report.html")
+        file = Path(f"{opened.title}-report.html")
     write_text(file, report(opened, split, predictions, evaluation, clips))
     Console().print(f"{file}: {file.stat().st_size / 1e6:.1f} MB", highlight=False)
 
@@ -43,7 +43,7 @@ def run(source: str, *, data: str | None, split: str, clips: int, output: str | 
 def report(opened: Opened, split: str, predictions: Predictions, evaluation: Evaluation, clips: int) -> str:
     """The page as text."""
     annotations, config = opened.module.annotations, opened.config
-    name = config.name if config is not None else opened.place.name
+    name = config.name if config is not None else opened.title
     entries = {"name": name, "data": f"{annotations.name}, {_counts(annotations.counts())}; evaluated on {split}"}
     if config is not None:
         entries |= {"trained": f"{config.trainer.epochs} epochs, {config.optimiser.name}, seed {config.seed}"}

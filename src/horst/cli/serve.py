@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import socket
 import webbrowser
-from pathlib import Path
 
 import torch
 
-from horst.cli.predict import open_predictor
 from horst.console import Console
 from horst.errors import ConfigError, MissingExtraError
+from horst.models import open_model
+from horst.models.opening import find_device, model_title
 from horst.serving.limits import Limits
 
 QUEUE = 128
@@ -41,21 +41,21 @@ def run(
     limits = Limits(streams=streams)
     # One core is left to pictures and messages: a model that shares all of them with those is slower, not quicker.
     torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - 1))
-    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    where = find_device(device)
     listener = _listen(host, port)
     with listener:
         app = create_app(
-            open_predictor(model, where),
+            open_model(model, device=where),
             folder,
-            name=Path(model).name or "model",
+            name=model_title(model),
             limits=limits,
             host=host,
             token=token,
             origins=[o for o in (origin or "").split(",") if o],
-            device=where,
+            device=str(where),
         )
         page = address(host, listener.getsockname()[1], token)
-        Console().print(f"{Path(model).name} is served at {page}  (Ctrl-C stops it)", highlight=False)
+        Console().print(f"{model_title(model)} is served at {page}  (Ctrl-C stops it)", highlight=False)
         if open_page:
             webbrowser.open(page)
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):

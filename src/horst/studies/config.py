@@ -30,6 +30,7 @@ from horst.data.config import PATHS, DataConfig
 from horst.errors import ConfigError, choices
 from horst.models.methods import Method
 from horst.models.methods import method as method_of
+from horst.models.opening import is_address
 from horst.plain import from_plain, read_yaml
 
 FOLDER = Path("configs") / "studies"
@@ -179,7 +180,7 @@ def anchored(changes: Mapping[str, Any], base: Path) -> dict[str, Any]:
 
 
 def _place(path: str | None, base: Path) -> str | None:
-    return None if path is None else os.path.normpath(base / Path(path).expanduser())
+    return path if path is None or is_address(path) else os.path.normpath(base / Path(path).expanduser())
 
 
 def _text(value: Any) -> str:

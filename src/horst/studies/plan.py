@@ -21,6 +21,7 @@ from horst.data.tables import read_json
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
 from horst.models import model_config
+from horst.models.opening import is_address
 from horst.studies.config import PLACES, Study, StudyRun, overrides
 from horst.studies.values import check_metric
 from horst.training.config import RunConfig
@@ -188,7 +189,7 @@ def _essence(config: RunConfig, *, whole: bool = False) -> dict[str, Any]:
     for section, key in IMMATERIAL:
         plain[section].pop(key)
     found = _flat(plain)
-    names = [name for name in PLACES if isinstance(found.get(name), str)]
+    names = [name for name in PLACES if isinstance(found.get(name), str) and not is_address(found[name])]
     return found | {name: os.path.normpath(found[name]) if whole else Path(found[name]).name for name in names}
 
 

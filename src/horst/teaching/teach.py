@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from horst.models.checkpoint import check_place, load, save
-from horst.models.predictor import Predictor
-from horst.models.pretrained import load_pretrained, pretrained
+from horst.models.checkpoint import check_place, save
+from horst.models.opening import model_title, open_model
 from horst.registry import check_type
 from horst.teaching import frozen, scratch
 from horst.teaching.lesson import Lesson, Progress, Report, Source, Trial
@@ -58,7 +57,7 @@ def teach(
         path: For `horst.load`.
         how: "frozen" trains a new head on `base`, "scratch" a small network of its own.
         minutes: About how long it may take. "frozen" stops when it is done, and looks at every clip at least once.
-        base: A model of the package by name, or the folder of one.
+        base: A model that `horst.open_model` takes: a name, a folder, a run, hf://user/name.
         seed: For all that is drawn.
         overwrite: Replace a model that is there.
         report: Is told how far it has come, a few times a second.
@@ -68,17 +67,13 @@ def teach(
     lesson = Lesson.of(clips, minutes)
     check_place(path, overwrite)
     if how == "frozen":
-        model, trial = frozen.learn(lesson, _base(base), seed, report)
+        model, trial = frozen.learn(lesson, open_model(base), seed, report)
     else:
         model, trial = scratch.learn(lesson, seed, report)
     taught = Taught(path, lesson.labels, len(lesson.sources), trial, time.monotonic() - lesson.began)
     save(model, path, overwrite=overwrite, card=_card(taught, lesson, how, base))
     report(Progress(1.0, 1, 1, None, "done"))
     return taught
-
-
-def _base(name: str) -> Predictor:
-    return load_pretrained(name) if name in pretrained() else load(name)
 
 
 def _card(taught: Taught, lesson: Lesson, how: How, base: str) -> str:
@@ -91,7 +86,9 @@ def _card(taught: Taught, lesson: Lesson, how: How, base: str) -> str:
         if trial
         else "No clip was held out, as a label has less than 3: how well it does is not known."
     )
-    way = f"a new head on the frozen model `{Path(base).name}`" if how == "frozen" else "a small network, from scratch"
+    way = (
+        f"a new head on the frozen model `{model_title(base)}`" if how == "frozen" else "a small network, from scratch"
+    )
     return "\n".join(
         [
             "---",

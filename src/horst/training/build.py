@@ -13,10 +13,9 @@ from horst.data.example import Annotations
 from horst.errors import CheckpointError, ConfigError
 from horst.evaluation.measure import PARTS
 from horst.heads import head_options
-from horst.models import MODELS, Predictor, PredictorConfig, load, model_config
+from horst.models import MODELS, Predictor, PredictorConfig, model_config, open_model
 from horst.registry import Part
 from horst.training.config import Loss, RunConfig
-from horst.training.run import Run
 from horst.weights import load_checked
 
 COUNTS = {"num_classes": "action", "num_actions": "action", "num_verbs": "verb", "num_nouns": "noun"}
@@ -118,11 +117,11 @@ def learnt_loss(loss: Loss, model: Predictor) -> Loss:
 
 
 def initialise(model: Predictor, source: str | Path) -> bool:
-    """Start from a saved model or the best one of a run; whether the head was taken over too.
+    """Start from a model that `open_model` takes; whether the head was taken over too.
 
     Backbone and core must be the same. The head is taken over where it predicts the same classes.
     """
-    other = load(model_folder(source))
+    other = open_model(source)
     for part, mine, theirs in (
         ("backbone", model.config.backbone, other.config.backbone),
         ("core", model.config.core, other.config.core),
@@ -138,18 +137,6 @@ def initialise(model: Predictor, source: str | Path) -> bool:
     if same:
         load_checked(model.head, other.head.state_dict(), source=f"{source}, head,")
     return same
-
-
-def model_folder(source: str | Path, which: str = "best") -> Path:
-    """The saved model of a run, or the folder itself where it is one."""
-    source = Path(source)
-    run = Run(source)
-    if run.config.is_file():
-        folder = source / which
-        if not folder.exists() and not folder.with_name(f".{which}.old").exists():  # there after a kill; `load` knows
-            raise CheckpointError(f"{source} has no {which} model yet: no epoch of it is finished")
-        return folder
-    return source
 
 
 def _options(part: Any) -> dict[str, Any]:

@@ -20,6 +20,7 @@ import yaml
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, near
+from horst.models.opening import is_address
 from horst.ops.backend import Wanted
 from horst.plain import from_plain, read_yaml
 
@@ -301,9 +302,14 @@ def _anchored(data: dict[str, Any], base: Path) -> dict[str, Any]:
     for section, keys in (("model", ("init", "tsn")), ("batches", ("cache",))):
         given = data.get(section)
         if isinstance(given, dict):
-            here = {key: str((base / given[key]).absolute()) for key in keys if isinstance(given.get(key), str)}
+            here = {key: _place(given[key], base) for key in keys if isinstance(given.get(key), str)}
             data[section] = {**given, **here}
     return data
+
+
+def _place(path: str, base: Path) -> str:
+    """Absolute; an address of the Hub stays one."""
+    return path if is_address(path) else str((base / path).absolute())
 
 
 def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
@@ -315,7 +321,7 @@ def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
     if key == "data" and isinstance(value, str):
         return {**data, "data": DataConfig.from_file(value).to_dict()}
     if key in ("model.init", "model.tsn") and isinstance(value, str):
-        value = str(Path(value).absolute())
+        value = _place(value, Path())
     return _put(data, key.split("."), value, key)
 
 
