@@ -37,7 +37,7 @@ def test_a_model_is_loaded_from_the_hub(tmp_path: Path) -> None:
         fetched = {path.rpartition("/")[2] for path in asked if "/resolve/" in path}
         assert fetched == {"config.json", "model.safetensors", "labels.json"}
         assert {path.rpartition("/")[2] for path in asked if "/revision/" in path} == {"main", "v1.0"}
-        with pytest.raises(CheckpointError, match="hf://some-one/none cannot be fetched: .*; check the name"):
+        with pytest.raises(CheckpointError, match=r"hf://some-one/none cannot be fetched: .*; check the name"):
             horst.load("hf://some-one/none")
 
 

@@ -85,7 +85,17 @@ def test_the_token(locked: Running) -> None:
         assert response.json()["error"]["code"] == "token"
         for wrong in ("Bearer wrong", "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x"):
             assert http.get(locked.url + path, headers={"Authorization": wrong}).status_code == 401
-        assert http.get(f"{locked.url}{path}?token=wrong").status_code == 401
+        for query in ("wrong", TOKEN if not path.startswith("/api/samples/") else "wrong"):
+            assert http.get(f"{locked.url}{path}?token={query}").status_code == 401, path
+        right = {"Authorization": f"Bearer {TOKEN}"}
+        opened = http.get(f"{locked.url}{path.replace('sample-1', 'none')}", headers=right)
+        assert opened.status_code == (404 if "none" in path or "sample" in path else 200), path
+    for method, path in (("POST", "/api/predict"), ("POST", "/api/recordings/x"), ("DELETE", "/api/teach")):
+        for query in ("", f"?token={TOKEN}"):
+            assert http.request(method, f"{locked.url}{path}{query}", content=b"x").status_code == 401, path
+    assert http.get(f"{locked.url}/api/samples?token={TOKEN}").status_code == 401
+    assert http.get(f"{locked.url}/api/samples/none.mp4?token={TOKEN}").status_code == 404  # <video> sets no header
+    assert http.get(f"{locked.url}/api/samples/none.mp4?token={TOKEN}x").status_code == 401
     for path in ("/healthz", "/docs", "/openapi.json"):
         assert http.get(locked.url + path).status_code == 200
     info = http.get(f"{locked.url}/api/info", headers={"Authorization": f"Bearer {TOKEN}"})

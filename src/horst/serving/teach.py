@@ -56,7 +56,7 @@ class TeachRequest(BaseModel):
 
     name: str = Field("mine", min_length=1, max_length=100)
     how: Literal["frozen", "scratch"] = "frozen"
-    minutes: float = Field(1.0, gt=0, le=60)
+    minutes: float = Field(1.0, gt=0, le=60, strict=True)
 
 
 class TeachState(BaseModel):
