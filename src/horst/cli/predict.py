@@ -21,9 +21,9 @@ from horst.console import Console, visible
 from horst.errors import ConfigError, MissingVideoError
 from horst.models import open_model
 from horst.streaming import Prediction, restarts_by_name
-from horst.video.decode import Size, VideoFile
+from horst.video.decode import VideoFile
 from horst.video.encode import write_video
-from horst.video.frame import Frame
+from horst.video.frame import Frame, Size
 from horst.video.images import ImageSequence
 from horst.video.live import LiveSource, is_live
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
 
+from horst.errors import InputError
+
 Image = NDArray[np.uint8]
 """(H, W, 3) uint8, RGB."""
+Size = tuple[int, int]
+"""Height, width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Report:
     corrupt: int
     """Packets or frames that did not decode, or whose time makes no sense."""
     skipped: int
-    """Frames that are missing between others, by the container's count or by gaps in a regular beat."""
+    """Frames that are missing before or between others, by the container's count or by gaps in a regular beat."""
     missing: float
     """Seconds at the end that were promised and did not come."""
     promised: float | None
@@ -59,7 +65,22 @@ class Report:
             return f"{self.decoded} frames"
         lost = [f"{self.corrupt} packets or frames are corrupt"] if self.corrupt else []
         if self.skipped:
-            lost.append(f"{self.skipped} frames are missing in between")
+            lost.append(f"{self.skipped} frames are missing at the start or in between")
         if self.missing:
             lost.append(f"the last {self.missing:.2f} of {self.promised:.2f} s are missing")
         return f"{self.decoded} frames were recovered; {' and '.join(lost)}"
+
+
+def check_number(name: str, value: float, *, zero: bool = False, negative: bool = False) -> float:
+    """`value` as a float; InputError where it is not a finite number above 0 (or 0, or below, where that may be)."""
+    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or not (negative or value > 0 or (zero and value == 0)):
+        kind = "a number" if negative else "a number from 0 on" if zero else "a number above 0"
+        raise InputError(f"{name} is {value!r}; it takes {kind}")
+    return float(value)
+
+
+def check_size(size: Size | None) -> None:
+    """InputError where `size` is not (height, width) in pixels."""
+    if size is not None and (len(size) != 2 or not all(type(side) is int and side > 0 for side in size)):
+        raise InputError(f"size is {size}; it takes (height, width) in pixels")

@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import av
+from av.video.reformatter import VideoReformatter
 
 from horst.errors import InputError, VideoError
-from horst.video.decode import Size, to_rgb, typed_errors
-from horst.video.frame import Frame
+from horst.video.container import typed_errors
+from horst.video.decode import to_rgb
+from horst.video.frame import Frame, Size
 
 CAMERA = "camera:"
 # How FFmpeg names cameras, by operating system.
@@ -71,14 +73,14 @@ class LiveSource:
         with self._open() as container, typed_errors(self.source):
             if not container.streams.video:
                 raise VideoError(self.source, "it sends no video")
-            stream = container.streams.video[0]
+            stream, reformatter = container.streams.video[0], VideoReformatter()
             for packet in container.demux(stream):
                 try:
                     frames = packet.decode()
                 except av.InvalidDataError:  # lost packets are everyday: the next key frame mends it
                     continue
                 for frame in frames:
-                    yield to_rgb(frame, self.size)
+                    yield to_rgb(frame, self.size, reformatter)
 
     def _open(self) -> Any:
         options, name, form = dict(self.options), self.source, None

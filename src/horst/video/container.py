@@ -1,0 +1,222 @@
+"""Packets of a video file: from its start, or from a key frame before a time. Also where its clock starts and ends.
+
+Time 0 is the time of the first frame in the file, whatever its clock says. What a demuxer promises is checked: many
+seek to a place behind the time that was asked for, and some count the duration from a zero before the first frame.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+
+from horst.errors import (
+    EmptyVideoError,
+    InputError,
+    MissingVideoError,
+    NotAVideoError,
+    NoVideoStreamError,
+    VideoError,
+)
+from horst.video.frame import VideoInfo
+
+MAX_PIXELS = 2**26
+"""8192 x 8192: larger pictures are taken for damage, so that a broken header cannot ask for all memory."""
+LOOKAHEAD = 1000
+"""Packets to look at for the first time; those that an edit list hides come before it."""
+NO_TIMESTAMPS = 0x80
+"""FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream, such as .h264."""
+
+
+class Container:
+    """An opened file and its first video stream. One pass at a time: a new pass ends the one before."""
+
+    def __init__(self, path: str | Path, threads: int | None = None) -> None:
+        """`threads`: of the decoder."""
+        self.path, self._threads = path, threads
+        self._passes = 0
+        self._open()
+        try:
+            self.origin = self._first_time()
+            self._origin, self._base = float(self.origin), float(self.stream.time_base or 0)
+            self.info = self._probe()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._passes, self._closed = self._passes + 1, True
+        self._container.close()
+
+    @property
+    def reordered(self) -> bool:
+        """Whether frames are stored in another order than they are shown in, without times that tell which.
+
+        So it is in AVI with B-frames: the times that FFmpeg makes up for them are wrong for some codecs.
+        """
+        return self._container.format.name == "avi" and bool(self.stream.codec_context.has_b_frames)
+
+    @property
+    def streams(self) -> int:
+        return len(self._container.streams)
+
+    def time(self, stamp: int) -> float:
+        """Seconds since the first frame."""
+        # In floats: fractions would cost as much as a tenth of the decoding of a small clip.
+        return stamp * self._base - self._origin
+
+    def from_start(self) -> Iterator[Any]:
+        """All packets. A file that was read before is opened again: not every seek to 0 finds the first packet."""
+        self._check_open()
+        if self._passes:
+            self._container.close()
+            self._open()
+        yield from self._guarded(self._unread)
+
+    def from_key(self, time: float) -> Iterator[Any]:
+        """Packets from a key frame on: the last one before `time`, unless the demuxer seeks to a later one."""
+        self._check_open()
+        self._passes += 1
+        base = self.stream.time_base
+        try:
+            self._container.seek(int((Fraction(time) + self.origin) / base) if base else 0, stream=self.stream)
+        except (av.FFmpegError, OverflowError):  # behind the end, or a file without seeks
+            return
+        packets = self._guarded(self._container.demux(self.stream))
+        yield from itertools.dropwhile(lambda packet: not packet.is_keyframe, packets)
+
+    def _guarded(self, packets: Iterator[Any]) -> Iterator[Any]:
+        self._passes += 1
+        number = self._passes
+        while number == self._passes:
+            try:
+                packet = next(packets)
+            except StopIteration:
+                return
+            yield packet
+        # PyAV would crash where the container is closed, and give packets of both passes where it is not.
+        raise InputError(f"{self.path}: it was closed or read again during this pass; for two at a time, open it twice")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError(f"{self.path}: it is closed; open it again")
+
+    def _open(self) -> None:
+        self._container, self._closed = _open(self.path), False
+        streams = [s for s in self._container.streams.video if s.codec_context is not None]
+        if not streams:
+            self._container.close()
+            raise NoVideoStreamError(self.path, "the file holds no video stream that this build of FFmpeg knows")
+        self.stream: Any = streams[0]
+        context = self.stream.codec_context
+        context.options = {"max_pixels": str(MAX_PIXELS)}
+        context.thread_type = "AUTO"
+        if self._threads is not None:
+            context.thread_count = self._threads
+        self._unread: Iterator[Any] = self._container.demux(self.stream)
+
+    def _first_time(self) -> Fraction:
+        """Where the clock stands at the first frame that the file shows, in seconds."""
+        if self._container.format.flags & NO_TIMESTAMPS:
+            raise NotAVideoError(
+                self.path,
+                f"a stream without time stamps ({self._container.format.name}): put it into a container, at its true "
+                f"rate, for example with ffmpeg -framerate 30 -i {Path(self.path).name} -c copy video.mkv",
+            )
+        base = self.stream.time_base or Fraction(0)
+        read: list[Any] = []
+        first: int | None = None
+        with suppress(av.FFmpegError):  # what is damaged is found by the pass that decodes it
+            for packet in self._unread:
+                read.append(packet)
+                stamp = packet.dts if self.reordered else packet.pts
+                if stamp is not None and not packet.is_discard:
+                    first = stamp if first is None else min(first, stamp)
+                    if packet.dts is not None and packet.dts >= first:
+                        break  # all that follow are shown later
+                if len(read) == LOOKAHEAD:
+                    break
+        self._unread = itertools.chain(read, self._unread)
+        return Fraction((self.stream.start_time or 0) * base) if first is None else Fraction(first * base)
+
+    def _probe(self) -> VideoInfo:
+        stream = self.stream
+        width, height = stream.codec_context.width, stream.codec_context.height
+        if width * height > MAX_PIXELS:
+            raise NotAVideoError(self.path, f"its header asks for pictures of {width}x{height}")
+        rate = stream.average_rate
+        fps = float(rate) if rate else None
+        return VideoInfo(width, height, fps, self._duration(1 / fps if fps else 0.1), stream.frames or None)
+
+    def _duration(self, beat: float) -> float | None:
+        """Seconds from the first frame to the end that the file promises.
+
+        Some promise the clock's time at the end, some a length, some are guesses of FFmpeg. Where it may be another one
+        than the length of the video, the last packets tell.
+        """
+        stream = self.stream
+        if stream.duration and stream.time_base:
+            promised = float(stream.duration * stream.time_base)
+        elif self._container.duration:
+            promised = self._container.duration / av.time_base
+        else:
+            return None
+        guessed = stream.duration and not stream.frames
+        if guessed or abs(self._origin) > 0.5 * beat:
+            either = (promised - self._origin, promised)
+            length = self._length(promised, beat)
+            if any(abs(end - length) <= max(0.1, 2.5 * beat) for end in either):
+                return length
+            promised = min((end for end in either if end > length), default=length)
+        return promised if promised > 0 else None
+
+    def _length(self, promised: float, beat: float) -> float:
+        """Seconds from the first frame to the end of the last packet; 0 where no packet is found."""
+        with _open(self.path) as container:  # another one: this one stands at the first packet
+            stream = container.streams[self.stream.index]
+            for back in (2.0**power for power in range(64)):
+                target = max(0.0, promised - back)
+                with suppress(av.FFmpegError, OverflowError):
+                    container.seek(int((Fraction(target) + self.origin) / stream.time_base), stream=stream)
+                    ends = [
+                        self.time(packet.pts + (packet.duration or 0)) + (0 if packet.duration else beat)
+                        for packet in container.demux(stream)
+                        if packet.pts is not None
+                    ]
+                    if ends:
+                        return max(ends)
+                if not target:
+                    break
+        return 0.0
+
+
+def _open(path: str | Path) -> Any:
+    local = Path(path) if "://" not in str(path) else None
+    if local is not None:
+        if local.is_dir():
+            raise NotAVideoError(path, "this is a folder; a video file is needed")
+        if not local.exists():
+            raise MissingVideoError(path, "there is no such file")
+        if not local.stat().st_size:
+            raise EmptyVideoError(path, "the file is empty")
+    with typed_errors(path):
+        return av.open(str(path), metadata_errors="replace")
+
+
+@contextmanager
+def typed_errors(source: object) -> Iterator[None]:
+    """FFmpeg's errors as ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise MissingVideoError(source, "there is no such file or device") from error
+    except (av.InvalidDataError, av.EOFError) as error:
+        message = f"FFmpeg finds no video in it ({error.strerror}): it is cut off, damaged, or something else"
+        raise NotAVideoError(source, message) from error
+    except (av.FFmpegError, OSError) as error:
+        raise VideoError(source, f"FFmpeg cannot open it: {error}") from error
