@@ -118,6 +118,8 @@ class Form:
     size: tuple[int, int] = (HEIGHT, WIDTH)
     noise: int = 0
     """Makes frames large."""
+    gops: tuple[str, ...] = ()
+    """Key frame patterns; all of the codec by default."""
 
     def __str__(self) -> str:
         return f"{self.suffix}-{self.codec}" + "-fragmented" * bool(self.mux)
@@ -127,7 +129,8 @@ FRAGMENTED = {"movflags": "frag_keyframe+empty_moov+default_base_moof"}
 FORMS = [
     *(Form("mp4", codec) for codec in ("libx264", "libx265", "mpeg4", "libsvtav1", "libvpx-vp9")),
     Form("mp4", "libx264", FRAGMENTED),
-    *(Form("mov", codec) for codec in ("libx264", "prores_ks", "mjpeg", "png")),
+    Form("mov", "libx264", gops=("12 B", "open B")),  # read by the demuxer of mp4
+    *(Form("mov", codec) for codec in ("prores_ks", "mjpeg", "png")),
     *(Form("mkv", codec) for codec in ("libx264", "libx265", "ffv1", "mpeg2video", "mpeg4")),
     *(Form("webm", codec) for codec in ("libvpx", "libvpx-vp9", "libsvtav1")),
     *(Form("avi", codec, clock=False) for codec in ("libx264", "mpeg4", "mjpeg", "msmpeg4", "ffv1")),
@@ -137,7 +140,7 @@ FORMS = [
     *(Form("mpg", codec, size=(96, 128), noise=40) for codec in ("mpeg1video", "mpeg2video")),
     Form("wmv", "wmv2"),
     Form("3gp", "h263", size=(96, 128)),
-    *(Form("3gp", codec) for codec in ("mpeg4", "libx264")),
+    Form("3gp", "mpeg4", gops=("12", "250 B")),
     Form("m4v", "mpeg4"),
     Form("ogv", "libvpx"),
     Form("mxf", "mpeg2video", clock=False),
@@ -161,7 +164,8 @@ def write(path: Path, form: Form, options: dict[str, str], start: float = 0.0, f
 
 def files(folder: Path, form: Form) -> Iterator[tuple[str, Path]]:
     """All files of a form, with what they are."""
-    for gop, options in GOPS[form.codec].items():
+    for gop in form.gops or GOPS[form.codec]:
+        options = GOPS[form.codec][gop]
         for start in (0.0, 100.0) if form.clock else (0.0,):
             name = f"{gop} {start:g}".replace(" ", "_")
             yield f"{form} {gop} from {start:g} s", write(folder / f"{name}.{form.suffix}", form, options, start)

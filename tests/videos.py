@@ -82,13 +82,12 @@ def transparent(path: Path) -> Path:
     return path
 
 
-def rotated(path: Path) -> Path:
-    """An mp4 whose header asks to be turned by 90 degrees, as phones write it."""
-    clip(path, frames=5)
+def turn(path: Path, degrees: int) -> Path:
+    """Makes the header of an mp4 ask to be turned clockwise by 90, 180 or 270 degrees, as phones write it."""
     data = bytearray(path.read_bytes())
     place = data.index(b"tkhd") + 4 + 40  # the 3x3 matrix of 16.16 and 2.30 numbers
-    one, minus, w = (1 << 16).to_bytes(4, "big"), (2**32 - (1 << 16)).to_bytes(4, "big"), (1 << 30).to_bytes(4, "big")
-    zero = bytes(4)
-    data[place : place + 36] = b"".join([zero, one, zero, minus, zero, zero, (48 << 16).to_bytes(4, "big"), zero, w])
+    cosine, sine = {90: (0, 1), 180: (-1, 0), 270: (0, -1)}[degrees]
+    matrix = [cosine << 16, sine << 16, 0, -sine << 16, cosine << 16, 0, 0, 0, 1 << 30]
+    data[place : place + 36] = b"".join(value.to_bytes(4, "big", signed=True) for value in matrix)
     path.write_bytes(bytes(data))
     return path

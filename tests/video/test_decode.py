@@ -17,6 +17,8 @@ from horst.errors import (
     VideoError,
 )
 from horst.video.decode import VideoFile
+from horst.video.encode import write_video
+from horst.video.live import LiveSource
 
 
 def numbers(path: Path, start: float = 0.0, end: float | None = None) -> list[int]:
@@ -76,14 +78,39 @@ def test_sizes(tmp_path: Path) -> None:
         VideoFile(path, size=(0, 3))
 
 
-def test_rotation(tmp_path: Path) -> None:
-    plain = videos.clip(tmp_path / "plain.mp4", frames=5)
-    path = videos.rotated(tmp_path / "phone.mp4")
-    with VideoFile(plain) as upright, VideoFile(path) as video, VideoFile(path, size=(64, 48)) as sized:
+@pytest.mark.parametrize("degrees", [90, 180, 270])
+def test_rotation(tmp_path: Path, degrees: int) -> None:
+    """A phone's display matrix turns the picture clockwise. No two corners are alike."""
+    corners = np.zeros((48, 64, 3), np.uint8)
+    for colour, (rows, columns) in zip([40, 100, 160, 220], [(0, 0), (0, 32), (24, 0), (24, 32)], strict=True):
+        corners[rows : rows + 24, columns : columns + 32] = colour
+    write_video(tmp_path / "phone.mp4", [corners] * 5, 12)
+    with VideoFile(tmp_path / "phone.mp4") as video:
+        stored = next(video.frames()).image
+    path = videos.turn(tmp_path / "phone.mp4", degrees)
+    upright = np.rot90(stored, -degrees // 90)  # numpy turns the other way round
+    with VideoFile(path) as video, VideoFile(path, size=upright.shape[:2]) as sized:
         first = next(video.frames()).image
-        assert first.shape == (64, 48, 3)
-        assert np.array_equal(np.rot90(first, 1), next(upright.frames()).image)  # it was turned clockwise
-        assert np.abs(next(sized.frames()).image.astype(int) - first).mean() < 2
+        assert np.array_equal(first, upright)
+        assert np.array_equal(video.at([0.2])[0].image, upright)
+        assert np.abs(next(sized.frames()).image.astype(int) - upright).mean() < 2
+    (live,) = [frame.image for frame in LiveSource(source=str(path)).frames() if frame.index == 0]
+    assert np.array_equal(live, upright)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.5, True, "1", None])
+def test_times_that_are_none(tmp_path: Path, value: object) -> None:
+    with VideoFile(videos.clip(tmp_path / "clip.mp4", frames=3)) as video:
+        with pytest.raises(InputError, match=f"start is {value!r}; it takes a number from 0 on"):
+            list(video.frames(value))  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=f"a time is {value!r}; it takes a number from 0 on"):
+            video.at([0.1, value])  # type: ignore[list-item]
+        if value is not None:
+            with pytest.raises(InputError, match=f"end is {value!r}; it takes a number from 0 on"):
+                list(video.frames(0.0, value))  # type: ignore[arg-type]
+        with pytest.raises(InputError, match=r"start is 2 s and end is 1 s"):
+            list(video.frames(2.0, 1.0))
+        assert len(video.at([np.float32(0.1), np.int64(1), 0])) == 3  # type: ignore[list-item]
 
 
 def test_transparency_is_black(tmp_path: Path) -> None:
