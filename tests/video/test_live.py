@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import av
+import containers
 import pytest
 import videos
 
@@ -64,6 +66,54 @@ def test_nobody_answers() -> None:
     with pytest.raises(VideoError):
         next(LiveSource(source="http://127.0.0.1:9/clip.webm", timeout=1, patience=1).frames())
     assert 0.5 < time.monotonic() - start < 5
+
+
+@pytest.fixture
+def silent(tmp_path: Path) -> Path:
+    """A file that opens and holds no frame: the header of a fragmented mp4."""
+    form = containers.Form("mp4", "libx264", containers.FRAGMENTED)
+    path = containers.write(tmp_path / "silent.mp4", form, containers.GOPS["libx264"]["12"], frames=5)
+    path.write_bytes(path.read_bytes().split(b"moof")[0][:-4])
+    with av.open(str(path)) as container:
+        assert not [packet for packet in container.demux(video=0) if packet.size]
+    return path
+
+
+def test_a_source_that_sends_nothing_is_given_up(silent: Path, server: ThreadingHTTPServer) -> None:
+    """It opens and ends without any error, each time."""
+    address = f"http://127.0.0.1:{server.server_port}/{silent.name}"
+    with pytest.raises(VideoError, match="it opens and ends without a frame: see"):
+        list(LiveSource(source=address).frames())
+    start = time.monotonic()
+    with pytest.raises(VideoError, match=r"without a frame for 0\.8 s"):
+        list(LiveSource(source=address, patience=0.8).frames())
+    assert 0.3 < time.monotonic() - start < 5
+
+
+def test_patience_counts_from_the_last_frame(silent: Path, server: ThreadingHTTPServer) -> None:
+    """Frames use none of it up; a source that sent some and then only opens does."""
+    clip, name = silent.with_name("clip.webm"), f"http://127.0.0.1:{server.server_port}/clip.webm"
+    found, times = [], []
+
+    def watch() -> None:
+        for frame in LiveSource(source=name, patience=0.8).frames():
+            found.append(videos.number_of(frame.image))
+            time.sleep(0.09)  # the caller's time is not the source's
+            times.append(time.monotonic())
+            if len(found) == 15:
+                clip.write_bytes(silent.read_bytes())
+
+    with pytest.raises(VideoError, match=r"without a frame for 0\.8 s"):
+        watch()
+    assert found == [*range(10), *range(10)]
+    assert 0.3 < time.monotonic() - times[-1] < 5
+
+
+@pytest.mark.parametrize("value", [float("nan"), -1.0, True, "5"])
+def test_bad_times_are_told(value: object) -> None:
+    for name in ("timeout", "patience"):
+        with pytest.raises(InputError, match=f"{name} is {value!r}; it takes a number"):
+            LiveSource(source="camera:0", **{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cameras have other names elsewhere")

@@ -1,7 +1,7 @@
 """Live video: cameras, RTSP and HTTP addresses. Frames carry the time at which they arrived.
 
 A camera has no start and no duration, and its connection may break: the source is opened again, with growing pauses,
-for as long as the caller wants to wait.
+for as long as the caller wants to wait for the next frame.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from av.video.reformatter import VideoReformatter
 from horst.errors import InputError, VideoError
 from horst.video.container import typed_errors
 from horst.video.decode import to_rgb
-from horst.video.frame import Frame, Size
+from horst.video.frame import Frame, Size, check_number, check_size
 
 CAMERA = "camera:"
 # How FFmpeg names cameras, by operating system.
@@ -41,31 +41,35 @@ class LiveSource:
     timeout: float = 5.0
     """Seconds without an answer after which a connection counts as broken."""
     patience: float = 0.0
-    """Seconds to keep trying to open the source again after it broke; 0: not at all."""
+    """Seconds without a frame after which a source that ended or broke is given up. Until then it is opened again; 0:
+    not at all."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Of FFmpeg, by its own names: {"rtsp_flags": "listen"} waits for a camera that sends to this machine,
     {"framerate": "30"} asks a camera for a rate."""
 
+    def __post_init__(self) -> None:
+        check_size(self.size)
+        check_number("timeout", self.timeout)
+        check_number("patience", self.patience, zero=True)
+
     def frames(self) -> Iterator[Frame]:
-        """Frames as they come, until the stream ends or stays away for longer than `patience`."""
-        start = time.monotonic()
+        """Frames as they come. With `patience`, a source that ends or breaks is opened again, until it is used up."""
+        start = last = time.monotonic()
         index = 0
-        broken_since: float | None = None
         pause = 0.1
         while True:
+            waited = f" for {self.patience:g} s" if self.patience else ""
+            broken = VideoError(self.source, f"it opens and ends without a frame{waited}: see that something is sent")
             try:
                 for image in self._connection():
                     yield Frame(image, time.monotonic() - start, index)
-                    index, broken_since, pause = index + 1, None, 0.1
-                if not self.patience:
+                    index, last, pause = index + 1, time.monotonic(), 0.1
+                if index and not self.patience:
                     return
-            except VideoError:
-                if not self.patience:
-                    raise
-                now = time.monotonic()
-                broken_since = broken_since if broken_since is not None else now
-                if now + pause - broken_since > self.patience:
-                    raise
+            except VideoError as error:
+                broken = error
+            if time.monotonic() + pause - last > self.patience:
+                raise broken
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
 
