@@ -93,7 +93,7 @@ def open_source(
         if fps is None:
             raise ConfigError(f"{source} is a folder of frames: pass --fps, how many there are a second")
         pictures = stack.enter_context(ImageSequence(path, fps=fps, size=size))
-        return pictures.frames(), len(pictures.numbers) / fps
+        return pictures.frames(), pictures.duration
     video = stack.enter_context(VideoFile(path, size=size))
     return video.frames(), video.info.duration
 

@@ -23,10 +23,8 @@ from horst.errors import (
     NoVideoStreamError,
     VideoError,
 )
-from horst.video.frame import VideoInfo
+from horst.video.frame import MAX_PIXELS, VideoInfo
 
-MAX_PIXELS = 2**26
-"""8192 x 8192: larger pictures are taken for damage, so that a broken header cannot ask for all memory."""
 LOOKAHEAD = 1000
 """Packets to look at for the first time; those that an edit list hides come before it."""
 NO_TIMESTAMPS = 0x80

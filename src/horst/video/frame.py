@@ -15,6 +15,8 @@ Image = NDArray[np.uint8]
 """(H, W, 3) uint8, RGB."""
 Size = tuple[int, int]
 """Height, width."""
+MAX_PIXELS = 2**26
+"""8192 x 8192: larger pictures are taken for damage, so that a broken header cannot ask for all memory."""
 
 
 @dataclass(frozen=True, slots=True)

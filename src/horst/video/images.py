@@ -1,24 +1,27 @@
 """Videos that are stored as pictures: a folder of them, or a tar file, as EPIC-Kitchens is distributed.
 
 Frames are numbered by the last number in their names, as in frame_0000000001.jpg and P01_01_frame_0000000001.jpg, and
-frame n shows the time (n - first) / fps.
+frame n is shown from the time (n - first) / fps on. Where numbers are left out, the frame before is shown for longer.
+Hidden files (.name) are left out. Two pictures of one number are refused.
 """
 
 from __future__ import annotations
 
 import io
 import re
+import struct
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 from PIL import Image as Pictures
-from PIL import UnidentifiedImageError
+from PIL import ImageOps, UnidentifiedImageError
 
-from horst.errors import DamagedVideoError, EmptyVideoError, InputError, MissingVideoError, NotAVideoError
-from horst.video.frame import Frame, Image
+from horst.errors import DamagedVideoError, EmptyVideoError, MissingVideoError, NotAVideoError
+from horst.video.frame import MAX_PIXELS, Frame, Image, Size, check_number, check_size
 
 Place = Path | tuple[int, int]
 """A file, or (offset, length) in a tar file."""
@@ -35,18 +38,18 @@ class ImageSequence:
         prefix: Only names that begin with it, for a folder that holds several videos.
     """
 
-    def __init__(self, path: str | Path, *, fps: float, size: tuple[int, int] | None = None, prefix: str = "") -> None:
-        self.path, self.size, self.fps = Path(path), size, fps
-        if not fps > 0:
-            raise InputError(f"fps is {fps}; it takes a number above 0")
+    def __init__(self, path: str | Path, *, fps: float, size: Size | None = None, prefix: str = "") -> None:
+        self.path, self.size, self.fps = Path(path), size, check_number("fps", fps)
+        check_size(size)
         self._archive: IO[bytes] | None = None
+        files: Iterable[tuple[str, Place]]
         if self.path.is_dir():
-            names: dict[str, Place] = {p.name: p for p in self.path.iterdir() if p.name.startswith(prefix)}
-            self._files = _numbered(names)
+            files = ((p.name, p) for p in self.path.iterdir())
         elif self.path.is_file():
-            self._files = self._index_tar(prefix)
+            files = self._index_tar()
         else:
             raise MissingVideoError(path, "there is no such folder or tar file")
+        self._files = self._numbered(files, prefix)
         if not self._files:
             raise EmptyVideoError(path, f"there is no numbered picture ({', '.join(SUFFIXES)}) in it")
 
@@ -64,6 +67,11 @@ class ImageSequence:
     def numbers(self) -> list[int]:
         """The numbers of the pictures, in order."""
         return sorted(self._files)
+
+    @property
+    def duration(self) -> float:
+        """Seconds from the first picture to the end of the last one."""
+        return (max(self._files) - min(self._files) + 1) / self.fps
 
     def read(self, number: int) -> Image:
         """The picture of a number, as RGB."""
@@ -88,25 +96,45 @@ class ImageSequence:
         self._archive.seek(offset)
         return self._archive.read(length)
 
-    def _index_tar(self, prefix: str) -> dict[int, Place]:
+    def _index_tar(self) -> list[tuple[str, Place]]:
         try:
             with tarfile.open(self.path, "r:") as archive:
-                members = [m for m in archive if m.isfile()]
+                return [(m.name, (m.offset_data, m.size)) for m in archive if m.isfile()]
         except tarfile.TarError as error:
             raise NotAVideoError(self.path, f"it is no uncompressed tar file: {error}") from error
-        names: dict[str, Place] = {Path(m.name).name: (m.offset_data, m.size) for m in members}
-        return _numbered({name: place for name, place in names.items() if name.startswith(prefix)})
+
+    def _numbered(self, files: Iterable[tuple[str, Place]], prefix: str) -> dict[int, Place]:
+        names: dict[int, str] = {}
+        found: dict[int, Place] = {}
+        for path, place in files:
+            name = path.rsplit("/", 1)[-1]
+            digits = re.findall(r"\d+", name.rsplit(".", 1)[0])
+            if not digits or name.startswith(".") or not name.startswith(prefix) or not name.lower().endswith(SUFFIXES):
+                continue
+            number = int(digits[-1])
+            if number in found:
+                both = " and ".join(sorted([names[number], path]))
+                raise NotAVideoError(
+                    self.path, f"{both} are both frame {number}: remove one, or give each video a folder of its own"
+                )
+            names[number], found[number] = path, place
+        return found
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_archive": None}
 
 
-def decode_picture(data: bytes, name: str, size: tuple[int, int] | None = None) -> Image:
-    """An encoded picture as RGB, stretched to `size` (height, width), over black where it is transparent."""
+def decode_picture(data: bytes, name: str, size: Size | None = None) -> Image:
+    """An encoded picture as RGB, upright, stretched to `size` (height, width), over black where it is transparent."""
     try:
         with Pictures.open(io.BytesIO(data)) as picture:
+            _check(picture, name)
             picture.load()
-            rgb = _over_black(picture) if picture.has_transparency_data else picture.convert("RGB")
+            with suppress(SyntaxError, OSError, ValueError, KeyError, struct.error):  # EXIF data that cannot be read
+                ImageOps.exif_transpose(picture, in_place=True)
+            rgb = _to_rgb(picture)
+    except Pictures.DecompressionBombError as error:
+        raise DamagedVideoError(name, f"the picture is too large: {error}") from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
         kind = str(error).split("<", 1)[0].strip() or type(error).__name__  # Pillow names our buffer by its address
         raise DamagedVideoError(name, f"the picture does not decode: {kind}") from error
@@ -115,16 +143,28 @@ def decode_picture(data: bytes, name: str, size: tuple[int, int] | None = None) 
     return np.asarray(rgb)
 
 
+def _check(picture: Pictures.Image, name: str) -> None:
+    """Refuses what would be read as something else, before it is decoded."""
+    width, height = picture.size
+    if width * height > MAX_PIXELS:
+        raise DamagedVideoError(
+            name, f"the picture is too large: {width}x{height}; at most {MAX_PIXELS} pixels are read"
+        )
+    if picture.mode in ("I", "F"):
+        raise DamagedVideoError(name, f"its pixels are 32-bit numbers (mode {picture.mode}): save it with 8 or 16 bits")
+    # A photograph of a phone may hold a smaller copy of itself (MPO); its first picture is the photograph.
+    if getattr(picture, "is_animated", False) and picture.format != "MPO":
+        count = getattr(picture, "n_frames", "several")
+        raise DamagedVideoError(name, f"it is animated and holds {count} pictures: save each as a picture of its own")
+
+
+def _to_rgb(picture: Pictures.Image) -> Pictures.Image:
+    if picture.mode.startswith("I;16"):  # Pillow would cut all values above 255 off
+        picture = Pictures.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
+    return _over_black(picture) if picture.has_transparency_data else picture.convert("RGB")
+
+
 def _over_black(picture: Pictures.Image) -> Pictures.Image:
     black = Pictures.new("RGBA", picture.size, (0, 0, 0, 255))
     black.alpha_composite(picture.convert("RGBA"))
     return black.convert("RGB")
-
-
-def _numbered(names: Mapping[str, Place]) -> dict[int, Place]:
-    found = {}
-    for name, file in names.items():
-        digits = re.findall(r"\d+", Path(name).stem)
-        if digits and name.lower().endswith(SUFFIXES):
-            found[int(digits[-1])] = file
-    return found
