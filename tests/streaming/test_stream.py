@@ -16,7 +16,7 @@ from horst.data.clips import ClipConfig, read_clip
 from horst.data.example import Example
 from horst.errors import BusyError, InputError
 from horst.models import Predictor
-from horst.streaming import Every, Never, OnMotion, Pool, Stream
+from horst.streaming import Every, Never, OnMotion, Pool, Seat, Stream
 from horst.video.decode import VideoFile
 
 FPS = 5.0
@@ -114,36 +114,143 @@ def test_streams_of_a_pool_do_not_disturb_each_other(model: Predictor, tmp_path:
         pool.open()
 
 
-def test_a_slow_model_leaves_old_frames_out(model: Predictor) -> None:
-    pool = Pool(model, capacity=1)
+IMAGES = [videos.picture(i, 24, 32) for i in range(60)]
+
+
+def alone(model: Predictor, first: int, last: int) -> list[np.ndarray]:
+    """What a stream says that begins with one frame and ends with another."""
+    stream = model.stream()
+    return [p.probabilities["action"] for i in range(first, last + 1) for p in stream.feed(IMAGES[i], i / FPS)]
+
+
+def after_a_while(pool: Pool) -> Seat:
+    """A stream that has seen 6 frames. What it does with the next one tells whether it starts anew."""
     seat = pool.open()
+    for i in range(6):
+        seat.push(IMAGES[30 + i], i / FPS)
+        pool.step()
+    assert seat.latest is not None
+    assert seat.latest.age == 6
+    return seat
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pool's clock: it stands still unless a test moves it."""
+    now = [0.0]
+    monkeypatch.setattr("horst.streaming.pool.time.perf_counter", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize("later", [100.0, 1.2])
+def test_a_slow_model_leaves_old_frames_out(model: Predictor, clock: list[float], later: float) -> None:
+    """The newest 8 are answered. Where one of those left out began something new, the first of them begins it."""
+    pool = Pool(model, capacity=1)
+    seat = after_a_while(pool)
     for i in range(50):
-        seat.push(videos.picture(i, 24, 32), i / FPS)
+        seat.push(IMAGES[i], later + i / FPS)  # after a gap of 99 s, or none
     assert seat.waiting == 8
     assert seat.skipped == 42
-    ((_, prediction),) = pool.step()
-    assert prediction.age == 1  # the start was among what was left out: it starts here
-    assert prediction.time == pytest.approx(42 / FPS)
-    assert not [p for _ in range(9) for p in pool.step()][7:]
+    said = [prediction for _ in range(10) for _, prediction in pool.step()]
+    assert [p.time for p in said] == pytest.approx([later + i / FPS for i in range(42, 50)])
+    first = 1 if later == 100.0 else 7
+    assert [p.age for p in said] == list(range(first, first + 8))
+    equal = np.allclose([p.probabilities["action"] for p in said], alone(model, 42, 49), atol=1e-5)
+    assert equal == (later == 100.0)
 
 
-def test_who_fell_behind_catches_up(model: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_fell_behind_catches_up(model: Predictor, clock: list[float]) -> None:
     """A frame that waited long is left out where a newer one waits; the newest never is, however late."""
-    clock = 0.0
-    monkeypatch.setattr("horst.streaming.pool.time.perf_counter", lambda: clock)
     pool = Pool(model, 1)
-    seat = pool.open()
+    seat = after_a_while(pool)
     for i in range(5):
-        clock = 0.2 * i  # the last at 0.8 s
-        seat.push(videos.picture(i, 24, 32), i / FPS)
-    clock = 1.0
+        clock[0] = 0.2 * i  # the last at 0.8 s
+        seat.push(IMAGES[i], 100 + i / FPS)
+    clock[0] = 1.0
     ((_, prediction),) = pool.step()
     assert (seat.skipped, seat.waiting) == (3, 1)
-    assert prediction.time == pytest.approx(3 / FPS)
+    assert prediction.time == pytest.approx(100 + 3 / FPS)
     assert prediction.age == 1  # what the first frame started was started all the same
-    clock = 100.0
-    assert len(pool.step()) == 1
+    np.testing.assert_allclose(prediction.probabilities["action"], alone(model, 3, 3)[0], atol=1e-5)
+    assert prediction.latency == pytest.approx(0.4)
+    clock[0] = 100.0
+    ((_, prediction),) = pool.step()
     assert (seat.skipped, seat.waiting) == (3, 0)
+    assert (prediction.time, prediction.age) == (pytest.approx(100 + 4 / FPS), 2)
+    np.testing.assert_allclose(prediction.probabilities["action"], alone(model, 3, 4)[-1], atol=1e-5)
+
+
+def test_frames_of_a_file_are_never_left_out(model: Predictor, clock: list[float]) -> None:
+    pool = Pool(model, 1, drop_late=False)
+    seat = pool.open()
+    for i in range(12):
+        seat.push(IMAGES[i], i / FPS)
+    clock[0] = 100.0
+    assert len([said for _ in range(12) for said in pool.step()]) == 12
+    assert seat.skipped == 0
+
+
+@pytest.mark.parametrize("restarts", [Never, OnMotion, lambda: Every(seconds=10.0, of=2)])
+def test_a_place_that_was_used_before(model: Predictor, restarts: Any) -> None:
+    """A new stream knows nothing of the one whose place it has: neither its frames, nor those that still waited."""
+    pool = Pool(model, capacity=restarts().places)
+    before = pool.open(restarts())
+    for i in range(5):
+        before.push(IMAGES[30 + i], i / FPS)
+        pool.step()
+    before.push(IMAGES[40], 1.0)
+    before.close()
+    seat = pool.open(restarts(), attention=True)
+    assert (seat.waiting, seat.latest, pool.step()) == (0, None, [])
+    wanted = alone(model, 0, 3)
+    for i in range(4):
+        seat.push(IMAGES[i], i / FPS)
+        ((who, prediction),) = pool.step()
+        assert who is seat
+        assert prediction.age == i + 1
+        np.testing.assert_allclose(prediction.probabilities["action"], wanted[i], atol=1e-5)
+        assert prediction.attention is not None
+        assert np.isnan(prediction.attention.times).sum() == max(0, 3 - i)
+
+
+def test_a_reset_forgets_what_waits(model: Predictor) -> None:
+    pool = Pool(model, capacity=1)
+    seat = after_a_while(pool)
+    for i in range(3):
+        seat.push(IMAGES[50 + i], 1.2 + i / FPS)
+    assert seat.waiting == 3
+    seat.reset()
+    assert seat.waiting == 0
+    assert pool.step() == []
+    for i in range(2):
+        seat.push(IMAGES[i], 1.85 + i / FPS)  # between two ticks of before
+    said = [prediction for _ in range(3) for _, prediction in pool.step()]
+    assert [(p.time, p.age) for p in said] == [(pytest.approx(1.85), 1), (pytest.approx(2.05), 2)]
+    np.testing.assert_allclose([p.probabilities["action"] for p in said], alone(model, 0, 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(24, 32), (48, 64)])
+def test_a_camera_may_use_its_buffer_again(model: Predictor, shape: tuple[int, int]) -> None:
+    """Ticks between two frames are decided when the second one arrives, by the first."""
+    images = [videos.picture(i, *shape) for i in range(10)]
+    times = [0.15 * i for i in range(10)]
+    kept, reused = model.stream(), model.stream()
+    buffer = np.empty_like(images[0])
+    wanted = [p for image, time in zip(images, times, strict=True) for p in kept.feed(image, time)]
+    said = []
+    for image, time in zip(images, times, strict=True):
+        buffer[:] = image
+        said += list(reused.feed(buffer, time))
+        buffer[:] = 0
+    assert [p.time for p in said] == [p.time for p in wanted]
+    np.testing.assert_array_equal([p.top(4) for p in said], [p.top(4) for p in wanted])
+    pool = Pool(model, capacity=1)
+    seat = pool.open()
+    buffer[:] = images[0]
+    seat.push(buffer, 0.0)
+    buffer[:] = 0
+    ((_, prediction),) = pool.step()
+    np.testing.assert_array_equal(prediction.probabilities["action"], wanted[0].probabilities["action"])
 
 
 def test_memory_is_bounded(model: Predictor) -> None:
@@ -174,7 +281,7 @@ def test_staggered_states(model: Predictor) -> None:
     for now, prediction in enumerate(said):
         states = [fresh(max(s for s in starts[place] if s <= now), now) for place in (0, 1)]
         best = max(states, key=lambda chances: chances.max())
-        np.testing.assert_allclose(prediction.probabilities["action"].max(), best.max(), atol=1e-5)
+        np.testing.assert_allclose(prediction.probabilities["action"], best, atol=1e-5)
 
 
 def test_motion_starts_afresh() -> None:
@@ -189,13 +296,27 @@ def test_motion_starts_afresh() -> None:
     assert Never().before(calm, 0.0, fresh=True) == [0]
 
 
+@pytest.mark.parametrize("value", [2, -0.1, float("nan"), True, "0.5"])
+def test_bad_thresholds_are_told(model: Predictor, value: Any) -> None:
+    with pytest.raises(InputError, match=f"threshold is {value!r}"):
+        model.stream(threshold=value)
+
+
 def test_bad_options_are_told(model: Predictor) -> None:
-    with pytest.raises(InputError, match="threshold is 2"):
-        model.stream(threshold=2)
-    with pytest.raises(InputError, match="seconds is 0"):
-        Every(seconds=0)
+    for seconds in (0, float("nan"), True):
+        with pytest.raises(InputError, match=f"seconds is {seconds}"):
+            Every(seconds=seconds)
+    for of in (0, True, 1.5):
+        with pytest.raises(InputError, match=f"of is {of}"):
+            Every(of=of)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="level is nan"):
+        OnMotion(level=float("nan"))
+    with pytest.raises(InputError, match="still is -1"):
+        OnMotion(still=-1)
     with pytest.raises(InputError, match="list"):
         model.stream().push([1, 2], 0.0)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="time is nan"):
+        model.stream().push(IMAGES[0], float("nan"))
 
 
 def test_a_live_stream_does_not_fall_behind(model: Predictor, monkeypatch: pytest.MonkeyPatch) -> None:

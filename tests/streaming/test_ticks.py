@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -73,12 +75,25 @@ def test_a_reset_starts_with_the_next_frame() -> None:
     ("options", "told"),
     [
         ({"fps": 0}, "fps is 0"),
+        ({"fps": True}, "fps is True"),
+        ({"fps": "5"}, "fps is '5'"),
         ({"fps": 5, "gap": float("nan")}, "gap is nan"),
+        ({"fps": 5, "gap": float("inf")}, "gap is inf"),
         ({"fps": 5, "on_gap": "stop"}, "on_gap is 'stop'"),
     ],
 )
 def test_bad_options_are_told(options: dict, told: str) -> None:
     with pytest.raises(InputError, match=told):
         Ticker(**options)
-    with pytest.raises(InputError, match="time is nan"):
-        list(Ticker(5.0).push(0, float("nan")))
+
+
+@pytest.mark.parametrize("time", [float("nan"), float("inf"), float("-inf"), True, "1", None])
+def test_bad_times_are_told(time: Any) -> None:
+    """They leave the stream as it was."""
+    ticker: Ticker[int] = Ticker(5.0)
+    list(ticker.push(0, 1.0))
+    with pytest.raises(InputError, match=f"the frame's time is {time!r}; it takes a finite number"):
+        list(ticker.push(1, time))
+    with pytest.raises(InputError, match=f"end is {time!r}; it takes a finite number"):
+        list(ticker.finish(time))
+    assert [(tick.time, tick.number, tick.frame) for tick in ticker.push(2, 1.2)] == [(1.2, 1, 2)]

@@ -30,7 +30,7 @@ from horst.streaming.horizon import horizon_of
 from horst.streaming.prediction import Prediction
 from horst.streaming.restarts import Never, Restarts
 from horst.streaming.ticks import OnGap, Tick, Ticker
-from horst.video.frame import Image
+from horst.video.frame import Image, check_number
 
 WAITING = 8
 """Frames of one stream that may wait. When more come, the oldest go: a late answer is worth less than a fresh one."""
@@ -63,9 +63,13 @@ class Seat:
         self._past: list[deque[float]] = [deque(maxlen=order) for _ in places]  # times that each state remembers
 
     def push(self, image: Image, time: float) -> None:
-        """A frame (H, W, 3) uint8 RGB of any size, and its time in seconds. It is asked about in the next step."""
+        """A frame (H, W, 3) uint8 RGB of any size, and its time in seconds. It is asked about in the next step.
+
+        The caller may use the memory of `image` again: a camera often does, and a frame may be asked about much later.
+        """
         self._check()
-        self._queue(list(self._ticker.push(fitted(image, self._pool.streams.size), time)))
+        frame = fitted(image, self._pool.streams.size)
+        self._queue(list(self._ticker.push(frame.copy() if frame is image else frame, time)))
 
     def finish(self, end: float) -> None:
         """The video ends at `end`: until then its last frame is shown."""
@@ -150,8 +154,8 @@ class Pool:
                 are left for that, which makes all streams of the pool slower from then on.
         """
         restarts = restarts or Never()
-        if not 0 <= threshold <= 1:
-            raise InputError(f"threshold is {threshold}; it is a probability")
+        if check_number("threshold", threshold, zero=True) > 1:
+            raise InputError(f"threshold is {threshold}; it is a probability, from 0 to 1")
         if restarts.places > len(self._free):
             raise BusyError(f"all {len(self.streams)} places are taken: close a stream, or make the pool larger")
         ticker: Ticker[Image] = Ticker(self.model.fps, gap=gap, on_gap=on_gap)

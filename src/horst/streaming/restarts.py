@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horst.errors import InputError
-from horst.video.frame import Image
+from horst.video.frame import Image, check_number
 
 
 class Restarts(Protocol):
@@ -62,8 +62,9 @@ class Every:
     _begun: list[float] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
-        if not self.seconds > 0 or self.of < 1:
-            raise InputError(f"seconds is {self.seconds} and of is {self.of}; both must be above 0")
+        check_number("seconds", self.seconds)
+        if type(self.of) is not int or self.of < 1:
+            raise InputError(f"of is {self.of!r}; it takes a whole number from 1 on")
 
     @property
     def places(self) -> int:
@@ -93,6 +94,10 @@ class OnMotion:
     places: int = field(default=1, init=False)
     _last: NDArray[np.float32] | None = field(default=None, init=False)
     _still_since: float | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        check_number("level", self.level)
+        check_number("still", self.still, zero=True)
 
     def before(self, image: Image, time: float, *, fresh: bool) -> list[int]:
         grey = image[::4, ::4].mean(-1, dtype=np.float32)  # a sixteenth of the pixels tells as much

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 from horst.errors import InputError
+from horst.video.frame import check_number
 from horst.video.sampling import SLACK
 
 OnGap = Literal["reset", "hold"]
@@ -45,12 +46,10 @@ class Ticker(Generic[T]):
     """The ticks of one stream."""
 
     def __init__(self, fps: float, *, gap: float = 2.0, on_gap: OnGap = "reset") -> None:
-        for name, value in (("fps", fps), ("gap", gap)):
-            if not value > 0 or not math.isfinite(value):
-                raise InputError(f"{name} is {value}; it takes a number above 0")
+        self.fps, self.gap = check_number("fps", fps), check_number("gap", gap)
         if on_gap not in ("reset", "hold"):
             raise InputError(f"on_gap is {on_gap!r}; choose from 'reset', 'hold'")
-        self.fps, self.gap, self.on_gap = fps, gap, on_gap
+        self.on_gap = on_gap
         self.dropped = 0
         """Frames that came too late."""
         self._start: float | None = None
@@ -59,8 +58,7 @@ class Ticker(Generic[T]):
 
     def push(self, frame: T, time: float) -> Iterator[Tick[T]]:
         """The ticks that a frame decides, in order; often none."""
-        if not math.isfinite(time):
-            raise InputError(f"the frame's time is {time}; seconds are needed, such as time.monotonic()")
+        check_number("the frame's time", time, negative=True)
         if self._start is None or self._last is None:
             self._begin(time)
         elif not self._follows(time):
@@ -82,6 +80,7 @@ class Ticker(Generic[T]):
 
     def finish(self, end: float) -> Iterator[Tick[T]]:
         """The ticks up to the end of a video, during which its last frame is shown."""
+        check_number("end", end, negative=True)
         if self._start is None or self._last is None:
             return
         count = math.ceil(round((end - self._start - SLACK) * self.fps, 6))  # as `sampling.ticks` counts

@@ -77,7 +77,7 @@ def check_number(name: str, value: float, *, zero: bool = False, negative: bool 
     """`value` as a float; InputError where it is not a finite number above 0 (or 0, or below, where that may be)."""
     number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not (negative or value > 0 or (zero and value == 0)):
-        kind = "a number" if negative else "a number from 0 on" if zero else "a number above 0"
+        kind = "a finite number" if negative else "a number from 0 on" if zero else "a number above 0"
         raise InputError(f"{name} is {value!r}; it takes {kind}")
     return float(value)
 
