@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import containers
 import pytest
 import torch
 import videos
@@ -41,6 +42,27 @@ def test_a_file_as_lines_of_json(saved: Path, tmp_path: Path, capsys: pytest.Cap
     assert [line["time"] for line in lines] == [round(p.time, 6) for p in wanted]
     assert [line["top"] for line in lines] == [p.to_dict(2)["top"] for p in wanted]
     assert {line["answer"] for line in lines} <= {"to push", "to pull", "to lift"}
+
+
+@pytest.mark.parametrize("clock", [0.0, 100.0])
+def test_a_file_whose_clock_starts_at_100_s(
+    saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], clock: float
+) -> None:
+    """As many predictions as its 2.4 s have ticks, not as many as its clock has."""
+    options = containers.GOPS["libvpx"]["12"]
+    path = containers.write(tmp_path / "clip.webm", containers.Form("webm", "libvpx"), options, clock, frames=60)
+    assert main(["predict", str(saved), str(path), "--json"]) == 0
+    times = [json.loads(line)["time"] for line in capsys.readouterr().out.splitlines()]
+    assert times == pytest.approx([i / 5 for i in range(12)])
+
+
+def test_a_folder_with_a_gap(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Frames keep their times, and the last one its end, where numbers are left out."""
+    for i in (100, 101, 105, 109):
+        Pictures.fromarray(videos.picture(i - 100, 24, 32)).save(tmp_path / f"frame_{i:04d}.jpg")
+    assert main(["predict", str(saved), str(tmp_path), "--fps", "5", "--json"]) == 0
+    times = [json.loads(line)["time"] for line in capsys.readouterr().out.splitlines()]
+    assert times == pytest.approx([i / 5 for i in range(10)])
 
 
 def test_a_folder_of_frames(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

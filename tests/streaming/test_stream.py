@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import containers
 import numpy as np
 import pytest
 import torch
@@ -352,3 +353,16 @@ def test_a_live_stream_does_not_fall_behind(model: Predictor, monkeypatch: pytes
     assert stream.seat.skipped == 0
     assert stream.seat.latest is not None
     assert stream.seat.latest.age == 18
+
+
+@pytest.mark.parametrize("clock", [0.0, 100.0])
+@pytest.mark.parametrize(("suffix", "codec", "gop"), [("webm", "libvpx", "12"), ("ts", "libx264", "12 B")])
+def test_a_file_whose_clock_starts_anywhere(
+    model: Predictor, tmp_path: Path, suffix: str, codec: str, gop: str, clock: float
+) -> None:
+    """2 s of video are 10 ticks, in a stream as in training, where the clock says 100 s at the first frame too."""
+    form = containers.Form(suffix, codec)
+    path = containers.write(tmp_path / f"clip.{suffix}", form, containers.GOPS[codec][gop], clock)
+    said = streamed(model.stream(), path, model.size)
+    assert [p.time for p in said] == pytest.approx([i / FPS for i in range(10)])
+    np.testing.assert_allclose(np.stack([p.probabilities["action"] for p in said]), offline(model, path), atol=1e-5)
