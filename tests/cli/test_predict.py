@@ -57,12 +57,12 @@ def test_a_file_whose_clock_starts_at_100_s(
 
 
 def test_a_folder_with_a_gap(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Frames keep their times, and the last one its end, where numbers are left out."""
+    """Frames keep their times, and the last one its end, where numbers are left out: there are 10, of 0.4 s each."""
     for i in (100, 101, 105, 109):
         Pictures.fromarray(videos.picture(i - 100, 24, 32)).save(tmp_path / f"frame_{i:04d}.jpg")
-    assert main(["predict", str(saved), str(tmp_path), "--fps", "5", "--json"]) == 0
+    assert main(["predict", str(saved), str(tmp_path), "--fps", "2.5", "--json"]) == 0
     times = [json.loads(line)["time"] for line in capsys.readouterr().out.splitlines()]
-    assert times == pytest.approx([i / 5 for i in range(10)])
+    assert times == pytest.approx([i / 5 for i in range(20)])
 
 
 def test_a_folder_of_frames(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -286,7 +286,7 @@ def predict(
         threshold: The probability below which there is no answer.
         top: How many classes to show.
         fps: Of a folder, how many frames there are a second.
-        patience: Of a camera or an address, seconds to go on trying after it went away.
+        patience: Of a camera or an address, seconds without a frame until it is given up.
         device: auto, cpu, cuda, cuda:1, ...
         json: Print a line of JSON for each prediction.
         render: out.mp4, a video to make of it: frames, names with bars, their course, and where the model looked. Of a
