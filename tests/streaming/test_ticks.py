@@ -49,6 +49,7 @@ def test_a_gap_starts_afresh_or_is_held() -> None:
     assert [t.time for t in afresh][3:] == [9.0, 9.5]
     held = run(times, 2.0, gap=2.0, on_gap="hold")
     assert [(t.frame, t.number) for t in held] == [(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)]
+    assert [t.frame for t in run(times, 2.0, gap=8.0)] == [0, 1, *[2] * 16, 3, 4]  # as long as `gap` is not longer
     repeated = run(times, 2.0, gap=10.0)
     assert [t.frame for t in repeated] == [0, 1, *[2] * 16, 3, 4]
 
@@ -61,6 +62,8 @@ def test_a_clock_that_goes_back() -> None:
     for i, time in enumerate(times):
         list(ticker.push(i, time))
     assert ticker.dropped == 1
+    # Before the first frame there is nothing to be a little late for.
+    assert [(t.time, t.frame, t.number) for t in run([5.0, 4.9], 2.0)] == [(5.0, 0, 0), (4.9, 1, 0)]
 
 
 def test_a_reset_starts_with_the_next_frame() -> None:
