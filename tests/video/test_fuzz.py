@@ -52,11 +52,13 @@ def test_damaged_files(tmp_path: Path, suffix: str) -> None:
             with VideoFile(path, size=(24, 32), threads=1) as video:
                 frames = list(video.frames())
                 report = video.report
+                (shown,) = video.at([1.0])
         except VideoError:
             outcomes["refused"] += 1
             continue
         assert frames
         assert report.decoded == len(frames)
+        assert shown.time <= max(1.0, frames[0].time) + 1e-3  # a seek in a damaged file shows nothing later either
         assert all(a.time < b.time for a, b in itertools.pairwise(frames))
         if len(frames) < 24 and report.promised is not None and report.promised >= 2.0 - 1e-3:
             assert not report.complete, f"{len(frames)} of 24 frames, and the report says {report}"

@@ -10,6 +10,7 @@ import itertools
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,20 +132,21 @@ class VideoFile:
         for target in itertools.takewhile(lambda time: time > 0, (latest - back for back in backs)):
             if self._container.reordered:
                 break
-            packets = self._container.from_key(target)
-            key = next(packets, None)
-            if key is None or (key.pts is not None and self._container.time(key.pts) > start + SLACK):
-                continue
-            account = _Account()
-            raws = itertools.dropwhile(
-                lambda raw: not raw.key_frame, self._raw(itertools.chain([key], packets), account)
-            )
-            frames = self._decode(raws, account)
-            first = next(frames, None)
-            if first is not None and first.time <= start + SLACK:
-                return account, itertools.chain([first], frames)
+            packets, account = self._container.from_key(target), _Account()
+            with suppress(av.FFmpegError):  # a pass from further back counts what is damaged here
+                key = next(packets, None)
+                if key is None or self._after(key, start):
+                    continue
+                raws = self._raw(itertools.chain([key], packets), account)
+                first = next((raw for raw in raws if raw.key_frame or self._after(raw, start)), None)
+                if first is not None and not self._after(first, start):
+                    return account, self._decode(itertools.chain([first], raws), account)
         account = _Account()
         return account, self._decode(self._raw(self._container.from_start(), account), account)
+
+    def _after(self, stamped: Any, start: float) -> bool:
+        """Whether a packet or a frame is shown after `start`; so is one without a time, for all that is known."""
+        return stamped.pts is None or self._container.time(stamped.pts) > start + SLACK
 
     def _decode(self, raws: Iterator[Any], account: _Account) -> Iterator[Frame]:
         """Frames in order of time, with whatever does not decode counted and left out."""
