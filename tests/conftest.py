@@ -23,3 +23,12 @@ def data() -> Path:
 @pytest.fixture(scope="session")
 def root() -> Path:
     return Path(__file__).parents[1]
+
+
+@pytest.fixture(scope="session")
+def samples(root: Path) -> Path:
+    """Real samples of EPIC-Kitchens, SSv2, CAD-120 and gestures: HORST_SAMPLES, or the project's ../shared/data."""
+    folder = Path(os.environ.get("HORST_SAMPLES") or root.parent / "shared" / "data")
+    if not folder.is_dir():
+        pytest.skip(f"there are no real samples in {folder}: name their folder in HORST_SAMPLES")
+    return folder

@@ -210,11 +210,13 @@ def test_lengths_of_anticipation_and_pictures(table: Path, tmp_path: Path) -> No
     for number in range(1, 31):
         Pictures.fromarray(videos.picture(number)).save(tmp_path / "v" / f"frame_{number:010d}.jpg")
     (tmp_path / "clips.csv").write_text("path,split,label\nv,train,x\n")
-    source = open_source(DataConfig(source="csv", options={"path": str(tmp_path / "clips.csv")}))
-    config = ClipConfig(size=(8, 8), fps=12)
-    item = ClipDataset(source, "train", config)[0]
-    assert isinstance(item, Item)
-    assert clip_lengths(source, "train", config).tolist() == [len(item.frames)] == [12]
+    for rate, length in ((30, 12), (12, 30), (5, 72)):
+        options = {"path": str(tmp_path / "clips.csv"), "frames_fps": rate}
+        source = open_source(DataConfig(source="csv", options=options))
+        config = ClipConfig(size=(8, 8), fps=12)
+        item = ClipDataset(source, "train", config)[0]
+        assert isinstance(item, Item)
+        assert clip_lengths(source, "train", config).tolist() == [len(item.frames)] == [length]
 
 
 @pytest.mark.parametrize("quiet", [0.0, 60.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,10 +13,11 @@ import videos
 from PIL import Image
 
 from horst.data.clips import Clip, ClipConfig, read_clip
-from horst.data.example import Example
+from horst.data.config import DataConfig, open_source
+from horst.data.example import Example, Pictures
 from horst.data.folder import read_csv
 from horst.data.media import find_media
-from horst.errors import DamagedVideoError, InputError, MissingVideoError
+from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, MissingVideoError
 
 SMALL = ClipConfig(size=(48, 64))
 
@@ -36,6 +38,7 @@ def segment(media: Path, start_frame: int) -> Example:
         start_frame=start_frame,
         start=(start_frame - 1) / 30,
         video="P01_01",
+        pictures=Pictures(fps=30, first=1),
     )
 
 
@@ -119,10 +122,82 @@ def test_an_action_within_a_video(tmp_path: Path) -> None:
     assert clip.times[0] == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_folder_of_pictures_as_a_clip(tmp_path: Path) -> None:
-    folder = frames_folder(tmp_path / "clip", count=30)
-    example = Example(id="0", split="val", media=folder, labels={})
-    assert numbers(read_clip(example, "recognition", ClipConfig(size=(48, 64), fps=10))) == list(range(1, 31, 3))
+@pytest.mark.parametrize("first", [0, 1, 7])
+@pytest.mark.parametrize("rate", [12, 20])
+def test_a_folder_of_pictures_as_a_clip(tmp_path: Path, rate: float, first: int) -> None:
+    """Three seconds at any rate, from any number on, shown at any rate: each moment shows the picture of its time."""
+    (tmp_path / "clip").mkdir()
+    for i in range(round(3 * rate)):
+        Image.fromarray(videos.picture(i)).save(tmp_path / "clip" / f"{first + i}.png")
+    (tmp_path / "list.csv").write_text(f"path,split,label,fps\nclip,val,x,{rate}\n")
+    (example,) = read_csv(tmp_path / "list.csv").examples
+    for fps in (6, 10, 12, 24):
+        clip = read_clip(example, "recognition", ClipConfig(size=(48, 64), fps=fps))
+        assert len(clip.times) == 3 * fps
+        wanted = np.arange(3 * fps) / fps
+        assert (clip.times <= wanted + 1e-3).all()
+        assert (wanted - clip.times < 1 / rate).all()
+        assert numbers(clip) == [round(t * rate) for t in clip.times]
+
+
+def test_pictures_without_a_rate_are_refused(tmp_path: Path) -> None:
+    """In every source that may read them: nothing tells 12 from 30 a second."""
+    frames_folder(tmp_path / "train" / "wave" / "1", count=3)
+    frames_folder(tmp_path / "val" / "wave" / "2", count=3)
+    (tmp_path / "list.csv").write_text("path,split,label\ntrain/wave/1,train,wave\n")
+    (tmp_path / "labels.json").write_text('{"wave": "0"}')
+    (tmp_path / "train.json").write_text('[{"id": "1", "template": "wave"}]')
+    sources: list[dict[str, Any]] = [
+        {"source": "csv", "path": str(tmp_path / "list.csv")},
+        {"source": "folder", "root": str(tmp_path)},
+        {"source": "ssv2", "annotations": str(tmp_path), "videos": str(tmp_path / "train/wave"), "suffix": ""},
+    ]
+    for options in sources:
+        with pytest.raises(DataError, match=r"wave/1 holds numbered pictures.*set frames_fps.*column fps"):
+            open_source(DataConfig.from_dict(options))
+        for wrong in (0, -1, True, "12", float("nan")):
+            with pytest.raises(ConfigError, match="frames_fps is"):
+                open_source(DataConfig.from_dict({**options, "frames_fps": wrong}))
+        source = open_source(DataConfig.from_dict({**options, "frames_fps": 12}))
+        clip = source.read(source.annotations.examples[0], SMALL)
+        np.testing.assert_allclose(clip.times, np.arange(3) / 12)
+    with pytest.raises(DataError, match="set frames_fps"):
+        read_clip(Example(id="0", split="val", media=tmp_path / "train/wave/1", labels={}), "recognition", SMALL)
+
+
+def test_pictures_that_end_too_early(tmp_path: Path) -> None:
+    """As with videos, what is observed must be there."""
+    folder = frames_folder(tmp_path / "clip", count=24)
+    example = Example(id="0", split="val", media=folder, labels={}, end=4.0, pictures=Pictures(fps=12))
+    assert len(read_clip(example, "recognition", replace(SMALL, observe=0.25)).frames) == 12
+    with pytest.raises(DamagedVideoError, match="it is cut off"):
+        read_clip(example, "recognition", SMALL)
+
+
+@pytest.mark.parametrize("kind", ["pictures", "video"])
+@pytest.mark.parametrize("start_frame", [7, 8, 9, 40, 60])
+def test_before_the_first_frame(tmp_path: Path, kind: str, start_frame: int) -> None:
+    """Positions before the video's start: no frame in mode strict, the earliest sampled one in mode rulstm."""
+    if kind == "video":
+        media = videos.clip(tmp_path / "P01_01.mp4", frames=60, fps=30)
+    else:
+        media = frames_folder(tmp_path / "P01_01")
+    example = segment(media, start_frame)
+    wanted = (start_frame - 1) / 30 - np.arange(14, 0, -1) / 4
+    strict = replace(SMALL, mode="strict")
+    if start_frame < 9:  # 0.25 s are 7.5 frames
+        for config in (SMALL, strict):
+            with pytest.raises(InputError, match="leave it out"):
+                read_clip(example, "anticipation", config)
+        return
+    loose, clip = (read_clip(example, "anticipation", config) for config in (SMALL, strict))
+    there = wanted > -1e-9
+    assert clip.observed.tolist() == there.tolist()
+    assert loose.observed.all()
+    assert (clip.times[there] <= wanted[there] + 1e-9).all()
+    np.testing.assert_array_equal(loose.times[there], clip.times[there])
+    assert (loose.times[~there] == loose.times[there][0]).all()
+    assert not clip.frames[~there].any()
 
 
 def test_anticipation_from_a_video_that_is_cut_off(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def epic(tmp_path_factory: pytest.TempPathFactory) -> DataConfig:
     damaged = media / "P02" / "P02_02" / "frame_0000000132.jpg"
     damaged.write_bytes(damaged.read_bytes()[:-100])
     (media / "P03_01.mp4").write_bytes(b"not a video" * 100)
-    options = {"annotations": str(root), "media": str(media)}
+    options = {"annotations": str(root), "media": str(media), "frames": "rulstm"}
     return DataConfig(source="epic", options=options, clip=ClipConfig(size=SIZE))
 
 
@@ -152,7 +152,8 @@ def test_other_layouts_of_frames(epic: DataConfig, tmp_path: Path, layout: str) 
     shutil.copytree(epic.options["annotations"], tmp_path / "csv", ignore=shutil.ignore_patterns("media"))
     (tmp_path / "csv" / "training.csv").unlink()
     (tmp_path / "csv" / "validation.csv").write_text("7, P02_02, 121, 150, 1, 0, 1\n8, P02_02, 140, 150, 0, 0, 0\n")
-    config = replace(epic, options={"annotations": str(tmp_path / "csv"), "media": str(tmp_path / "media")})
+    options = {"annotations": str(tmp_path / "csv"), "media": str(tmp_path / "media"), "frames": "rulstm"}
+    config = replace(epic, options=options)
     report = extract(config, backbone(), tmp_path / "store")
     assert [ident for ident, _ in report.bad] == ["8"]
     features, original = Features(tmp_path / "store"), open_source(config).annotations.examples[0]

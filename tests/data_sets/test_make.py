@@ -21,10 +21,9 @@ from horst.data.config import DataConfig, Source, open_source
 from horst.data.epic import read_epic
 from horst.data.make import make_kitchen, make_somethings
 from horst.data.packed import Packed
-from horst.errors import DamagedVideoError, DataError, InputError
+from horst.errors import DamagedVideoError, DataError
 from horst.models import create_model, save
 from horst.video.decode import VideoFile
-from horst.video.sampling import UNOBSERVED, anticipation_frames
 
 
 def opened(config: Path) -> tuple[Source, ClipConfig]:
@@ -188,55 +187,3 @@ make_somethings({str(folder)!r}, 12, size=48, packed={packed}, processes=1)
         assert os.stat(name).st_mtime == changed
     for example in source.annotations.examples:
         assert len(source.read(example, clip).frames) > 10
-
-
-def has_frames(start: int) -> bool:
-    try:
-        anticipation_frames(start)
-    except InputError:
-        return False
-    return True
-
-
-@pytest.mark.skipif("HORST_SAMPLES" not in os.environ, reason="no folder of real samples is named by HORST_SAMPLES")
-def test_real_samples() -> None:
-    """Real gesture clips, real EPIC annotations and frames, SSv2's label files: with configs alone."""
-    root = Path(os.environ["HORST_SAMPLES"])
-    for options in ({"source": "folder", "root": "gestures"}, {"source": "csv", "path": "gestures/manifest.csv"}):
-        data = DataConfig.from_dict({**options, "clip": {"size": [112, 112], "fps": 15, "observe": 0.5}}, base=root)
-        source = open_source(data)
-        assert source.annotations.counts() == {"train": 663, "val": 100}
-        for example in source.annotations.examples[::40]:
-            assert source.read(example, data.clip).frames.shape[1:] == (112, 112, 3)
-    for version, train, val in (("ek55", 23_493, 4_979), ("ek100", 67_217, 9_668)):
-        data = DataConfig.from_dict(
-            {"source": "epic", "annotations": f"epic/{version}", "media": "epic/frames_P01_01", "version": version},
-            base=root,
-        )
-        counts = open_source(data).annotations.counts()
-        assert (counts["train"], counts["val"]) == (train, val)
-    ek55 = open_source(DataConfig.from_dict({"source": "epic", "annotations": "epic/ek55", "media": "epic"}, base=root))
-    subsets = ek55.annotations.subsets
-    assert [len(subsets[f"many-shot {part}"]) for part in ("verb", "noun", "action")] == [26, 71, 2265]
-    ek100 = read_epic(root / "epic" / "ek100", version="ek100")
-    assert {k: len(v) for k, v in ek100.example_sets.items() if k in ("unseen", "tail action")} == {
-        "unseen": 1065,
-        "tail action": 3105,
-    }
-    for found, discarded, leaks in (
-        (ek55.annotations, {"train": 21, "val": 7}, 3),
-        (ek100, {"train": 35, "val": 10}, 20),
-    ):
-        for split, count in discarded.items():
-            starts = [e.start_frame or 0 for e in found.split(split).examples]
-            kept = [start for start in starts if has_frames(start)]
-            assert len(starts) - len(kept) == count
-            if split == "val":  # a frame later than 1 s before the action, which padding shows and strict never does
-                late = [s for s in kept if (anticipation_frames(s)[-4] - 1) / 30 > s / 30 - 1 + 1e-9]
-                assert len(late) == leaks
-                assert all(anticipation_frames(s, mode="strict")[-4] == UNOBSERVED for s in late)
-    official = read_epic(root / "epic" / "ek100", version="ek100", files="official")
-    rulstm = {e.id: e.start_frame for e in ek100.split("val").examples}
-    assert all(rulstm[e.id] == e.start_frame for e in official.examples)
-    subset = {"source": "ssv2", "annotations": "ssv2", "videos": "ssv2", "subset": "ssv2/41_classes_candidate.csv"}
-    assert open_source(DataConfig.from_dict(subset, base=root)).annotations.counts() == {"val": 7_518}

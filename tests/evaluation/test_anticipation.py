@@ -14,10 +14,10 @@ from PIL import Image
 from rich.console import Console
 
 import horst
-from horst.data.clips import ClipConfig
+from horst.data.clips import ClipConfig, frame_times, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Example
-from horst.data.features import FeatureClip, frame_times, seen_frames
+from horst.data.features import FeatureClip
 from horst.data.module import ClipDataModule
 from horst.errors import DataError, InputError
 from horst.evaluation import report
@@ -73,7 +73,7 @@ def write_epic(folder: Path, version: str) -> None:
 def epic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> DataConfig:
     folder = tmp_path_factory.mktemp(request.param)
     write_epic(folder, request.param)
-    options = {"annotations": str(folder), "media": str(folder), "version": request.param}
+    options = {"annotations": str(folder), "media": str(folder), "version": request.param, "frames": "rulstm"}
     return DataConfig.from_dict({"source": "epic", **options, "clip": {"size": [12, 16]}})
 
 
@@ -81,7 +81,7 @@ def epic(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def ek100(tmp_path_factory: pytest.TempPathFactory) -> DataConfig:
     folder = tmp_path_factory.mktemp("one")
     write_epic(folder, "ek100")
-    options = {"annotations": str(folder), "media": str(folder), "version": "ek100"}
+    options = {"annotations": str(folder), "media": str(folder), "version": "ek100", "frames": "rulstm"}
     return DataConfig.from_dict({"source": "epic", **options, "clip": {"size": [12, 16]}})
 
 

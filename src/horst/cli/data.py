@@ -20,8 +20,9 @@ SHOWN = 10
 
 
 def check(config: str, *, depth: Depth, as_json: bool, processes: int | None) -> None:
-    source = open_source(DataConfig.from_file(config))
-    found = look_through(source, depth=depth, processes=processes)
+    data = DataConfig.from_file(config)
+    source = open_source(data)
+    found = look_through(source, clip=data.clip, depth=depth, processes=processes)
     if as_json:
         print(json.dumps({**asdict(found), "sound": found.sound}, indent=2))
     else:
@@ -75,3 +76,15 @@ def _print(name: str, found: Check) -> None:
         console.print(f"{title}: {len(rows):,}")
         for row in rows[:SHOWN]:
             console.print(f"  {row}", highlight=False)
+    if found.shown:
+        console.print("clips that were read, and the time that they show:")
+    for clip in found.shown[:SHOWN]:
+        text = f"  {clip.example}: {clip.first:.3f} s to {clip.last:.3f} s of {clip.media}"
+        console.print(text, highlight=False)
+    print_notices(console, found.notices)
+
+
+def print_notices(console: Console, notices: Sequence[str]) -> None:
+    """What a data set lacks."""
+    for notice in notices:
+        console.print(f"note: {notice}", highlight=False)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -17,14 +16,14 @@ from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
 from horst.data.batches import Pick
-from horst.data.clips import EPIC_FPS, ClipConfig, wanted_times
+from horst.data.clips import ClipConfig, wanted_times
 from horst.data.config import Source
 from horst.data.example import Example, Split
 from horst.data.features import Features
 from horst.data.packed import Packed
+from horst.data.pictures import is_pictures, open_pictures
 from horst.errors import ConfigError, InputError, VideoError
 from horst.registry import check_positive
-from horst.video.images import ImageSequence
 from horst.video.sampling import observed_frames
 
 WIDTH = 1.1
@@ -207,11 +206,11 @@ def _packed_end(packed: Packed, example: Example) -> float:
 
 def _ends(examples: Sequence[Example]) -> list[float | None]:
     """Seconds at which each clip ends; None where nothing tells. A clip that does not open ends at once."""
-    unsaid = sorted({example.media for example in examples if example.end is None})
+    unsaid = list({example.media: example for example in examples if example.end is None}.values())
     # FFmpeg opens files without Python's lock, and a disk far away answers many at once.
     with ThreadPoolExecutor(8) as pool:
         found = _shown("looking up the lengths of clips", pool.map(_duration, unsaid), len(unsaid))
-        durations = dict(zip(unsaid, found, strict=True))
+        durations = dict(zip([example.media for example in unsaid], found, strict=True))
     return [e.end if e.end is not None else durations[e.media] for e in examples]
 
 
@@ -233,14 +232,13 @@ def _shown(title: str, results: Iterable[Result], total: int) -> Iterator[Result
             bar.stop()
 
 
-def _duration(media: Path) -> float | None:
+def _duration(example: Example) -> float | None:
     try:
-        if media.is_dir() or media.suffix == ".tar":
-            numbers = ImageSequence(media, fps=EPIC_FPS).numbers
-            return (numbers[-1] - numbers[0] + 1) / EPIC_FPS
+        if is_pictures(example.media):
+            return open_pictures(example).end
         from horst.video.decode import VideoFile  # packed data is read where FFmpeg is not
 
-        with VideoFile(media, threads=1) as video:
+        with VideoFile(example.media, threads=1) as video:
             return video.info.duration
     except (VideoError, OSError):
         return 0.0

@@ -5,21 +5,22 @@ Shapes: T frames, H x W pixels.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from horst.data.example import Example, Task
+from horst.data.pictures import is_pictures, open_pictures
 from horst.errors import ConfigError, DamagedVideoError
 from horst.registry import check_type
-from horst.video.images import ImageSequence
 from horst.video.sampling import (
+    SLACK,
     UNOBSERVED,
     Anticipation,
+    Indices,
     anticipation_frames,
     frames_at,
     observed_frames,
@@ -28,6 +29,7 @@ from horst.video.sampling import (
 )
 
 EPIC_FPS = 30.0
+"""Anticipation: positions are counted at this rate, as RULSTM does, whatever the rate of the media."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,8 +54,7 @@ class ClipConfig:
         if len(self.size) != 2 or not all(type(v) is int and v > 0 for v in self.size):
             raise ConfigError(f"size is {self.size}; it takes [height, width] in pixels")
         for name in ("fps", "observe", "stride"):
-            if not getattr(self, name) > 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}; it takes a number above 0")
+            check_number(name, getattr(self, name))
         if self.observe > 1:
             raise ConfigError(f"observe is {self.observe}; it is a fraction, from above 0 to 1")
         if type(self.steps) is not int or self.steps < 1:
@@ -68,7 +69,8 @@ class Clip:
     frames: NDArray[np.uint8]
     """(T, H, W, 3), RGB; black where unobserved."""
     times: NDArray[np.float64]
-    """(T,) seconds in the media at which each frame is shown; NaN where unobserved."""
+    """(T,) seconds in the media at which each frame that is shown begins, not those that were wanted; NaN where
+    unobserved."""
     note: str = ""
     """What was lost on the way, where something was."""
 
@@ -76,6 +78,12 @@ class Clip:
     def observed(self) -> NDArray[np.bool_]:
         """(T,): which positions show a frame."""
         return ~np.isnan(self.times)
+
+
+def check_number(name: str, value: object) -> None:
+    """Refuse what is no finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ConfigError(f"{name} is {value!r}; it takes a number above 0")
 
 
 def read_clip(example: Example, task: Task, config: ClipConfig) -> Clip:
@@ -89,14 +97,40 @@ def wanted_times(start: float, end: float, config: ClipConfig) -> NDArray[np.flo
     return times[: observed_frames(len(times), config.observe)]
 
 
+def seen_frames(example: Example, config: ClipConfig) -> Indices:
+    """Anticipation: the positions before the action of an example, as frames numbered from 1 at EPIC_FPS."""
+    start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
+    return anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
+
+
+def frame_times(numbers: Indices) -> NDArray[np.float64]:
+    """Seconds of positions that `seen_frames` gives; NaN where unobserved."""
+    return np.where(numbers != UNOBSERVED, (numbers - 1) / EPIC_FPS, np.nan)
+
+
+def shown_time(media: Path, time: float, wanted: float) -> float:
+    """The time of a decoded frame that stands for `wanted`; an error where it shows what comes after it."""
+    if time > wanted + SLACK:
+        raise DamagedVideoError(media, f"no frame decodes at {wanted:.2f} s; the next one is at {time:.2f} s")
+    return min(time, wanted)  # containers round time stamps by up to SLACK
+
+
+def check_end(media: Path, last: float, wanted: float, beat: float) -> None:
+    """Refuse to let the last frame of a video stand for what is missing after it. `beat`: seconds between frames."""
+    if wanted - last > max(1.0, 2 * beat):
+        raise DamagedVideoError(
+            media, f"it ends at {last:.2f} s; {wanted:.2f} s is {wanted - last:.2f} s later: it is cut off"
+        )
+
+
 def _recognition(example: Example, config: ClipConfig) -> Clip:
-    if _is_pictures(example.media):
-        sequence = _sequence(example.media, config.size, "")
-        numbers = sequence.numbers
-        begins = (np.asarray(numbers) - numbers[0]) / sequence.fps
-        wanted = wanted_times(example.start, example.end or begins[-1] + 1 / sequence.fps, config)
+    if is_pictures(example.media):
+        pictures = open_pictures(example, config.size)
+        over = example.end if example.end is not None else pictures.end
+        begins, wanted = pictures.times, wanted_times(example.start, max(over, example.start), config)
+        note = _cut_off(example.media, begins[-1], wanted, 1 / pictures.fps, config)
         chosen = frames_at(begins, wanted)
-        return Clip(np.stack([sequence.read(numbers[i]) for i in chosen]), begins[chosen])
+        return Clip(np.stack([pictures.read(pictures.numbers[i]) for i in chosen]), begins[chosen], note)
     from horst.video.decode import VideoFile  # packed data is read where FFmpeg is not
 
     with VideoFile(example.media, size=config.size, threads=1) as video:
@@ -111,56 +145,38 @@ def _recognition(example: Example, config: ClipConfig) -> Clip:
         raise DamagedVideoError(example.media, f"no frame decodes from {example.start:g} s on")
     begins = np.asarray([frame.time for frame in frames])
     wanted = wanted_times(example.start, max(end, example.start), config)
-    beat = 1.5 / (video.info.fps or config.fps)
-    note = ""
-    if wanted[-1] - begins[-1] > max(beat, 1.5 / config.fps):
-        if wanted[-1] - begins[-1] > 0.1 * (wanted[-1] - wanted[0]) + beat:
-            raise DamagedVideoError(
-                example.media, f"it ends at {begins[-1]:.2f} s; {wanted[-1]:.2f} s are to be seen: it is cut off"
-            )
-        note = f"{example.media}: the last frame stands for {wanted[-1] - begins[-1]:.2f} s that are missing"
+    note = _cut_off(example.media, begins[-1], wanted, 1 / (video.info.fps or config.fps), config)
     chosen = frames_at(begins, wanted)
     return Clip(np.stack([frames[i].image for i in chosen]), begins[chosen], note)
 
 
+def _cut_off(media: Path, last: float, wanted: NDArray[np.float64], beat: float, config: ClipConfig) -> str:
+    """What the last frame stands for, as a note; an error where that is too much."""
+    beat, missing = 1.5 * beat, wanted[-1] - last
+    if missing <= max(beat, 1.5 / config.fps):
+        return ""
+    if missing > 0.1 * (wanted[-1] - wanted[0]) + beat:
+        raise DamagedVideoError(media, f"it ends at {last:.2f} s; {wanted[-1]:.2f} s are to be seen: it is cut off")
+    return f"{media}: the last frame stands for {missing:.2f} s that are missing"
+
+
 def _anticipation(example: Example, config: ClipConfig) -> Clip:
-    start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
-    numbers = anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
+    numbers = seen_frames(example, config)
     observed = numbers != UNOBSERVED
-    frames = np.zeros((len(numbers), *config.size, 3), np.uint8)
-    if _is_pictures(example.media):
-        sequence = _sequence(example.media, config.size, frame_prefix(example))
-        pictures = {n: sequence.read(int(n)) for n in set(numbers[observed].tolist())}
+    wanted = frame_times(numbers)
+    frames, times = np.zeros((len(numbers), *config.size, 3), np.uint8), np.full(len(numbers), np.nan)
+    if is_pictures(example.media):
+        pictures = open_pictures(example, config.size)
+        shown = {t: pictures.number_at(t) for t in wanted[observed].tolist()}
+        found = {t: (pictures.time_of(number), pictures.read(number)) for t, number in shown.items()}
     else:
         from horst.video.decode import VideoFile
 
-        shown = sorted(set(numbers[observed].tolist()))
+        at = sorted(set(wanted[observed].tolist()))
         with VideoFile(example.media, size=config.size, threads=1) as video:
-            found = video.at([(n - 1) / EPIC_FPS for n in shown])
-            beat = 1 / (video.info.fps or EPIC_FPS)
-        late = (shown[-1] - 1) / EPIC_FPS - found[-1].time
-        if late > max(1.0, 2 * beat):
-            raise DamagedVideoError(
-                example.media,
-                f"it ends at {found[-1].time:.2f} s; frame {shown[-1]} is {late:.2f} s later: it is cut off",
-            )
-        pictures = {n: frame.image for n, frame in zip(shown, found, strict=True)}
+            decoded = video.at(at)
+            check_end(example.media, decoded[-1].time, at[-1], 1 / (video.info.fps or EPIC_FPS))
+        found = {t: (shown_time(example.media, f.time, t), f.image) for t, f in zip(at, decoded, strict=True)}
     for i in np.flatnonzero(observed):
-        frames[i] = pictures[int(numbers[i])]
-    return Clip(frames, np.where(observed, (numbers - 1) / EPIC_FPS, np.nan))
-
-
-def frame_prefix(example: Example) -> str:
-    """How the names of a video's frames begin where those of several videos lie in one folder; else empty."""
-    flat = example.media.is_dir() and example.video and example.media.name != example.video
-    return f"{example.video}_frame_" if flat else ""
-
-
-def _is_pictures(media: Path) -> bool:
-    return media.is_dir() or media.suffix == ".tar"
-
-
-@lru_cache(maxsize=32)
-def _sequence(media: Path, size: tuple[int, int], prefix: str) -> Any:
-    """Listing a folder of a hundred thousand frames takes a while: once a process is enough."""
-    return ImageSequence(media, fps=EPIC_FPS, size=size, prefix=prefix)
+        times[i], frames[i] = found[float(wanted[i])]
+    return Clip(frames, times)

@@ -152,6 +152,8 @@ class Source:
 
     annotations: Annotations
     read: Callable[[Example, ClipConfig], Clip | FeatureClip]
+    opened: Opened | None = None
+    """What holds all clips; None where each example has its own media."""
 
 
 def open_source(config: DataConfig) -> Source:
@@ -160,7 +162,7 @@ def open_source(config: DataConfig) -> Source:
     if config.fold is not None:
         opened = _folded(opened, config.fold)
     if isinstance(opened, Opened):
-        return Source(opened.annotations, opened.read)
+        return Source(opened.annotations, opened.read, opened)
     return Source(opened, partial(_read, opened.task))
 
 

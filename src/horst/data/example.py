@@ -20,6 +20,20 @@ Media = Literal["video", "frames", "packed"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Pictures:
+    """What numbered pictures do not say of themselves."""
+
+    fps: float
+    """Pictures a second."""
+    first: int | None = None
+    """The number that shows time 0; None: the lowest one."""
+    duration: float | None = None
+    """Seconds of the video that they were taken from; None: unknown. The highest number must fit it."""
+    others: tuple[tuple[str, float], ...] = ()
+    """(option, pictures a second) of the other rates that such pictures are known to have."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
     """One thing to predict."""
 
@@ -39,6 +53,8 @@ class Example:
     """The video's name in the annotations, where frames of several may lie in one folder."""
     group: str = ""
     """What must not be torn between splits: the participant, the recording."""
+    pictures: Pictures | None = field(default=None, compare=False)
+    """The rate of the media, where it is a folder or tar file of pictures. Like `media` it differs by machine."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data, without the place of its pictures: that differs by machine."""
@@ -50,7 +66,7 @@ class Example:
         return cls(media=media, **{name: data[name] for name in EXAMPLE_FIELDS})
 
 
-EXAMPLE_FIELDS = tuple(f.name for f in fields(Example) if f.name != "media")
+EXAMPLE_FIELDS = tuple(f.name for f in fields(Example) if f.name not in ("media", "pictures"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,6 +86,8 @@ class Annotations:
     """Sets of examples, by id, that are evaluated apart, such as "unseen" and "tail"."""
     mirror: tuple[int, ...] = ()
     """Action after a horizontal flip, -1 where it must not be flipped; empty: nobody says, so nothing is flipped."""
+    notices: tuple[str, ...] = ()
+    """What the data set lacks and its metrics will lack, for people to read."""
 
     def __post_init__(self) -> None:
         for task, names in self.classes.items():
@@ -97,7 +115,8 @@ class Annotations:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data as JSON gives it back, without the places of pictures: those differ by machine."""
-        return {
+        notices = {"notices": list(self.notices)} if self.notices else {}  # indexes of before had no such entry
+        return notices | {
             "name": self.name,
             "task": self.task,
             "examples": [example.to_dict() for example in self.examples],
@@ -121,6 +140,7 @@ class Annotations:
                 subsets={name: frozenset(ids) for name, ids in data["subsets"].items()},
                 example_sets={name: frozenset(ids) for name, ids in data["example_sets"].items()},
                 mirror=tuple(data["mirror"]),
+                notices=tuple(data.get("notices", ())),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"{media}: its annotations are damaged ({type(error).__name__}: {error})") from error

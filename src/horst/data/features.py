@@ -28,11 +28,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.data.clips import EPIC_FPS, ClipConfig
+from horst.data.clips import EPIC_FPS, ClipConfig, frame_times, seen_frames
 from horst.data.example import Annotations, Example
 from horst.data.tables import read_json
 from horst.errors import DamagedVideoError, DataError
-from horst.video.sampling import UNOBSERVED, Indices, anticipation_frames, observed_frames, start_frame
+from horst.video.sampling import UNOBSERVED, Indices, observed_frames
 
 FORMAT = 1
 INDEX = "index.json"
@@ -72,6 +72,8 @@ class StoredVideo:
     """Recognition: the frames of the clip that starts and ends there, at the store's rate, and its note."""
     bad: tuple[tuple[str, str, str], ...]
     """(split, id, why) of the examples that could not be read."""
+    times: NDArray[np.float64] | None = None
+    """Anticipation: the seconds at which each frame was really shown; None: as its number says, in older stores."""
 
 
 class FeatureStore:
@@ -129,6 +131,11 @@ class FeatureStore:
                 done += len(run)
         return stored[places]
 
+    def times(self, name: str, numbers: Indices) -> NDArray[np.float64]:
+        """Anticipation: the seconds at which some frames of a video were shown."""
+        stored = self.video(name)
+        return frame_times(numbers) if stored.times is None else stored.times[self._places(name, numbers)]
+
     def _places(self, name: str, numbers: Indices) -> Indices:
         stored = self.video(name).numbers
         order = np.argsort(stored)
@@ -157,11 +164,14 @@ class FeatureStore:
                 raise ValueError(f"its size does not fit {len(numbers)} maps")
             clips = {(start, end): (np.asarray(of, np.int64), note) for start, end, of, note in told["clips"]}
             bad = tuple((split, ident, why) for split, ident, why in told["bad"])
+            times = np.asarray(told["times"], np.float64) if "times" in told else None
+            if times is not None and len(times) != len(numbers):
+                raise ValueError(f"it has {len(times)} times of {len(numbers)} frames")
         except FileNotFoundError as error:
             raise DataError(f"{path} is missing: extract again") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged ({error}): delete it and extract again") from error
-        return StoredVideo(numbers, clips, bad)
+        return StoredVideo(numbers, clips, bad, times)
 
 
 class Features:
@@ -213,7 +223,9 @@ class Features:
         observed = numbers != UNOBSERVED
         maps = np.zeros((len(numbers), *self.store.map), np.float16)
         maps[observed] = self.store.read(example.video, numbers[observed])
-        return FeatureClip(maps, frame_times(numbers))
+        times = np.full(len(numbers), np.nan)
+        times[observed] = self.store.times(example.video, numbers[observed])
+        return FeatureClip(maps, times)
 
     def _recognition(self, example: Example, config: ClipConfig) -> FeatureClip:
         every = round(self.fps / config.fps)
@@ -238,6 +250,8 @@ class Told:
     """Recognition: start, end, frames and note of every clip."""
     bad: list[tuple[str, str, str]] = field(default_factory=list)
     """(split, id, why) of examples that could not be read."""
+    times: dict[int, float] = field(default_factory=dict)
+    """Anticipation: the seconds at which a frame was really shown, by its number."""
 
     def lose(self, example: Example, why: str) -> None:
         self.bad.append((example.split, example.id, why))
@@ -252,7 +266,8 @@ def write_maps(path: Path, chunks: Iterable[tuple[Sequence[int], Maps]], told: T
             for some, maps in chunks:
                 file.write(maps.astype("<f2").tobytes())
                 numbers += some
-            text = json.dumps({"frames": numbers, "clips": told.clips, "bad": told.bad}).encode()
+            times = {"times": [told.times[n] for n in numbers]} if told.times else {}
+            text = json.dumps({"frames": numbers, "clips": told.clips, "bad": told.bad, **times}).encode()
             file.write(text + TAIL.pack(len(text), MAGIC))
             file.flush()
             os.fsync(file.fileno())
@@ -270,17 +285,6 @@ def write_maps(path: Path, chunks: Iterable[tuple[Sequence[int], Maps]], told: T
 def unfinished_path(path: Path) -> Path:
     """Where this process, and no other on any machine, writes what becomes `path`."""
     return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.partial")
-
-
-def seen_frames(example: Example, config: ClipConfig) -> Indices:
-    """Anticipation: the numbers of the frames that are seen before the action of an example."""
-    start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
-    return anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
-
-
-def frame_times(numbers: Indices) -> NDArray[np.float64]:
-    """Seconds at which frames of these numbers are shown; NaN where unobserved."""
-    return np.where(numbers != UNOBSERVED, (numbers - 1) / EPIC_FPS, np.nan)
 
 
 def stem(number: int) -> str:

@@ -3,6 +3,9 @@
 CSV columns: path, split, label; and where a video holds several actions start and end (seconds or h:m:s), where actions
 have parts verb and noun. With start times the actions can be anticipated as well as recognised.
 
+A clip may be a folder or a tar file of numbered pictures too. How many there are a second, pictures do not tell:
+`frames_fps`, or a column fps in the CSV file, says so.
+
 Whether a clip may be shown mirrored in training, nobody can tell from its label: `mirror` says so. {left: right} swaps
 these two and leaves all other actions as they are, {} leaves all as they are, and without it nothing is mirrored.
 """
@@ -13,24 +16,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from horst.data.example import Annotations, Example, Task
-from horst.data.tables import need, read_rows, seconds
+from horst.data.clips import check_number
+from horst.data.example import Annotations, Example, Pictures, Task
+from horst.data.pictures import is_pictures, no_rate
+from horst.data.tables import need, positive, read_rows, seconds
 from horst.errors import ConfigError, DataError, near
+from horst.video.images import SUFFIXES
 from horst.video.sampling import start_frame
 
 VIDEOS = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
 SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
-def read_folder(root: str | Path, *, mirror: Mapping[str, str] | None = None) -> Annotations:
-    """Clips by split and label, from the names of folders."""
+def read_folder(
+    root: str | Path, *, frames_fps: float | None = None, mirror: Mapping[str, str] | None = None
+) -> Annotations:
+    """Clips by split and label, from the names of folders.
+
+    Args:
+        root: The folder.
+        frames_fps: Pictures a second of the clips that are folders or tar files of pictures.
+        mirror: See above.
+    """
     root = Path(root)
     if not root.is_dir():
         raise DataError(f"{root}: there is no such folder")
     found = []
     for folder in sorted(p for p in root.iterdir() if p.is_dir()):
         if folder.name in SPLITS:
-            files = sorted(p for p in folder.glob("*/*") if p.suffix.lower() in VIDEOS)
+            files = sorted(p for p in folder.glob("*/*") if p.suffix.lower() in VIDEOS or _is_clip(p))
             found += [(SPLITS[folder.name], file.parent.name, file) for file in files]
     if not found:
         raise DataError(
@@ -38,7 +52,13 @@ def read_folder(root: str | Path, *, mirror: Mapping[str, str] | None = None) ->
         )
     names = sorted({label for _, label, _ in found})
     examples = tuple(
-        Example(id=str(file.relative_to(root)), split=split, media=file, labels={"action": names.index(label)})
+        Example(
+            id=str(file.relative_to(root)),
+            split=split,
+            media=file,
+            labels={"action": names.index(label)},
+            pictures=pictures_at(file, frames_fps),
+        )
         for split, label, file in found
     )
     return Annotations(
@@ -48,6 +68,24 @@ def read_folder(root: str | Path, *, mirror: Mapping[str, str] | None = None) ->
         classes={"action": tuple(names)},
         mirror=mirrored(names, mirror),
     )
+
+
+def _is_clip(path: Path) -> bool:
+    """Whether it is a tar file, or a folder with pictures in it."""
+    if path.is_dir():
+        return any(file.suffix.lower() in SUFFIXES for file in path.iterdir())
+    return path.suffix == ".tar"
+
+
+def pictures_at(media: Path, fps: float | None) -> Pictures | None:
+    """The rate of a clip that is a folder or a tar file of pictures; None for a video. DataError without a rate."""
+    if fps is not None:
+        check_number("frames_fps", fps)
+    if media.suffix.lower() in VIDEOS or not is_pictures(media):
+        return None
+    if fps is None:
+        raise no_rate(media)
+    return Pictures(fps=fps)
 
 
 def mirrored(names: Sequence[str], pairs: Mapping[str, str] | None) -> tuple[int, ...]:
@@ -70,9 +108,18 @@ def read_csv(
     *,
     root: str | Path | None = None,
     task: Task = "recognition",
+    frames_fps: float | None = None,
     mirror: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """The clips or actions that a CSV file lists; paths are relative to `root`, by default to the file's own folder."""
+    """The clips or actions that a CSV file lists.
+
+    Args:
+        path: The file.
+        root: What paths in it are relative to; by default its own folder.
+        task: recognition or anticipation.
+        frames_fps: Pictures a second of the rows that are folders or tar files of pictures and have no column fps.
+        mirror: See above.
+    """
     path = Path(path)
     base = Path(root) if root is not None else path.parent
     rows = list(read_rows(path))
@@ -82,7 +129,8 @@ def read_csv(
     if task == "anticipation" and "start" not in columns:
         raise DataError(f"{path} has no column 'start'{near('start', columns)}: to anticipate, it must be known")
     names = {part: _names(path, rows, part) for part in ("label", "verb", "noun") if part in columns or part == "label"}
-    examples = []
+    examples: list[Example] = []
+    first: dict[tuple[str, str], int] = {}
     for line, row in rows:
         split = need(path, line, row, "split").lower()
         if split not in SPLITS:
@@ -97,9 +145,15 @@ def read_csv(
             )
         labels = {"action" if part == "label" else part: known.index(row[part]) for part, known in names.items()}
         media = need(path, line, row, "path")
+        ident = row.get("id") or (f"{media}@{start:g}" if "start" in row else media)
+        if (before := first.setdefault((SPLITS[split], ident), line)) != line:
+            raise DataError(
+                f"{path}, line {line}: the id {ident!r} stands in line {before} too; remove the row, or give the file "
+                "a column id"
+            )
         examples.append(
             Example(
-                id=row.get("id") or (f"{media}@{start:g}" if "start" in row else media),
+                id=ident,
                 split=SPLITS[split],
                 media=base / media,
                 labels=labels,
@@ -107,6 +161,7 @@ def read_csv(
                 end=end,
                 start_frame=start_frame(start) if task == "anticipation" else None,
                 group=row.get("group", ""),
+                pictures=pictures_at(base / media, positive(path, line, row, "fps") if row.get("fps") else frames_fps),
             )
         )
     classes = {"action" if part == "label" else part: tuple(known) for part, known in names.items()}

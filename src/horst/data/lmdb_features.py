@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import importlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.data.clips import ClipConfig
-from horst.data.epic import Version, read_epic
+from horst.data.clips import ClipConfig, frame_times, seen_frames
+from horst.data.epic import read_epic
+from horst.data.epic_frames import Version
 from horst.data.example import Annotations, Example
-from horst.data.features import FeatureClip, frame_times, seen_frames
-from horst.errors import DataError, MissingExtraError, MissingVideoError
+from horst.data.features import FeatureClip
+from horst.errors import DamagedVideoError, DataError, HorstError, InputError, MissingExtraError, MissingVideoError
 from horst.video.sampling import UNOBSERVED
 
 
@@ -46,8 +48,28 @@ class RulstmFeatures:
         maps = np.zeros((len(numbers), self.channels, 1, 1), np.float32)
         with _environment(self.path).begin(buffers=True) as transaction:
             for i in np.flatnonzero(numbers != UNOBSERVED):
-                maps[i, :, 0, 0] = self._vector(transaction, f"{example.video}_frame_{numbers[i]:010d}.jpg")
+                maps[i, :, 0, 0] = self._vector(transaction, _key(example.video, numbers[i]))
         return FeatureClip(maps, frame_times(numbers))
+
+    def problems(self, config: ClipConfig) -> list[tuple[str, str]]:
+        """(video, why) of the videos of which a vector is missing, or is not what it should be, that clips need."""
+        needed: dict[str, set[int]] = {}
+        for example in self.annotations.examples:
+            with suppress(InputError):  # so early an action that nothing comes before it
+                needed.setdefault(example.video, set()).update(seen_frames(example, config).tolist())
+        found = []
+        with _environment(self.path).begin(buffers=True) as transaction:
+            for video, numbers in needed.items():
+                lost: list[HorstError] = []
+                for number in sorted(numbers - {UNOBSERVED}):
+                    try:
+                        self._vector(transaction, _key(video, number))
+                    except HorstError as error:
+                        lost.append(error)
+                if lost:
+                    why = str(lost[0]).removeprefix(f"{self.path}: ")
+                    found.append((video, f"{len(lost):,} of {len(numbers):,} vectors that clips need: {why}"))
+        return found
 
     def _vector(self, transaction: Any, key: str) -> NDArray[np.float32]:
         value = transaction.get(key.encode())
@@ -55,7 +77,14 @@ class RulstmFeatures:
             raise MissingVideoError(self.path, f"there is no key {key}")
         if len(value) != 4 * self.channels:
             raise DataError(f"{self.path}: {key} has {len(value)} bytes, not {self.channels} numbers of float32")
-        return np.frombuffer(value, "<f4")  # lives as long as the transaction: the caller copies it
+        vector = np.frombuffer(value, "<f4")  # lives as long as the transaction: the caller copies it
+        if not np.isfinite(vector).all():
+            raise DamagedVideoError(self.path, f"{key} holds NaN or infinity")
+        return vector
+
+
+def _key(video: str, number: int) -> str:
+    return f"{video}_frame_{number:010d}.jpg"
 
 
 def read_rulstm(

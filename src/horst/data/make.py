@@ -159,10 +159,11 @@ def _kitchen_clips(
         except InputError as error:
             yield error
             continue
-        times = np.where(numbers == UNOBSERVED, np.nan, (numbers - 1) / EPIC_FPS)
+        drawn_at = np.floor((numbers - 1) / EPIC_FPS * kitchen.FPS + 1e-6).astype(int)
+        observed = numbers != UNOBSERVED
         black = np.zeros((*size, 3), np.uint8)
-        frames = [black if np.isnan(t) else drawn[1][int(t * kitchen.FPS + 1e-6)] for t in times]
-        yield Clip(np.stack(frames), times)
+        frames = [drawn[1][i] if seen else black for i, seen in zip(drawn_at, observed, strict=True)]
+        yield Clip(np.stack(frames), np.where(observed, drawn_at / kitchen.FPS, np.nan))
 
 
 def _somethings_annotations(specs: Iterable[somethings.ClipSpec], templates: Sequence[str]) -> Annotations:

@@ -12,7 +12,8 @@ VIDEO_SUFFIXES = (".MP4", ".mp4", ".webm", ".mkv", ".avi")
 def find_media(root: Path, video: str) -> Path:
     """The video file, frame folder or tar file of a video such as P01_01; `root` itself if frames lie flat in it.
 
-    Tried in this order, in `root`, in root/P01 and in the folders that EPIC's own downloads have between:
+    Tried in this order, in `root`, in root/P01 and in the folders that EPIC's own downloads have (root/P01/rgb_frames,
+    root/P01/videos, root/train/P01, root/test/P01):
 
         P01_01.mp4 (.MP4, .webm, ...)                a video
         P01_01/frame_0000000001.jpg                  official frames
@@ -23,6 +24,7 @@ def find_media(root: Path, video: str) -> Path:
     """
     participant = video.split("_")[0]
     folders = [root, root / participant, *(root / participant / sub for sub in ("rgb_frames", "videos"))]
+    folders += [root / split / participant for split in ("train", "test")]
     for folder in folders:
         for suffix in VIDEO_SUFFIXES:
             if (folder / f"{video}{suffix}").is_file():

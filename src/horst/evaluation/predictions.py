@@ -21,9 +21,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from horst.data.batches import UNKNOWN, Batch
-from horst.data.clips import EPIC_FPS, ClipConfig
+from horst.data.clips import EPIC_FPS, ClipConfig, seen_frames
 from horst.data.example import Annotations, Example, Task
-from horst.data.features import seen_frames
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.gather import gather
 from horst.files import readable, whole
