@@ -191,7 +191,9 @@ def test_early_recognition_has_a_run_for_each_column() -> None:
         observed = sorted(
             config.data.clip.observe
             for config, table, _ in papers_own().values()
-            if table == "early-recognition" and config.model.options["variant"] == variant
+            if table == "early-recognition"
+            and config.model.options["variant"] == variant
+            and config.data.clip.fps == 12
         )
         assert [f"action/top1@{100 * part:g}%" for part in observed] == list(
             paper_table("early-recognition").columns.values()
@@ -213,7 +215,8 @@ def test_runs_of_the_paper_are_trained_as_it_says() -> None:
         assert config.loss.steps == ("anticipation" if epic else "last"), file
         assert config.model.freeze_backbone == epic, file
         assert config.data.clip.size == ((256, 454) if epic else (224, 224)), file
-        assert epic or config.data.clip.fps == 24, file
+        # SSv2's files have 12 frames a second, and the paper names 24: one run repeats each frame
+        assert epic or config.data.clip.fps == (24 if file.stem.endswith("_24fps") else 12), file
 
 
 def test_the_models_of_the_ablations_differ_from_horst_in_what_the_row_says() -> None:

@@ -120,6 +120,8 @@ class Evaluation:
     """Of the package that evaluated."""
     weights: str = ""
     """Of the model that was evaluated: its `fingerprint`."""
+    notices: list[str] = field(default_factory=list)
+    """What the data set lacks, and which metrics are missing for it."""
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -273,6 +275,7 @@ def assess(
         missing=[list(entry) for entry in predictions.missing],
         seconds=seconds,
         weights=fingerprint(model) if model is not None else "",
+        notices=list(annotations.notices),
     )
 
 

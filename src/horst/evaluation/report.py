@@ -51,7 +51,7 @@ def table(evaluation: Evaluation) -> Table:
 def notes(evaluation: Evaluation) -> list[str]:
     """One line each: single numbers, counts, and what was not by the book."""
     metrics, counts, protocol = evaluation.metrics, evaluation.counts, evaluation.protocol
-    found = []
+    found = [f"note: {notice}" for notice in evaluation.notices]
     if "area" in metrics:
         found.append(f"area under top-1 {percent(metrics['area'])}%")
     if "decided" in metrics:

@@ -24,7 +24,7 @@ def horst_ssv2() -> PredictorConfig:
         core=HORSTConfig(in_channels=128, hidden=(128, 256, 512, 512), stride=(1, 1, 2, 2)),
         head=Part(name="recognition", options={"num_classes": 41}),
         size=(224, 224),
-        fps=24.0,
+        fps=12.0,
     )
 
 

@@ -39,7 +39,7 @@ def _recognition(size: str, core: CoreConfig) -> PredictorConfig:
     """On HORST's backbone, with HORST's head."""
     if size == "ssv2":
         head = Part(name="recognition", options={"num_classes": 41})
-        return PredictorConfig(backbone=Part(name="stem"), core=core, head=head, size=(224, 224), fps=24.0)
+        return PredictorConfig(backbone=Part(name="stem"), core=core, head=head, size=(224, 224), fps=12.0)
     head = Part(name="recognition", options={"num_classes": 16, "norm": "batch"})
     backbone = Part(name="stem", options=TINY_STEM)
     return PredictorConfig(backbone=backbone, core=core, head=head, size=(112, 112), fps=12.0)

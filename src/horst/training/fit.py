@@ -202,8 +202,8 @@ def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDat
     console.print(f"backend {backend}")
     if "val" in counts:
         console.print(f"best epoch by validation {module.monitor}")
-    for notice in notices(module.run, module.model, data.annotations):
-        console.print(notice)
+    for notice in (*data.annotations.notices, *notices(module.run, module.model, data.annotations)):
+        console.print(f"note: {notice}")
 
 
 def is_first() -> bool:
