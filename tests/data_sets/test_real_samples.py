@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -80,6 +81,21 @@ def test_segments_without_frames_and_leaks(
                 assert seen_frames(example, strict)[-4] == UNOBSERVED
         assert len(examples) - kept == count
         assert split == "train" or late == leaks
+
+
+@pytest.mark.parametrize(("version", "name"), [("ek55", "EPIC-Kitchens 55"), ("ek100", "EPIC-Kitchens 100")])
+def test_disk_that_maps_take(epic: dict[Version, Annotations], root: Path, version: Version, name: str) -> None:
+    """docs/data.md has the frames that clips need and what their maps take."""
+    needed: dict[str, set[tuple[str, int]]] = {}
+    for example in epic[version].examples:
+        with suppress(InputError):
+            numbers = seen_frames(example, ClipConfig()).tolist()
+            needed.setdefault(example.split, set()).update((example.video, n) for n in numbers)
+    for splits in (("train", "val"), ("train", "val", "test")):
+        frames = len(set().union(*(needed[split] for split in splits)))
+        size = round(frames * 1024 * 8 * 14 * 2 / 1e9)
+        row = f"| {name} | {', '.join(splits)} | {frames:,} | {size} GB |"
+        assert row in (root / "docs" / "data.md").read_text()
 
 
 def test_official_segments_are_rulstms(epic: dict[Version, Annotations], samples: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from horst.data.clips import ClipConfig, read_clip
+from horst.data.clips import ClipConfig, read_clip, seen_frames
 from horst.data.config import Source
 from horst.data.example import Annotations, Example, Task
 from horst.data.jobs import run_jobs
@@ -99,7 +99,8 @@ def check(
         bad += source.opened.problems(clip) if depth != "files" else []
     elif source.opened is not None:  # packed clips and features know what could not be read when they were made
         files = 1
-        bad += source.opened.bad
+        early = {e.id for e in annotations.examples if _too_early(annotations.task, e, clip)}
+        bad += [(ident, why) for ident, why in source.opened.bad if ident not in early]
     else:
         media = _by_media(annotations.examples)
         files = len(media)
@@ -121,6 +122,14 @@ def check(
         notices=(*annotations.notices, *_repeats(annotations.task, clip, [f.fps for f in found if f.fps])),
         shown=tuple(shown for f in found for shown in f.shown),
     )
+
+
+def _too_early(task: Task, example: Example, clip: ClipConfig) -> bool:
+    """Whether no frame comes before an action, which is no fault of the data."""
+    try:
+        return task == "anticipation" and not len(seen_frames(example, clip))
+    except InputError:
+        return True
 
 
 def _by_media(examples: Sequence[Example]) -> dict[tuple[Path, str], list[Example]]:

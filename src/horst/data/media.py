@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 
 VIDEO_SUFFIXES = (".MP4", ".mp4", ".webm", ".mkv", ".avi")
 
 
-@cache
 def find_media(root: Path, video: str) -> Path:
     """The video file, frame folder or tar file of a video such as P01_01; `root` itself if frames lie flat in it.
 
@@ -33,7 +32,7 @@ def find_media(root: Path, video: str) -> Path:
             return folder / video
         if (folder / f"{video}.tar").is_file():
             return folder / f"{video}.tar"
-    if video in _flat_videos(root):
+    if video in _flat_videos(root.absolute()):
         return root
     return root / f"{video}{VIDEO_SUFFIXES[0]}"
 

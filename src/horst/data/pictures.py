@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horst.data.example import Example, Pictures
-from horst.errors import DataError
+from horst.errors import DataError, MissingVideoError
 from horst.video.frame import Image
 from horst.video.images import ImageSequence
 
-SPARE = 1.0
+SPARE = 0.5
 """Seconds by which pictures may end later than their video: EPIC's own end up to 0.25 s later."""
 CLOSE = 1 / 60
 """Seconds by which another rate must fit better to be taken for the true one."""
@@ -79,12 +79,19 @@ def open_pictures(example: Example, size: tuple[int, int] | None = None) -> Time
     """The pictures of an example whose media is a folder or a tar file. DataError where nothing says their rate."""
     if example.pictures is None:
         raise no_rate(example.media)
-    return _opened(example.media, example.pictures, size, frame_prefix(example))
+    try:
+        now = example.media.stat()
+    except OSError as error:
+        raise MissingVideoError(example.media, "there is no such folder or tar file") from error
+    stamp = (now.st_dev, now.st_ino, now.st_mtime_ns)
+    return _opened(example.media, stamp, example.pictures, size, frame_prefix(example))
 
 
 @lru_cache(maxsize=32)
-def _opened(media: Path, about: Pictures, size: tuple[int, int] | None, prefix: str) -> TimedPictures:
-    """Listing a folder of a hundred thousand frames takes a while: once a process is enough."""
+def _opened(
+    media: Path, stamp: tuple[int, int, int], about: Pictures, size: tuple[int, int] | None, prefix: str
+) -> TimedPictures:
+    """Listing a folder of a hundred thousand frames takes a while: it is done again when the folder changes."""
     return TimedPictures(media, about, size, prefix)
 
 

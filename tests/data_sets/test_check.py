@@ -1,0 +1,149 @@
+"""`horst data check`: folders, tar files and LMDBs are looked into like videos, and clips are read as a run would."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import fake_epic
+import lmdb
+import pytest
+import videos
+
+from horst.cli import main
+from horst.data.check import Check, Depth, check
+from horst.data.config import DataConfig, open_source
+
+
+def looked(root: Path, options: dict[str, Any], depth: Depth = "headers") -> Check:
+    data = DataConfig.from_dict(options, base=root)
+    return check(open_source(data), clip=data.clip, depth=depth, processes=1)
+
+
+def own(root: Path, *clips: str, fps: float = 10, **clip: Any) -> dict[str, Any]:
+    rows = "".join(f"{name},train,x\n" for name in clips)
+    (root / "list.csv").write_text("path,split,label\n" + rows)
+    return {"source": "csv", "path": "list.csv", "frames_fps": fps, "clip": {"size": [32, 32], "fps": 10, **clip}}
+
+
+@pytest.mark.parametrize("depth", ["headers", "frames"])
+def test_folders_and_tars_are_opened(tmp_path: Path, depth: Depth) -> None:
+    fake_epic.put_folder(tmp_path / "good", 10, seconds=1)
+    fake_epic.put_tar(tmp_path / "good.tar", 10, seconds=1)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.tar").write_text("no tar file")
+    whole = (tmp_path / "good.tar").read_bytes()
+    (tmp_path / "half.tar").write_bytes(whole[: len(whole) // 2])
+    fake_epic.put_folder(tmp_path / "gap", 10, seconds=1)
+    for number in (4, 5):
+        (tmp_path / "gap" / f"frame_{number:010d}.jpg").unlink()
+    names = ("good", "good.tar", "empty", "text.tar", "half.tar", "gap", "nowhere.tar")
+    found = looked(tmp_path, own(tmp_path, *names), depth)
+    assert found.missing == (str(tmp_path / "nowhere.tar"),)
+    assert found.files == len(names)
+    bad = {Path(path).name: why for path, why in found.bad}
+    assert set(bad) == {"empty", "text.tar", "half.tar", "gap"}
+    assert "there is no numbered picture" in bad["empty"]
+    assert bad["gap"] == "2 numbers are missing, the first of them 4"
+    assert not found.sound
+
+
+def test_a_picture_that_does_not_decode(tmp_path: Path) -> None:
+    fake_epic.put_folder(tmp_path / "clip", 10, seconds=1)
+    broken = tmp_path / "clip" / "frame_0000000007.jpg"
+    broken.write_bytes(broken.read_bytes()[:-50])
+    options = own(tmp_path, "clip", observe=0.5)  # which does not need it
+    assert looked(tmp_path, options).sound  # nothing was decoded
+    ((_, why),) = looked(tmp_path, options, "frames").bad
+    assert "frame 7: the picture does not decode" in why
+
+
+@pytest.mark.parametrize("layout", ["official tars", "flat"])
+def test_clips_are_read_and_their_times_told(tmp_path: Path, layout: fake_epic.Layout) -> None:
+    options = {**fake_epic.write(tmp_path, "ek55", layout), "clip": {"size": [32, 32], "mode": "strict"}}
+    found = looked(tmp_path, options, "frames")
+    assert found.sound
+    assert found.files == 4
+    assert found.notices == ()
+    assert len(found.shown) == 8  # the first and the last segment of each of four videos
+    for shown in found.shown:
+        start = fake_epic.STARTS[int(shown.example) % 2]
+        assert 0 <= (start - 1) / 30 - 0.25 - shown.last < 1 / 30
+    victim = tmp_path / "EPIC-KITCHENS"
+    if layout == "flat":
+        for path in victim.glob("P17_01_frame_00000001[0-9]*"):
+            path.unlink()
+    else:
+        fake_epic.put_tar(victim / "P17" / "rgb_frames" / "P17_01.tar", 60, seconds=4)
+    ((name, why),) = looked(tmp_path, options).bad
+    assert "P17_01" in name
+    assert "of 6.00 s" in why
+
+
+def test_lmdb_keys_are_looked_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = fake_epic.features(tmp_path, "ek100")
+    found = looked(tmp_path, options)
+    assert found.sound
+    assert found.files == 4
+    shutil.copytree(tmp_path / "rgb", tmp_path / "copy")
+    with lmdb.open(str(tmp_path / "copy"), map_size=2**26) as environment, environment.begin(write=True) as transaction:
+        transaction.delete(b"P01_01_frame_0000000092.jpg")
+        transaction.put(b"P18_09_frame_0000000092.jpg", b"short")
+        transaction.delete(b"P18_02_frame_0000000001.jpg")  # which no clip needs
+    options["path"] = "copy"
+    found = looked(tmp_path, options)
+    assert [video for video, _ in found.bad] == ["P01_01", "P18_09"]
+    assert "1 of 27 vectors that clips need: there is no key P01_01_frame_0000000092.jpg" in found.bad[0][1]
+    (tmp_path / "data.yaml").write_text(json.dumps(options))
+    assert main(["data", "check", str(tmp_path / "data.yaml"), "--processes", "1"]) == 2
+    assert "there is no key P01_01_frame_0000000092.jpg" in capsys.readouterr().out
+
+
+def test_rates_that_repeat_frames(tmp_path: Path) -> None:
+    for name, fps in (("a.webm", 12), ("b.webm", 24)):
+        videos.clip(tmp_path / name, frames=6, fps=fps)
+    options = own(tmp_path, "a.webm", "b.webm", fps=24)
+    assert looked(tmp_path, {**options, "clip": {"fps": 12}}).notices == ()
+    (notice,) = looked(tmp_path, {**options, "clip": {"fps": 24}}).notices
+    assert "1 of 2 files have fewer than clip.fps = 24 frames a second" in notice
+    assert "Set clip.fps to 12" in notice
+
+
+def test_what_packed_data_lost(tmp_path: Path) -> None:
+    fake_epic.put_folder(tmp_path / "good", 10, seconds=1)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "data.yaml").write_text(json.dumps(own(tmp_path, "good", "empty")))
+    assert main(["data", "pack", str(tmp_path / "data.yaml"), str(tmp_path / "packed"), "--processes", "1"]) == 0
+    found = looked(tmp_path, {"source": "packed", "folder": "packed"})
+    assert [ident for ident, _ in found.bad] == ["empty"]
+
+
+def test_notices_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By `data check`, `train` and `evaluate`: metrics do not vanish silently."""
+    options = fake_epic.features(tmp_path, "ek100")
+    (tmp_path / "annotations" / "EPIC_100_tail_verbs.csv").unlink()
+    model = {"backbone": {"name": "maps", "channels": 8}, "hidden": [8], "stride": [1]}
+    run = {
+        "name": "small",
+        "model": {"name": "horst_ek100", "options": model},
+        "data": {**options, "clip": {"size": [1, 1]}},
+        "loss": {"steps": "anticipation"},
+        "augment": {"operations": 0, "mirror": False},
+        "batches": {"size": 4},
+        "trainer": {"epochs": 1, "accelerator": "cpu", "devices": 1},
+    }
+    (tmp_path / "data.yaml").write_text(json.dumps(options))
+    (tmp_path / "run.yaml").write_text(json.dumps(run))
+    folder = str(tmp_path / "run")
+    for command in (
+        ["data", "check", str(tmp_path / "data.yaml"), "--processes", "1"],
+        ["train", str(tmp_path / "run.yaml"), "--folder", folder],
+        ["evaluate", folder, "--device", "cpu"],
+    ):
+        assert main(command) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "note: There will be no tail metrics" in said, command
+        assert "EPIC_100_tail_verbs.csv. Put it there from https" in said
+    assert "There will be no tail" in json.loads((tmp_path / "run/evaluation/val.json").read_text())["notices"][0]
