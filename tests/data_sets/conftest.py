@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 import small_sets
+from hypothesis import settings
+
+# A busy machine makes an example slow, which says nothing of the code.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")

@@ -140,7 +140,7 @@ def test_a_large_folder_is_known_at_once(tmp_path: Path, packed: bool) -> None:
         (tmp_path / folder).mkdir()
     for name in names:
         (tmp_path / name).touch()
-    (tmp_path / "packed" / "index.json").write_text('{"shards": 157}')
+    (tmp_path / "packed" / "index.json").write_text('{"format": 1, "fps": 12, "shards": 157}')
     start = time.perf_counter()
     with hold(tmp_path, recipe) as unfinished:
         assert not unfinished

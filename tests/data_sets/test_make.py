@@ -159,12 +159,12 @@ def test_a_kill_loses_nothing_that_was_finished(tmp_path: Path, packed: bool, mo
     """Killed again and again at any moment; what is there is whole, stays, and a rerun completes the rest."""
     folder = tmp_path / "made"
     script = f"""
-import horst.data.packed as packed
-packed.CLIPS_A_SHARD = 2
+import horst.data.packed_index as packed_index
+packed_index.CLIPS_A_SHARD = 2
 from horst.data.make import make_somethings
 make_somethings({str(folder)!r}, 12, size=48, packed={packed}, processes=1)
 """
-    monkeypatch.setattr("horst.data.packed.CLIPS_A_SHARD", 2)
+    monkeypatch.setattr("horst.data.packed_index.CLIPS_A_SHARD", 2)
     kept: dict[str, float] = {}
     for delay in (0.6, 0.9, 1.1):
         process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)

@@ -191,8 +191,9 @@ def test_resident_clips_are_read_once_for_all_runs(
         return Resident(ClipDataset(open_source(data), "train", data.clip, tmp_path), torch.device("cpu"))
 
     first = resident()
-    file = first.dataset.together
-    assert file is not None
+    kept = first.dataset.together
+    assert kept is not None
+    file = kept[0]
 
     def without_reading(**options: Any) -> Resident:
         with monkeypatch.context() as patch:
@@ -230,7 +231,7 @@ def test_what_is_not_all_of_it_is_not_kept(
     kept = Resident(dataset, torch.device("cpu"))
     assert len(kept.items) == len(dataset) - (kind == "bad")
     assert dataset.together is not None
-    assert not dataset.together.exists()
+    assert not dataset.together[0].exists()
 
 
 def test_wrong_options(clips: Path) -> None:

@@ -36,7 +36,9 @@ def pack(config: str, folder: str, *, quality: int, processes: int | None) -> No
     source = open_source(data)
     clip = replace(data.clip, observe=1.0, mode="strict")  # all that any reader of it may want
     render = partial(each, source.read, clip)
-    report = write_packed(folder, source.annotations, render, fps=clip.fps, quality=quality, processes=processes)
+    report = write_packed(
+        folder, source.annotations, render, fps=clip.fps, clip=clip, quality=quality, processes=processes
+    )
     console = Console()
     console.print(f"{len(source.annotations.examples) - len(report.bad)} clips are packed in {folder}")
     print_bad(console, "left out", report.bad)

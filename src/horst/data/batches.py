@@ -71,14 +71,18 @@ class ClipDataset(Dataset[Item | BadClip]):
 
     def __init__(self, source: Source, split: Split, config: ClipConfig, cache: str | Path | None = None) -> None:
         """`cache`: a folder for decoded clips; see `Cached`."""
+        check = getattr(getattr(source.read, "__self__", None), "check", None)
+        if check is not None:
+            check(config)  # a stored set refuses what it does not have before work starts
         self.examples = source.annotations.split(split).examples
         self.config = config
-        self._cached = None if cache is None else Cached(source.read, cache, data=source.annotations.name)
+        named = f"{source.annotations.task} {source.annotations.name}"
+        self._cached = None if cache is None else Cached(source.read, cache, data=named)
         self._read = self._cached or source.read
 
     @property
-    def together(self) -> Path | None:
-        """Where all clips may lie in one file; None without a cache."""
+    def together(self) -> tuple[Path, str] | None:
+        """Where all clips may lie in one file, and what they are made of; None without a cache."""
         return None if self._cached is None else self._cached.together(self.examples, self.config)
 
     def __len__(self) -> int:

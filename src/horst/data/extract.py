@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -31,8 +31,9 @@ from horst.data.extract_frames import Numbered, clip_frames, moments
 from horst.data.features import FeatureStore, Maps, Told, stem
 from horst.data.jobs import run_jobs
 from horst.data.packed import Packed
-from horst.data.tables import read_json
+from horst.data.sealed import read_sealed, sealed
 from horst.errors import ConfigError, DataError
+from horst.files import stamp, writing
 from horst.registry import Part, check_positive
 from horst.video.frame import Image
 
@@ -75,15 +76,22 @@ def extract(
     """Write the maps of part `part` of `parts` (from 0) of a data set into `folder`; goes on where it was stopped.
 
     The backbone is moved to `device` and put into evaluation mode. Recognition: whole clips at the config's rate,
-    whatever it observes. Anticipation: all frames that "rulstm" shows, among which are those of "strict".
+    whatever it observes. Anticipation: all frames that "rulstm" shows, among which are those of "strict". Where a file
+    does not say the size of frames, it is the backbone's own, if it has one. Videos that were replaced since they were
+    extracted are extracted again.
     """
     if not 0 <= part < parts:
         raise ConfigError(f"part is {part} of {parts}; parts are numbered from 0 to {parts - 1}")
     check_positive(batch=batch)
     if config.source in ("features", "rulstm_lmdb"):
         raise ConfigError(f"the source {config.source!r} has features already: extract from videos or frames")
+    own = getattr(backbone, "native_size", None)
+    if own is not None and "size" in config.unsaid and config.clip.size == ClipConfig().size:
+        config = replace(config, clip=replace(config.clip, size=own))
     source = open_source(config)
-    packed = isinstance(getattr(source.read, "__self__", None), Packed)
+    reader = getattr(source.read, "__self__", None)
+    packed = isinstance(reader, Packed)
+    stamp_of = cache(lambda media: reader.digest if isinstance(reader, Packed) else stamp(media))
     examples = source.annotations.examples
     annotations = _named(source.annotations, packed=packed)
     clip = replace(config.clip, observe=1.0, mode="rulstm")
@@ -91,9 +99,10 @@ def extract(
     for example, named in zip(examples, annotations.examples, strict=True):
         videos.setdefault(named.video, []).append(example)
     names, folder = list(videos), Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     index = _index(annotations, names, clip, backbone)
-    _claim(folder, index)
+    with writing(folder, DataError):
+        folder.mkdir(parents=True, exist_ok=True)
+        _claim(folder, index)
     mine = range(part, len(names), parts)
     _sweep(folder, mine)
     frames: Callable[[list[Example], Told], Numbered] = partial(clip_frames, source.read, clip)
@@ -102,18 +111,21 @@ def extract(
     backbone.to(device)
     backbone.eval()
 
+    made_of = [stamp_of(videos[name][0].media) for name in names]
+
     def work(number: int) -> None:
-        told = Told()
+        told = Told(made_of=made_of[number])
         stream = frames(videos[names[number]], told)
         chunks = iter(lambda: list(islice(stream, batch)), [])
         maps = (([n for n, _ in c], _maps(backbone, device, index["map"], [i for _, i in c])) for c in chunks)
-        features.write_maps(folder / f"{stem(number)}.maps", maps, told)
+        with writing(folder, DataError):
+            features.write_maps(folder / f"{stem(number)}.maps", maps, told)
 
     store = FeatureStore(folder)
-    todo = [number for number in mine if not store.finished(names[number])]
+    todo = [number for number in mine if not store.finished(names[number], made_of[number])]
     run_jobs(f"extracting {annotations.name}", work, todo, processes=1, done=len(mine) - len(todo))
-    own = {(e.split, e.id) for number in mine for e in videos[names[number]]}
-    bad = [(ident, why) for split, ident, why in FeatureStore(folder).bad() if (split, ident) in own]
+    here = {(e.split, e.id) for number in mine for e in videos[names[number]]}
+    bad = [(ident, why) for split, ident, why in FeatureStore(folder).bad() if (split, ident) in here]
     return ExtractReport(len(mine), tuple(bad))
 
 
@@ -169,16 +181,16 @@ def _claim(folder: Path, index: dict[str, Any]) -> None:
             raise DataError(f"{folder} is not empty and no feature store: choose another folder")
         unfinished = features.unfinished_path(path)
         try:
-            unfinished.write_text(json.dumps(index), encoding="utf-8")
+            unfinished.write_text(sealed(index), encoding="utf-8")
             os.link(unfinished, path)  # unlike a rename, it leaves the index of a part that was quicker
         except OSError:
             if not path.exists():  # a file system without links
                 os.replace(unfinished, path)
         finally:
             unfinished.unlink(missing_ok=True)
-    stored = read_json(path)
+    stored = read_sealed(path)[0]
     for key, value in index.items():
-        old = stored.get(key) if isinstance(stored, dict) else None
+        old = stored.get(key)
         if old != value:
             what = f": {old} there, {value} now" if key not in ("videos", "annotations") else ""
             raise DataError(f"{folder} holds other features, {key} differs{what}; choose another folder")

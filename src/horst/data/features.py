@@ -16,10 +16,10 @@ Shapes: T frames of C channels, h x w the map's size.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import struct
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 
 from horst.data.clips import EPIC_FPS, ClipConfig, frame_times, seen_frames
 from horst.data.example import Annotations, Example
-from horst.data.tables import read_json
-from horst.errors import DamagedVideoError, DataError
+from horst.data.sealed import read_sealed, sealed, unsealed
+from horst.errors import ConfigError, DamagedVideoError, DataError
 from horst.video.sampling import UNOBSERVED, Indices, observed_frames
 
 FORMAT = 1
@@ -74,6 +74,10 @@ class StoredVideo:
     """(split, id, why) of the examples that could not be read."""
     times: NDArray[np.float64] | None = None
     """Anticipation: the seconds at which each frame was really shown; None: as its number says, in older stores."""
+    sums: NDArray[np.int64] | None = None
+    """CRC-32 of each map; None in stores of earlier versions."""
+    made_of: str | None = None
+    """What the video's file was, see `horst.files.stamp`; None in stores of earlier versions."""
 
 
 class FeatureStore:
@@ -81,23 +85,31 @@ class FeatureStore:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.index = read_json(self.folder / INDEX)
-        if not isinstance(self.index, dict) or self.index.get("format") != FORMAT or "backbone" not in self.index:
+        self.index = read_sealed(self.folder / INDEX)[0]
+        if self.index.get("format") != FORMAT or "backbone" not in self.index:
             raise DataError(f"{self.folder / INDEX} is not of format {FORMAT}: it is no feature store of this version")
         self.videos: dict[str, int] = {name: number for number, name in enumerate(self.index["videos"])}
         channels, height, width = self.index["map"]
         self.map: tuple[int, int, int] = (channels, height, width)
         self._known: dict[int, StoredVideo] = {}
+        self._checked: dict[int, set[int]] = {}
+        """Of each video the maps whose checksums were right: they are compared once in each process."""
 
     def missing(self) -> list[str]:
         """The videos that nobody has finished yet."""
         there = {path.stem for path in self.folder.iterdir() if path.suffix == ".maps"}
         return [name for name, number in self.videos.items() if stem(number) not in there]
 
-    def finished(self, name: str) -> bool:
-        """Whether there is nothing left to do for a video; one of which nothing could be read is worth another try."""
+    def finished(self, name: str, made_of: str | None = None) -> bool:
+        """Whether there is nothing left to do for a video whose file is `made_of`.
+
+        One of which nothing could be read is worth another try, and one that was replaced since is done again.
+        """
         path = self.folder / f"{stem(self.videos[name])}.maps"
-        return path.exists() and not (path.with_suffix(".bad").exists() and not len(self.video(name).numbers))
+        if not path.exists() or (path.with_suffix(".bad").exists() and not len(self.video(name).numbers)):
+            return False
+        before = self.video(name).made_of
+        return before is None or made_of is None or before == made_of
 
     def bad(self) -> list[tuple[str, str, str]]:
         """(split, id, why) of the examples of finished videos that could not be read."""
@@ -127,6 +139,7 @@ class FeatureStore:
                 data = file.read(len(run) * length)
                 if len(data) != len(run) * length:
                     raise DataError(f"{path} is cut off: delete it and extract again")
+                self._check(name, run, data, path)
                 stored[done : done + len(run)] = np.frombuffer(data, "<f2").reshape(-1, *self.map)
                 done += len(run)
         return stored[places]
@@ -135,6 +148,17 @@ class FeatureStore:
         """Anticipation: the seconds at which some frames of a video were shown."""
         stored = self.video(name)
         return frame_times(numbers) if stored.times is None else stored.times[self._places(name, numbers)]
+
+    def _check(self, name: str, places: Indices, data: bytes, path: Path) -> None:
+        sums, length = self.video(name).sums, len(data) // len(places)
+        checked = self._checked.setdefault(self.videos[name], set())
+        for i, place in enumerate(places.tolist()):
+            if sums is not None and place not in checked:
+                if zlib.crc32(data[i * length : (i + 1) * length]) != sums[place]:
+                    raise DataError(
+                        f"{path} is damaged (the checksum of map {place} differs): delete it, extract again"
+                    )
+                checked.add(place)
 
     def _places(self, name: str, numbers: Indices) -> Indices:
         stored = self.video(name).numbers
@@ -158,7 +182,7 @@ class FeatureStore:
                 if magic != MAGIC or length > size - TAIL.size:
                     raise ValueError("its end is missing")
                 file.seek(-TAIL.size - length, 2)
-                told = json.loads(file.read(length))
+                told = unsealed(file.read(length))
             numbers = np.asarray(told["frames"], np.int64)
             if size != len(numbers) * 2 * int(np.prod(self.map)) + length + TAIL.size:
                 raise ValueError(f"its size does not fit {len(numbers)} maps")
@@ -167,18 +191,21 @@ class FeatureStore:
             times = np.asarray(told["times"], np.float64) if "times" in told else None
             if times is not None and len(times) != len(numbers):
                 raise ValueError(f"it has {len(times)} times of {len(numbers)} frames")
+            sums = None if "sums" not in told else np.asarray(told["sums"], np.int64)
+            if sums is not None and sums.shape != numbers.shape:
+                raise ValueError(f"it has {sums.size} checksums of {len(numbers)} maps")
         except FileNotFoundError as error:
             raise DataError(f"{path} is missing: extract again") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged ({error}): delete it and extract again") from error
-        return StoredVideo(numbers, clips, bad, times)
+        return StoredVideo(numbers, clips, bad, times=times, sums=sums, made_of=told.get("made_of"))
 
 
 class Features:
     """A data set whose maps are in a store: `annotations`, and `read` for the maps of an example.
 
     Examples of which something could not be read stay in the annotations; `bad` lists them, and to read them is an
-    error. The size in a ClipConfig says nothing here: maps have the store's.
+    error. The size in a ClipConfig is that of the maps, or that of the frames that they were made of.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -203,6 +230,15 @@ class Features:
         found.annotations = annotations
         found._bad = {place[key]: why for key, why in self._bad.items()}
         return found
+
+    def check(self, config: ClipConfig) -> None:
+        """Refuse clips of another size. Rates and positions are compared frame by frame."""
+        frames, maps = self.store.index["clip"]["size"], list(self.store.map[1:])
+        if list(config.size) not in (frames, maps):
+            raise ConfigError(
+                f"{self.store.folder} has maps of {maps}, of frames of {frames}, and clip.size is {list(config.size)}: "
+                f"set it to {maps}, or extract again"
+            )
 
     def read(self, example: Example, config: ClipConfig) -> FeatureClip:
         """The maps of an example: the backbone's, for the frames that `read_clip` gives."""
@@ -252,6 +288,8 @@ class Told:
     """(split, id, why) of examples that could not be read."""
     times: dict[int, float] = field(default_factory=dict)
     """Anticipation: the seconds at which a frame was really shown, by its number."""
+    made_of: str | None = None
+    """What the video's file is; see `horst.files.stamp`."""
 
     def lose(self, example: Example, why: str) -> None:
         self.bad.append((example.split, example.id, why))
@@ -260,14 +298,18 @@ class Told:
 def write_maps(path: Path, chunks: Iterable[tuple[Sequence[int], Maps]], told: Told) -> None:
     """Write a .maps file, whole or not at all. `told` is complete when `chunks` are at their end."""
     numbers: list[int] = []
+    sums: list[int] = []
     unfinished = unfinished_path(path)
     try:
         with unfinished.open("wb") as file:
             for some, maps in chunks:
                 file.write(maps.astype("<f2").tobytes())
                 numbers += some
-            times = {"times": [told.times[n] for n in numbers]} if told.times else {}
-            text = json.dumps({"frames": numbers, "clips": told.clips, "bad": told.bad, **times}).encode()
+                sums += [zlib.crc32(one.astype("<f2").tobytes()) for one in maps]
+            about = {"frames": numbers, "clips": told.clips, "bad": told.bad, "sums": sums, "made_of": told.made_of}
+            if told.times:
+                about["times"] = [told.times[n] for n in numbers]
+            text = sealed(about).encode()
             file.write(text + TAIL.pack(len(text), MAGIC))
             file.flush()
             os.fsync(file.fileno())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import os
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,16 @@ from horst.data.epic import read_epic
 from horst.data.epic_frames import Version
 from horst.data.example import Annotations, Example
 from horst.data.features import FeatureClip
-from horst.errors import DamagedVideoError, DataError, HorstError, InputError, MissingExtraError, MissingVideoError
+from horst.errors import (
+    ConfigError,
+    DamagedVideoError,
+    DataError,
+    HorstError,
+    InputError,
+    MissingExtraError,
+    MissingVideoError,
+)
+from horst.files import stamp
 from horst.video.sampling import UNOBSERVED
 
 
@@ -36,9 +46,16 @@ class RulstmFeatures:
         if annotations.task != "anticipation":
             raise DataError(f"{path} has features for anticipation; {annotations.name} is for {annotations.task}")
         _import_lmdb()  # where it is absent, say so now and not in a worker
-        self.annotations, self.path, self.channels = annotations, Path(path).resolve(), channels
+        self.path, self.channels = Path(path).resolve(), channels
         if not self.path.exists():
             raise DataError(f"{self.path}: there is no such LMDB")
+        media = self.path / "data.mdb" if self.path.is_dir() else self.path
+        self.annotations = replace(annotations, examples=tuple(replace(e, media=media) for e in annotations.examples))
+
+    def check(self, config: ClipConfig) -> None:
+        """Refuse clips of another size than that of vectors. Positions are looked up frame by frame, at 30 a second."""
+        if config.size != (1, 1):
+            raise ConfigError(f"{self.path} has maps of [1, 1] and clip.size is {list(config.size)}: set it to [1, 1]")
 
     def read(self, example: Example, config: ClipConfig) -> FeatureClip:
         """The vectors (T, channels, 1, 1) of the frames that are seen before an action; zeros where unobserved."""
@@ -101,22 +118,23 @@ def read_rulstm(
     return RulstmFeatures(found, path, channels=channels)
 
 
-_OPEN: dict[Path, tuple[int, Any]] = {}
-"""Process and environment by path: LMDB wants one a process, so readers of one file share it."""
+_OPEN: dict[Path, tuple[tuple[int, str], Any]] = {}
+"""(Process, stamp of the file) and environment by path: LMDB wants one a process, so readers of one file share it."""
 
 
 def _environment(path: Path) -> Any:
-    process, environment = _OPEN.get(path, (0, None))
-    if process == os.getpid():
+    now = os.getpid(), stamp(path / "data.mdb" if path.is_dir() else path)
+    before, environment = _OPEN.get(path, (None, None))
+    if before == now:
         return environment
-    if environment is not None:  # of the parent of this forked worker, which must not use it
+    if environment is not None:  # of a file that was replaced, or of the parent of this worker, which must not use it
         environment.close()
     lmdb = _import_lmdb()
     try:
         environment = lmdb.open(str(path), readonly=True, lock=False, subdir=path.is_dir(), readahead=False)
     except lmdb.Error as error:
         raise DataError(f"{path} cannot be read as LMDB: {error}") from error
-    _OPEN[path] = (os.getpid(), environment)
+    _OPEN[path] = now, environment
     return environment
 
 

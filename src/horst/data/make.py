@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from horst.data.clips import EPIC_FPS, Clip
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
-from horst.data.packed import write_packed
+from horst.data.packed import Render, write_packed
 from horst.data.recipe import CONFIG, Recipe, hold
 from horst.data.ssv2 import plain
 from horst.data.synthetic import kitchen, somethings
@@ -81,7 +81,7 @@ def _make_somethings(folder: Path, recipe: Recipe, processes: int | None) -> Non
         by_id = {spec.id: spec for spec in specs}
         render = partial(_somethings_clips, by_id, size)
         annotations = _somethings_annotations(specs, templates)
-        write_packed(folder / "packed", annotations, render, fps=somethings.FPS, processes=processes)
+        _pack(folder, annotations, render, ClipConfig(size=(size, size), fps=somethings.FPS), processes)
         return _config(folder, {"source": "packed", "folder": "packed"}, size=[size, size])
     write_text(folder / "annotations" / "labels.json", _json({plain(t): str(i) for i, t in enumerate(templates)}))
     mirror = {plain(t): plain(somethings.MIRROR[t]) for t in templates if somethings.MIRROR[t] in templates}
@@ -107,12 +107,16 @@ def _make_kitchen(folder: Path, recipe: Recipe, processes: int | None) -> None:
 
         annotations = read_epic(folder / "annotations", folder, version="ek100", name="kitchen")
         render = partial(_kitchen_clips, {spec.id: spec for spec in specs}, size)
-        write_packed(folder / "packed", annotations, render, fps=4.0, processes=processes)
+        _pack(folder, annotations, render, ClipConfig(size=size, fps=4.0, mode="strict"), processes)
         return _config(folder, {"source": "packed", "folder": "packed"}, size=list(size))
     clips = {folder / "videos" / f"{spec.id}.mp4": spec for spec in specs}
     _make_missing("making kitchen", clips, partial(_write_kitchen, size), processes)
     source = {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
     return _config(folder, source, size=list(size))
+
+
+def _pack(folder: Path, annotations: Annotations, render: Render, clip: ClipConfig, processes: int | None) -> None:
+    write_packed(folder / "packed", annotations, render, fps=clip.fps, clip=clip, native=True, processes=processes)
 
 
 def _make_missing(

@@ -32,14 +32,22 @@ def find_media(root: Path, video: str) -> Path:
             return folder / video
         if (folder / f"{video}.tar").is_file():
             return folder / f"{video}.tar"
-    if video in _flat_videos(root.absolute()):
+    if video in _flat_videos(root.absolute(), changed(root)):
         return root
     return root / f"{video}{VIDEO_SUFFIXES[0]}"
 
 
 @lru_cache(maxsize=8)
-def _flat_videos(root: Path) -> frozenset[str]:
-    """The videos whose frames lie flat in a folder. It may hold millions of files, so it is listed once."""
+def _flat_videos(root: Path, changed: int) -> frozenset[str]:
+    """The videos whose frames lie flat in a folder. It may hold millions of files: it is listed once if unchanged."""
     if not root.is_dir():
         return frozenset()
     return frozenset(p.name.split("_frame_")[0] for p in root.iterdir() if "_frame_" in p.name)
+
+
+def changed(path: Path) -> int:
+    """When files were last added to a folder, removed or renamed, or when a file was written; 0 where it is missing."""
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0

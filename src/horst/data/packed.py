@@ -1,8 +1,8 @@
 """The packed form: a data set as a few large files, read with numpy and Pillow alone, where there is no FFmpeg.
 
-    index.json            classes, sizes, and how many shards belong to it
+    index.json            classes, how clips were sampled, and how many shards belong to it
     shard-00000.jpgs      the frames of some clips as JPEG, one after the other
-    shard-00000.json      which clips these are, where each frame begins, and its time
+    shard-00000.json      which clips these are, where each frame begins, its time and its CRC-32
 
 Shards are independent, each is written whole and then renamed, its .json last: after a kill the shards that are there
 are good, and a second run makes the others.
@@ -10,13 +10,14 @@ are good, and a second run makes the others.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
-from collections import Counter
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,19 +26,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
-from horst.data.clips import Clip, ClipConfig, wanted_times
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, seen_frames, wanted_times
 from horst.data.example import Annotations, Example
-from horst.data.folds import DEALT, Tie, ties, together
 from horst.data.jobs import run_jobs
-from horst.data.tables import read_json
+from horst.data.packed_index import INDEX, Stored, _grouped, _shards, _told_apart, read_clips, read_index
+from horst.data.sealed import read_sealed, write_sealed
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
-from horst.files import write_text
+from horst.files import stamp, whole, writing
 from horst.video.images import decode_picture
-from horst.video.sampling import frames_at
+from horst.video.sampling import UNOBSERVED, frames_at
 
 FORMAT = 1
-CLIPS_A_SHARD = 64
-INDEX = "index.json"
 Render = Callable[[Sequence[Example]], Iterator[Clip | HorstError]]
 """The clips of some examples, in order, by decoding or by drawing them; an error for one that cannot be had."""
 
@@ -56,31 +55,41 @@ def write_packed(
     render: Render,
     *,
     fps: float,
+    clip: ClipConfig | None = None,
+    native: bool = False,
     quality: int = 90,
     processes: int | None = None,
 ) -> PackReport:
     """Pack all examples of `annotations` into `folder`; goes on where an earlier run was stopped.
 
     `render` runs in other processes, so it must be a function of a module or a partial of one. `fps` is the rate of the
-    clips that it makes.
+    clips that it makes. `clip` says how they were sampled, so that readers refuse what cannot be had from them; None if
+    nobody knows. `native`: at the size of the videos, for recognition with all of their frames.
+
+    Shards of an earlier run whose files were replaced since are packed again.
     """
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    shards = _shards(_grouped(annotations.examples))
-    about = annotations.to_dict()
-    del about["examples"]  # they are told by the shards
-    index = about | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples), "shards": len(shards)}
-    _claim(folder, index)
-    work = partial(_write_shard, folder, render, quality)
-    pieces = [(number, shards[number]) for number in _missing(folder, len(shards))]
-    run_jobs(f"packing {annotations.name}", work, pieces, processes=processes, done=len(shards) - len(pieces))
-    written = [read_json(_shard(folder, number, "json")) for number in range(len(shards))]
-    return PackReport(tuple((c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c))
+    with writing(folder, DataError):
+        folder.mkdir(parents=True, exist_ok=True)
+        shards = _shards(_grouped(annotations.examples))
+        about = annotations.to_dict()
+        del about["examples"]  # they are told by the shards
+        index = about | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples), "shards": len(shards)}
+        if clip is not None:
+            index |= {"clip": asdict(clip), "native": native}
+        _claim(folder, index)
+        work = partial(_write_shard, folder, render, quality)
+        missing = set(_missing(folder, len(shards)))
+        todo = [n for n, of in enumerate(shards) if n in missing or not _is_current(_shard(folder, n, "json"), of)]
+        pieces = [(number, shards[number]) for number in todo]
+        run_jobs(f"packing {annotations.name}", work, pieces, processes=processes, done=len(shards) - len(pieces))
+        written = [read_sealed(_shard(folder, number, "json"))[0] for number in range(len(shards))]
+        return PackReport(tuple((c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c))
 
 
 def is_complete(folder: Path) -> bool:
     """Whether all shards of a packed data set are there."""
-    return (folder / INDEX).exists() and not _missing(folder, read_json(folder / INDEX)["shards"])
+    return (folder / INDEX).exists() and not _missing(folder, read_index(folder / INDEX, FORMAT)[0]["shards"])
 
 
 def each(
@@ -103,13 +112,14 @@ class Packed:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        index = read_json(self.folder / INDEX)
-        if not isinstance(index, dict) or index.get("format") != FORMAT:
-            raise DataError(
-                f"{self.folder / INDEX} is not of format {FORMAT}: it is no packed data set of this version"
-            )
+        index, raw = read_index(self.folder / INDEX, FORMAT)
         self.fps = float(index["fps"])
-        self._clips: dict[tuple[str, str], tuple[int, list[int], list[float | None]]] = {}
+        self.clip = None if index.get("clip") is None else ClipConfig(**index["clip"])
+        """How clips were sampled; None in sets of earlier versions."""
+        self.native = index.get("native", False)
+        """Whether frames have the size, and for recognition the rate, of the videos."""
+        content = hashlib.sha256(raw)
+        self._clips: dict[tuple[str, str], tuple[int, Stored]] = {}
         self._bad: dict[tuple[str, str], str] = {}
         clips: list[dict[str, Any]] = []
         for number in range(index["shards"]):
@@ -118,14 +128,22 @@ class Packed:
                 raise DataError(
                     f"{self.folder} is not complete: shard {number} of {index['shards']} is missing; pack again"
                 )
-            shard = read_json(path)
-            for clip in shard["clips"]:
+            told, stored, raw, summed = read_clips(path)
+            pictures = _shard(self.folder, number, "jpgs").stat()
+            content.update(raw + f"{pictures.st_size} {0 if summed else pictures.st_mtime_ns}".encode())
+            for clip, found in zip(told, stored, strict=True):
                 key = clip["split"], clip["id"]
-                if "why" in clip:
+                if key in self._clips or key in self._bad:
+                    raise DataError(f"{path}: the clip {clip['id']!r} of {clip['split']} is stored twice; pack again")
+                if found is None:
                     self._bad[key] = clip["why"]
+                elif found.offsets[-1] > pictures.st_size:
+                    raise DataError(f"{path}: clip {clip['id']!r} ends after the pictures do; pack again")
                 else:
-                    self._clips[key] = (number, clip["offsets"], clip["times"])
-            clips += shard["clips"]
+                    self._clips[key] = (number, found)
+            clips += told
+        self.digest = content.hexdigest()[:24]
+        """Of labels, times and pictures: the same for a copy, wherever it lies."""
         annotations = Annotations.from_dict({**index, "examples": clips}, media=self.folder)
         self.annotations = replace(annotations, examples=_told_apart(annotations.examples))
 
@@ -149,57 +167,102 @@ class Packed:
         if (example.split, example.id) in self._bad:
             why = self._bad[example.split, example.id]
             raise DamagedVideoError(f"{self.folder}, clip {example.id}", f"when it was packed: {why}")
-        return np.asarray([np.nan if t is None else t for t in self._clips[example.split, example.id][2]], np.float64)
+        return self._clips[example.split, example.id][1].times
+
+    def check(self, config: ClipConfig) -> None:
+        """Refuse clips that cannot be had from the stored ones."""
+        if self.clip is None or self.native:
+            return
+        if any(wanted > stored for wanted, stored in zip(config.size, self.clip.size, strict=True)):
+            raise ConfigError(
+                f"{self.folder} was packed with clip.size {list(self.clip.size)} and clip.size is {list(config.size)}: "
+                "choose one that is not larger, or pack again"
+            )
+        if self.annotations.task == "recognition":
+            every = round(self.fps / config.fps)
+            if every < 1 or abs(every * config.fps - self.fps) > 1e-6 * self.fps:
+                raise ConfigError(
+                    f"{self.folder} was packed with clip.fps {self.fps:g}, which is no multiple of clip.fps "
+                    f"{config.fps:g}: choose another, or pack again"
+                )
 
     def read(self, example: Example, config: ClipConfig) -> Clip:
         """The clip of an example, as `read_clip` gives it from the original."""
+        self.check(config)
         times = self.times(example)
-        number, offsets, _ = self._clips[example.split, example.id]
+        number, stored = self._clips[example.split, example.id]
         if self.annotations.task == "recognition":
             end = example.end if example.end is not None else times[-1] + 1 / self.fps
             chosen = frames_at(times, wanted_times(example.start, end, config))
         else:
-            if len(times) != config.steps:
-                raise ConfigError(
-                    f"{self.folder} holds {len(times)} positions of each action and clip.steps is {config.steps}: "
-                    "make them agree, or pack again"
-                )
-            chosen = np.arange(len(times))
-        with _shard(self.folder, number, "jpgs").open("rb") as file:
-            pictures = {}
-            for i in sorted(set(chosen.tolist())):
-                if not np.isnan(times[i]):
-                    file.seek(offsets[i])
-                    name = f"{self.folder}, clip {example.id}, frame {i}"
-                    pictures[i] = decode_picture(file.read(offsets[i + 1] - offsets[i]), name, config.size)
+            chosen = self._before(example, times, config)
+        pictures = {}
+        path = _shard(self.folder, number, "jpgs")
+        with path.open("rb") as file:
+            for i in sorted({int(i) for i in chosen if i >= 0 and not np.isnan(times[i])}):
+                file.seek(stored.offsets[i])
+                data = file.read(stored.offsets[i + 1] - stored.offsets[i])
+                if stored.sums is not None and zlib.crc32(data) != stored.sums[i]:
+                    raise DamagedVideoError(
+                        f"{self.folder}, clip {example.id}, frame {i}",
+                        f"its checksum does not match, so {path.name} was damaged after it was packed: pack again",
+                    )
+                pictures[i] = decode_picture(data, f"{self.folder}, clip {example.id}, frame {i}", config.size)
         black = np.zeros((*config.size, 3), np.uint8)
-        return Clip(np.stack([pictures.get(int(i), black) for i in chosen]), times[chosen])
+        shown = np.where(chosen >= 0, times[chosen], np.nan)
+        return Clip(np.stack([pictures.get(int(i), black) for i in chosen]), shown)
+
+    def _before(self, example: Example, times: NDArray[np.float64], config: ClipConfig) -> NDArray[np.int64]:
+        """Anticipation: the stored frame of each position; -1 where unobserved."""
+        wanted = seen_frames(example, config)
+        stored = np.round(times * EPIC_FPS) + 1  # earlier versions stored the positions' own times
+        if self.clip is not None:
+            stored = seen_frames(example, replace(self.clip, mode="strict")).astype(np.float64)
+        found = stored[None] == wanted[:, None]  # (T, stored)
+        found &= ~np.isnan(times)
+        absent = (wanted != UNOBSERVED) & ~found.any(1)
+        if absent.any():
+            made = self.clip or ClipConfig(steps=len(times))
+            raise ConfigError(
+                f"{self.folder} was packed with clip.steps {made.steps} and clip.stride {made.stride:g}, and has no "
+                f"frame {wanted[absent][0]} of example {example.id}, which clip.steps {config.steps} and clip.stride "
+                f"{config.stride:g} need: make them agree, or pack again"
+            )
+        return np.where(wanted == UNOBSERVED, -1, found.argmax(1))
 
 
 def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, Sequence[Example]]) -> int:
     number, examples = piece
     clips: list[dict[str, Any]] = []
-    path = _shard(folder, number, "jpgs")
-    partial_path = path.with_suffix(f".{os.getpid()}.partial")
-    try:
-        with partial_path.open("wb") as file:
-            for example, clip in zip(examples, render(examples), strict=True):
-                if isinstance(clip, HorstError):
-                    clips.append({**example.to_dict(), "why": str(clip)})
-                    continue
-                offsets = [file.tell()]
-                for image, time in zip(clip.frames, clip.times, strict=True):
-                    if not np.isnan(time):
-                        file.write(encode_picture(image, quality))
-                    offsets.append(file.tell())
-                clips.append({**example.to_dict(), "offsets": offsets, "times": [_number(t) for t in clip.times]})
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial_path, path)
-    finally:
-        partial_path.unlink(missing_ok=True)
-    write_text(_shard(folder, number, "json"), json.dumps({"clips": clips}))
+    made_of = _made_of(examples)
+    with whole(_shard(folder, number, "jpgs")) as partial_path, partial_path.open("wb") as file:
+        for example, clip in zip(examples, render(examples), strict=True):
+            if isinstance(clip, HorstError):
+                clips.append({**example.to_dict(), "why": str(clip)})
+                continue
+            offsets, sums = [file.tell()], []
+            for image, time in zip(clip.frames, clip.times, strict=True):
+                data = b"" if np.isnan(time) else encode_picture(image, quality)
+                file.write(data)
+                sums.append(zlib.crc32(data))
+                offsets.append(file.tell())
+            times = [_number(t) for t in clip.times]
+            clips.append({**example.to_dict(), "offsets": offsets, "times": times, "crc32": sums})
+        file.flush()
+        os.fsync(file.fileno())
+    write_sealed(_shard(folder, number, "json"), {"made_of": made_of, "clips": clips})
     return len(clips)
+
+
+def _made_of(examples: Sequence[Example]) -> list[str]:
+    """What the files of a shard are; see `stamp`."""
+    return [stamp(media) for media in dict.fromkeys(e.media for e in examples)]
+
+
+def _is_current(shard: Path, examples: Sequence[Example]) -> bool:
+    """Whether a shard was made of the files that are there now. Those of earlier versions do not say."""
+    made_of = read_sealed(shard)[0].get("made_of")
+    return made_of is None or made_of == _made_of(examples)
 
 
 def encode_picture(image: np.ndarray[Any, Any], quality: int) -> bytes:
@@ -214,46 +277,11 @@ def _claim(folder: Path, index: dict[str, Any]) -> None:
     if not path.exists():
         if any(folder.iterdir()):
             raise DataError(f"{folder} is not empty and no packed data set: choose another folder")
-        write_text(path, json.dumps(index))
-    elif read_json(path) != json.loads(json.dumps(index)):
+        return write_sealed(path, index)
+    there, now = read_sealed(path)[0], json.loads(json.dumps(index))
+    told = {key: now.get(key) for key in ("clip", "native")}  # earlier versions did not say it
+    if {**told, **there} != {**told, **now}:
         raise DataError(f"{folder} holds another packed data set, or one with other settings: choose another folder")
-
-
-def _grouped(examples: Sequence[Example]) -> list[Example]:
-    """Examples that a file ties together as one group: packed, they no longer tell their file.
-
-    It has the file's name where nobody names a group, and the first one's where several are in one file. What is for
-    testing ties nothing, as in `horst.data.folds`, and is named like the others.
-    """
-    clips = Counter(example.media for example in examples if not example.video)
-    shared = {media for media, count in clips.items() if count > 1 and not (media / INDEX).is_file()}  # packed before
-    if not shared:
-        return list(examples)
-    base = os.path.commonpath({os.path.abspath(e.media.parent) for e in examples})  # names are as on other machines
-    names: dict[Tie, str] = {}
-    for one in together([example for example in examples if example.split in DEALT]):
-        named = {e.group for e in one if e.group}
-        files = {e.media for e in one if not e.group and not e.video and e.media in shared}
-        if files or len(named) > 1:
-            name = min(named or {Path(os.path.relpath(file, base)).as_posix() for file in files})
-            names |= {ties(e)[0]: name for e in one}
-    return [replace(e, group=names.get(ties(e)[0], e.group)) for e in examples]
-
-
-def _told_apart(examples: Sequence[Example]) -> tuple[Example, ...]:
-    """Examples whose ids are not their own, each as of a video of its own: all clips are in one place."""
-    times = Counter(example.id for example in examples)
-    return tuple(replace(e, video=e.video or f"{e.split}/{e.id}") if times[e.id] > 1 else e for e in examples)
-
-
-def _shards(examples: Sequence[Example]) -> list[list[Example]]:
-    """Examples in groups of CLIPS_A_SHARD or somewhat more; those of one video stay together, as it is read once."""
-    shards: list[list[Example]] = []
-    for example in examples:
-        if not shards or (len(shards[-1]) >= CLIPS_A_SHARD and shards[-1][-1].media != example.media):
-            shards.append([])
-        shards[-1].append(example)
-    return shards
 
 
 def _missing(folder: Path, shards: int) -> list[int]:

@@ -39,12 +39,12 @@ class Resident:
         self.dataset, self.device = dataset, device
         self.items: dict[int, Item] = {}
         """With the places of their frames in the store where the frames would be."""
-        file = dataset.together
-        found = None if file is None else _load(file, device)
+        kept = dataset.together
+        found = None if kept is None else _load(*kept, device)
         if found is None:
             found = _read(dataset, workers)
-            if file is not None:
-                _save(found, file, len(dataset))
+            if kept is not None:
+                _save(found, *kept, len(dataset))
         self.frames, self.pictures = found.frames.to(device), found.frames.dtype == torch.uint8
         lengths = found.lengths.tolist()
         places = torch.arange(1, len(self.frames)).view(-1, 1, 1, 1)
@@ -106,23 +106,23 @@ def _read(dataset: ClipDataset, workers: int) -> _Clips:
     return _Clips(torch.cat([black, *frames]), indices, lengths, torch.cat(times), torch.cat(observed))
 
 
-def _load(path: Path, device: torch.device) -> _Clips | None:
-    """None where there is no such file; one that is damaged is taken away. The frames go straight to the device."""
+def _load(path: Path, made_of: str, device: torch.device) -> _Clips | None:
+    """None where there is no such file, or one of other media. The frames go straight to the device."""
     try:
         with safe_open(path, "pt", device=str(device)) as there, safe_open(path, "pt") as here:
+            if (here.metadata() or {}).get("made_of") != made_of:
+                return None
             return _Clips(there.get_tensor("frames"), *(here.get_tensor(name) for name in _Clips._fields[1:]))
     except (OSError, SafetensorError):
-        with suppress(OSError):
-            path.unlink()
         return None
 
 
-def _save(clips: _Clips, path: Path, count: int) -> None:
+def _save(clips: _Clips, path: Path, made_of: str, count: int) -> None:
     """Pictures alone, as they alone are cached, and only where each of the `count` clips could be read."""
-    if clips.frames.dtype != torch.uint8 or len(clips.indices) < count or path.is_file():
+    if clips.frames.dtype != torch.uint8 or len(clips.indices) < count:
         return
     with suppress(OSError, SafetensorError), whole(path) as partial:  # a full disk is no reason to stop
-        save_file(clips._asdict(), partial)
+        save_file(clips._asdict(), partial, {"made_of": made_of})
         readable(partial)
 
 

@@ -8,7 +8,8 @@
 The names are those of the Hugging Face Hub, so that a folder is a repository there as it is (`hub`).
 
 A folder appears whole or not at all: it is written beside its place under another name and then renamed. Loading checks
-every name, shape and number before a model is returned.
+every name, shape and number before a model is returned, and the CRC-32 of all weights, which model.safetensors has in
+its metadata.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from horst.errors import CheckpointError, ConfigError
@@ -34,6 +37,7 @@ from horst.weights import check_fit, load_checked
 
 FORMAT = 1
 CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
+CHECKSUM = "crc32"
 
 
 def save(
@@ -53,6 +57,7 @@ def save(
     `half` stores weights as fp16, at half the size; `load` gives fp32 in any case.
     """
     path = Path(path)
+    path = path.resolve() if path.is_symlink() else path  # the link stays, and what it leads to is replaced
     config, weights = _savable(model)
     if half:
         weights = {name: w.half() if w.is_floating_point() else w for name, w in weights.items()}
@@ -65,7 +70,7 @@ def save(
         _write_json(new / CONFIG, {"format": FORMAT, **config.to_dict()})
         if model.labels is not None:
             _write_json(new / LABELS, model.labels)
-        save_file(weights, new / WEIGHTS, metadata={"format": "pt"})
+        save_file(weights, new / WEIGHTS, metadata={"format": "pt", CHECKSUM: checksum(weights)})
         readable(new / WEIGHTS)
         if card is None:
             card = make_card(path / CARD, name or path.name, config.core.about, config.to_dict(), model.labels)
@@ -147,19 +152,39 @@ def read_config(path: Path) -> PredictorConfig:
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, with a typed error for one that is missing or damaged."""
+    """The tensors of a safetensors file, with a typed error for one that is missing or damaged.
+
+    Files without a checksum are read too: those of earlier versions, and of other programs.
+    """
     if not file.is_file():
         raise CheckpointError(f"{file} is missing")
     try:
-        return load_file(file)
+        with safe_open(file, "pt") as opened:
+            told = (opened.metadata() or {}).get(CHECKSUM)
+            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, it is no mapping
+        if told is not None and told != checksum(weights):
+            raise ValueError("its weights do not match their checksum; save or download it again")
+        return weights
     except (SafetensorError, OSError, ValueError) as error:
         size = file.stat().st_size
         raise CheckpointError(f"{file} ({size} bytes) is damaged or no safetensors file: {error}") from error
 
 
+def checksum(weights: Mapping[str, Tensor]) -> str:
+    """CRC-32 over names, kinds, shapes and bytes. It is 5 times as fast as BLAKE2, and made for flipped bits."""
+    found = 0
+    for name, tensor in sorted(weights.items()):
+        found = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), found)
+        data: Any = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+        found = zlib.crc32(data, found)
+    return f"{found:08x}"
+
+
 def _put(new: Path, path: Path) -> None:
     """Rename `new` to `path`. An old folder steps aside first, where `_current` finds it after a kill in between."""
     old = _aside(path)
+    if old.is_symlink():
+        old.unlink()  # of an earlier version, which put links aside
     if path.exists():
         shutil.rmtree(old, ignore_errors=True)  # of a run that was killed after its second rename
         os.replace(path, old)

@@ -28,6 +28,16 @@ from horst.registry import Part
 if TYPE_CHECKING:
     from horst.streaming import Stream
 
+LARGEST = 4096
+"""Pixels each way. The limits are far above what anybody uses: a config that exceeds them would take all memory."""
+FASTEST = 1000
+"""Frames a second."""
+WIDTHS = ("in_channels", "hidden", "mlp", "projection")
+WIDEST = 65_536
+"""Channels."""
+LONGEST = 1024
+"""States that a core remembers, steps that it goes ahead, and the like."""
+
 Labels = dict[str, list[str]]
 """Names of the classes, by task: {"action": [...]}, and for anticipation "verb" and "noun" too."""
 
@@ -43,6 +53,15 @@ class PredictorConfig:
     """Height and width of the frames that the model was made for; others work, at another cost."""
     fps: float
     """Frames per second that the model was made for."""
+
+    def __post_init__(self) -> None:
+        _size(self.size)
+        _number("fps", self.fps)
+        for name, value in asdict(self.core).items():  # type: ignore[call-overload]
+            limit = WIDEST if name in WIDTHS else LONGEST
+            for number in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(number, int | float) and number > limit:
+                    raise ConfigError(f"{name} of {self.core.title} is {number}; it takes at most {limit}")
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data. A core other than HORST is told by its name."""
@@ -245,10 +264,14 @@ def _part(what: str, value: Any) -> Part:
 def _number(what: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise ConfigError(f"{what} is {value!r}; it takes a number above 0")
+    if value > FASTEST or value < 1 / FASTEST:
+        raise ConfigError(f"{what} is {value!r}; it takes a number from {1 / FASTEST} to {FASTEST}")
     return float(value)
 
 
 def _size(value: Any) -> tuple[int, int]:
     if not isinstance(value, list | tuple) or len(value) != 2 or not all(type(v) is int and v > 0 for v in value):
         raise ConfigError(f"size is {value!r}; it takes [height, width]")
+    if max(value) > LARGEST:
+        raise ConfigError(f"size is {value!r}; it takes at most {LARGEST} pixels each way")
     return value[0], value[1]

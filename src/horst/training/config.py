@@ -34,6 +34,8 @@ Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 CompletionFrom = Literal["best", "last"]
 
 TASKS = ("action", "verb", "noun")
+PATHS = (("model", "init"), ("model", "tsn"), ("batches", "cache"))
+"""Entries of a run that are paths, beside those of its data."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -277,7 +279,11 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data from which the same run is made again, its paths absolute."""
-        return {**_plain(asdict(self)), "data": self.data.to_dict()}
+        plain = {**_plain(asdict(self)), "data": self.data.to_dict()}
+        for section, key in PATHS:
+            if plain[section][key] is not None:
+                plain[section][key] = _place(str(plain[section][key]), Path())
+        return plain
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
@@ -299,11 +305,10 @@ def _anchored(data: dict[str, Any], base: Path) -> dict[str, Any]:
         data["data"] = DataConfig.from_file(base / given).to_dict()
     elif isinstance(given, dict):
         data["data"] = DataConfig.from_dict(given, base=base).to_dict()
-    for section, keys in (("model", ("init", "tsn")), ("batches", ("cache",))):
+    for section, key in PATHS:
         given = data.get(section)
-        if isinstance(given, dict):
-            here = {key: _place(given[key], base) for key in keys if isinstance(given.get(key), str)}
-            data[section] = {**given, **here}
+        if isinstance(given, dict) and isinstance(given.get(key), str):
+            data[section] = {**given, key: _place(given[key], base)}
     return data
 
 
@@ -320,7 +325,7 @@ def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
     value = _value(text)
     if key == "data" and isinstance(value, str):
         return {**data, "data": DataConfig.from_file(value).to_dict()}
-    if key in ("model.init", "model.tsn") and isinstance(value, str):
+    if tuple(key.split(".")) in PATHS and isinstance(value, str):
         value = _place(value, Path())
     return _put(data, key.split("."), value, key)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from pickle import UnpicklingError
@@ -13,6 +14,7 @@ from typing import Any
 from horst.console import Console
 from horst.data.augmenter import mirror_table
 from horst.data.example import Annotations
+from horst.data.identity import DataIdentity
 from horst.data.module import ClipDataModule, lightning
 from horst.errors import CheckpointError, ConfigError, HorstError, choices
 from horst.evaluation.measure import metric_names
@@ -22,7 +24,7 @@ from horst.training.averages import Averages
 from horst.training.build import build_model, learnt_loss, notices
 from horst.training.completion import Completion
 from horst.training.config import RunConfig
-from horst.training.keeper import Keeper
+from horst.training.keeper import Keeper, check_whole
 from horst.training.module import TrainingModule
 from horst.training.progress import Bar
 from horst.training.run import Run
@@ -51,11 +53,24 @@ def train(
 def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     """Go on with a run that was stopped, from its last checkpoint; from its start where there is none."""
     run = Run.open(folder)
+    check_whole(run.checkpoint)
     config = RunConfig.from_run(run.config)
     if run.checkpoint.exists():  # all weights are in it, wherever they came from at first
         config = replace(config, model=replace(config.model, init=None, tsn=None))
-    data, module = prepare(config)
+    data = data_module(config)
+    if is_first():
+        _check_data(run, data)
+    data, module = prepare(config, data)
     return _fit(run, config, data, module, console or Console(), new=False)
+
+
+def _check_data(run: Run, data: ClipDataModule) -> None:
+    """A run goes on with the data that it began with."""
+    now, before = DataIdentity.of(data.source), DataIdentity.read(run.folder)
+    if before is None:  # a run of an earlier version
+        now.write(run.folder)
+    else:
+        before.check(now, run.folder)
 
 
 def data_module(config: RunConfig) -> ClipDataModule:
@@ -129,12 +144,13 @@ def _fit(
     clips, size = data.annotations.counts()["train"], config.batches.size * trainer.world_size
     if config.batches.drop_last and clips < size:
         raise ConfigError(f"batches.size makes {size} on all devices and there are {clips} training clips: lower it")
-    if new and is_first():  # the last thing before work starts
-        Run.create(run.folder, config)
-    if trainer.is_global_zero:
-        _introduce(console, run, module, data, choice)
-    checkpoint = run.checkpoint if run.checkpoint.exists() else None
-    _fit_quietly(trainer, module, data, checkpoint)
+    with run.hold() if is_first() else nullcontext():
+        if new and is_first():  # the last thing before work starts
+            Run.create(run.folder, config, DataIdentity.of(data.source))
+        if trainer.is_global_zero:
+            _introduce(console, run, module, data, choice)
+        checkpoint = run.checkpoint if run.checkpoint.exists() else None
+        _fit_quietly(trainer, module, data, checkpoint)
     if trainer.is_global_zero:
         told = "" if keeper.best is None else f", best {module.monitor} {100 * keeper.best:.1f}%"
         console.print(f"done{told}. Next: horst evaluate {run.folder}")

@@ -5,13 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import os
+import struct
 import time
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from horst.data.batches import BadClips
 from horst.data.module import lightning
+from horst.errors import CheckpointError
 from horst.evaluation.gather import gather
 from horst.files import write_text
 from horst.models import save
@@ -60,7 +64,7 @@ class Keeper(lightning.Callback):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._batch_end = time.monotonic()
-        if outputs is not None:
+        if outputs:  # none of a batch whose clips are all bad
             self._sums["loss"] = self._sums["loss"] + outputs["shown"]
             for name in ("right", "count"):
                 self._sums[name] = self._sums[name] + outputs[name]
@@ -157,9 +161,16 @@ class Keeper(lightning.Callback):
         _share(trainer.datamodule.bad_clips)
         self._shared = len(trainer.datamodule.bad_clips)
         partial = self.run.checkpoint.with_name(".checkpoint.partial")
-        trainer.save_checkpoint(partial, weights_only=False)
-        if trainer.is_global_zero:
-            os.replace(partial, self.run.checkpoint)
+        try:
+            trainer.save_checkpoint(partial, weights_only=False)
+            if trainer.is_global_zero:
+                os.replace(partial, self.run.checkpoint)
+        except (OSError, RuntimeError) as error:  # RuntimeError: so does torch say that a disk is full
+            partial.unlink(missing_ok=True)
+            raise CheckpointError(
+                f"{self.run.checkpoint} cannot be written: {error}; the one before is as it was. Free some space, then "
+                f"resume {self.run.folder}"
+            ) from error
         self._write_bad_clips(trainer)
         self._kept = time.monotonic()
 
@@ -170,6 +181,19 @@ class Keeper(lightning.Callback):
             bad.write(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def check_whole(checkpoint: Path) -> None:
+    """Compare a checkpoint, where there is one, with the checksums in it. torch does not: it loads flipped bits."""
+    if not checkpoint.exists():
+        return
+    try:
+        with zipfile.ZipFile(checkpoint) as archive:
+            bad = archive.testzip()
+    except (OSError, zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, struct.error) as error:
+        raise CheckpointError(f"{checkpoint} cannot be resumed from: it is damaged ({error})") from error
+    if bad is not None:
+        raise CheckpointError(f"{checkpoint} cannot be resumed from: it is damaged (the checksum of {bad} differs)")
 
 
 def _share(bad: BadClips) -> None:

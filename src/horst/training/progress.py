@@ -62,7 +62,7 @@ class Bar(lightning.Callback):
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._ready = time.perf_counter()
         self._waiting.done()
-        if outputs is not None:
+        if outputs:  # none of a batch whose clips are all bad
             self._frames += outputs["frames"]
             self._loss = outputs["shown"]
             self._right, self._count = self._right + outputs["right"], self._count + outputs["count"]

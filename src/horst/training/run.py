@@ -1,6 +1,7 @@
 """The folder of a run: what was asked for, what came out, and all that it takes to go on.
 
     config.yaml        the run as resolved
+    data.json          which examples and files it is trained on; see `horst.data.identity`
     environment.json   versions, devices, the commit, the command
     best/, last/       saved models: model.safetensors, config.json, labels.json
     metrics.csv        one row an epoch; tensorboard/ shows the same
@@ -20,13 +21,14 @@ import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import torch
 
 import horst
+from horst.data.identity import DataIdentity
 from horst.errors import ConfigError
-from horst.files import write_text
+from horst.files import holder, lock, write_text
 from horst.training.config import RunConfig
 
 PACKAGES = ("torch", "lightning", "pytorch_optimizer", "numpy", "av", "safetensors")
@@ -39,8 +41,8 @@ class Run:
     folder: Path
 
     @classmethod
-    def create(cls, folder: str | Path, config: RunConfig) -> Run:
-        """A new run. The folder of another one is never written over."""
+    def create(cls, folder: str | Path, config: RunConfig, data: DataIdentity | None = None) -> Run:
+        """A new run on `data`. The folder of another one is never written over."""
         run = cls(Path(folder))
         if run.config.exists():
             raise ConfigError(
@@ -50,6 +52,8 @@ class Run:
         try:
             run.folder.mkdir(parents=True, exist_ok=True)
             write_text(run.folder / "environment.json", json.dumps(environment(), indent=1) + "\n")
+            if data is not None:
+                data.write(run.folder)
             write_text(run.config, config.to_yaml())  # last: from now on it is a run
         except OSError as error:
             raise ConfigError(f"{run.folder} cannot be written: {error}; give another --folder") from error
@@ -61,6 +65,17 @@ class Run:
         if not run.config.is_file():
             raise ConfigError(f"{run.folder} is no run: it has no {run.config.name}; pass a folder of `horst train`")
         return run
+
+    def hold(self) -> TextIO:
+        """Take the folder until the file is closed: two processes would destroy each other's files."""
+        try:
+            return lock(self.folder, wait=False)
+        except BlockingIOError as error:
+            raise ConfigError(
+                f"{self.folder} is being trained by {holder(self.folder)}: wait for it or stop it, then resume"
+            ) from error
+        except OSError as error:
+            raise ConfigError(f"{self.folder} cannot be written: {error}; give another --folder") from error
 
     @property
     def config(self) -> Path:
