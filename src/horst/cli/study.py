@@ -17,7 +17,7 @@ from horst.files import write_text
 from horst.registry import check_positive
 from horst.studies.children import Failure, Launch, hold, polite, work
 from horst.studies.config import Study, find_study
-from horst.studies.plan import ASKED, Job, State, adopt, finished, identity, plan, state
+from horst.studies.plan import ASKED, Job, State, adopt, check_data, finished, identity, plan, same_data, state
 from horst.studies.prepare import prepare
 from horst.studies.report import read_results, values_table, write_results
 from horst.training.run import Run, commit
@@ -78,6 +78,7 @@ def run(
         held = [stack.enter_context(hold(one.folder)) for one in studies]
         # Before work starts: what is wrong is said here.
         reached = {job.folder: state(job) for one in studies for job in one.everything}
+        check_data(job for one in studies for job in one.everything)
         jobs = [job for one in studies for job in one.jobs]
         for one in studies:
             take_over(one, reached, console)
@@ -146,7 +147,7 @@ def take_over(one: Planned, reached: dict[Path, State], console: Console) -> Non
     """Copy the runs that other studies beside this one have done."""
     there, code = finished(one.folder), commit()
     for job in (job for job in one.jobs if reached[job.folder] == "new"):
-        if (found := there.get(identity(job.config, code))) is not None:
+        if (found := there.get(identity(job.config, code))) is not None and same_data(found, job.config):
             adopt(found, job.folder)
             reached[job.folder] = "done"
             console.print(f"{job.called}: the same run as {found}, taken from there")

@@ -231,6 +231,11 @@ class Features:
         found._bad = {place[key]: why for key, why in self._bad.items()}
         return found
 
+    @property
+    def map(self) -> tuple[int, int, int]:
+        """Channels, height and width of a map."""
+        return self.store.map
+
     def check(self, config: ClipConfig) -> None:
         """Refuse clips of another size. Rates and positions are compared frame by frame."""
         frames, maps = self.store.index["clip"]["size"], list(self.store.map[1:])

@@ -52,6 +52,11 @@ class RulstmFeatures:
         media = self.path / "data.mdb" if self.path.is_dir() else self.path
         self.annotations = replace(annotations, examples=tuple(replace(e, media=media) for e in annotations.examples))
 
+    @property
+    def map(self) -> tuple[int, int, int]:
+        """Channels, height and width of a map."""
+        return self.channels, 1, 1
+
     def check(self, config: ClipConfig) -> None:
         """Refuse clips of another size than that of vectors. Positions are looked up frame by frame, at 30 a second."""
         if config.size != (1, 1):

@@ -10,13 +10,15 @@ import csv
 import json
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from horst.data.config import PATHS, open_source
 from horst.data.example import Task
+from horst.data.identity import DataIdentity
 from horst.data.tables import read_json
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
@@ -123,8 +125,40 @@ def finished(folder: Path) -> dict[str, Path]:
 
 
 def identity(config: RunConfig, commit: str | None) -> str:
-    """The same for runs that give the same: of one config, seed, data and code."""
+    """The same for runs that give the same, on the same data: of one config, seed and code. See `same_data`."""
     return json.dumps([_essence(config, whole=True), commit], default=str)
+
+
+def same_data(run: Path, config: RunConfig) -> bool:
+    """Whether a run was trained on the data that `config` names now; False where that cannot be told."""
+    before, now = DataIdentity.read(run), _data(config)
+    return before is not None and before == now
+
+
+def check_data(jobs: Iterable[Job]) -> None:
+    """Refuse runs that were trained on other data than those that are there now."""
+    opened: dict[str, DataIdentity | None] = {}
+    for job in jobs:
+        before = DataIdentity.read(job.folder)
+        if before is not None:
+            key = json.dumps(job.config.data.to_dict(), default=str)
+            if key not in opened:
+                opened[key] = _data(job.config)
+            if (now := opened[key]) is not None and (changes := before.differences(now)):
+                raise ConfigError(
+                    f"{job.folder} holds a run on other data: {'; '.join(changes)}. Give another --folder, or delete it"
+                )
+
+
+def _data(config: RunConfig) -> DataIdentity | None:
+    """Of the data of a run; None where they are not there: drawn ones are not drawn for this."""
+    places = [config.data.options[name] for name in PATHS if isinstance(config.data.options.get(name), str)]
+    if not all(Path(place).exists() for place in places):
+        return None
+    try:
+        return DataIdentity.of(open_source(config.data))
+    except HorstError:  # training says what is wrong
+        return None
 
 
 def adopt(run: Path, folder: Path) -> None:

@@ -113,6 +113,13 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     if model.config.backbone.name == "maps" and (config.augment.operations or mirrors):
         raise ConfigError("augment is for pictures, and the model reads maps: set operations to 0 and mirror to false")
+    stored = getattr(getattr(data.source.read, "__self__", None), "map", None)
+    taken = (model.backbone.channels, *model.size)
+    if stored is not None and stored != taken:
+        raise ConfigError(
+            f"{annotations.name} has maps of {list(stored)} and the model takes {list(taken)}: "
+            f"set data.clip.size to {list(stored[1:])}, and channels of the backbone to {stored[0]}"
+        )
     return data, TrainingModule(model, config, annotations)
 
 
