@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import os
 import pickle
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import horst
 from horst.backbones import PrecomputedMaps, create_backbone
-from horst.errors import CheckpointError
+from horst.errors import CheckpointError, ConfigError
 from horst.heads import create_head
-from horst.models import Predictor, create_model, load, save
+from horst.models import MODELS, Predictor, create_model, load, model_config, save
 from horst.models import checkpoint as checkpoint_module
+from horst.models.checkpoint import checksum, read_weights
 from horst.parity import recorded_release
 
 SMALL: dict[str, Any] = {
@@ -333,3 +337,112 @@ def test_absurd_sizes_ask_for_no_memory(saved: Path, change: dict[str, Any]) -> 
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError):
         load(saved)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"fps": 1e308}, r"fps is 1e\+308; it takes a number from 0.001 to 1000"),
+        ({"fps": 1e-9}, "fps is 1e-09; it takes a number from 0.001"),
+        ({"size": [30_000, 30_000]}, r"size is \[30000, 30000\]; it takes at most 4096 pixels"),
+        ({"core": {"order": 10**9}}, "order of HORST is 1000000000; it takes at most 1024"),
+        ({"core": {"hidden": [70_000, 4, 4]}}, "hidden of HORST is 70000; it takes at most 65536"),
+    ],
+)
+def test_configs_that_would_take_all_memory_are_refused(saved: Path, change: dict[str, Any], says: str) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    config = {**config, **change, "core": {**config["core"], **change.get("core", {})}}
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=says):
+        load(saved)
+
+
+def test_the_limits_themselves_are_allowed(saved: Path) -> None:
+    config = json.loads((saved / "config.json").read_text())
+    for change in ({"fps": 1000}, {"fps": 0.001}, {"size": [4096, 1]}, {"core": {**config["core"], "order": 1024}}):
+        (saved / "config.json").write_text(json.dumps({**config, **change}))
+        load(saved)
+
+
+def test_every_core_has_limits() -> None:
+    """Of each method's model, whatever its options are called: no whole number of it may be endless."""
+    for name in MODELS:
+        config = model_config(name)
+        for key, value in asdict(config.core).items():  # type: ignore[call-overload]
+            if type(value) is int:
+                with pytest.raises(ConfigError, match=rf"{key}.* is (70000|\[?70000)"):
+                    replace(config, core=replace(config.core, **{key: 70_000}))  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_flipped_bits_of_weights_are_named(tmp_path: Path, half: bool) -> None:
+    file = save(small(), tmp_path / "model", half=half) / "model.safetensors"
+    content = file.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    draw = random.Random(0)
+    for _ in range(60 if half else 10):
+        flipped = bytearray(content)
+        flipped[draw.randrange(start, len(content))] ^= 1 << draw.randrange(8)
+        file.write_bytes(bytes(flipped))
+        with pytest.raises(CheckpointError, match=r"model\.safetensors .* is damaged .*do not match their checksum"):
+            load(file.parent)
+    for place in range(8, start, start // 20):  # in the header: it is named, or nothing has changed
+        file.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        try:
+            found = load(file.parent)
+        except CheckpointError:
+            continue
+        file.write_bytes(content)
+        assert torch.equal(logits(found), logits(load(file.parent)))
+
+
+def test_weights_without_a_checksum_are_read(saved: Path) -> None:
+    """Of earlier versions, and of other programs."""
+    change_weights(saved)
+    assert "crc32" not in (safe_open(saved / "model.safetensors", "pt").metadata() or {})
+    assert torch.equal(logits(load(saved)), logits(small()))
+
+
+def test_shipped_models_have_a_checksum(root: Path) -> None:
+    for folder in (root / "src/horst/assets/models").iterdir():
+        weights = read_weights(folder / "model.safetensors")
+        assert safe_open(folder / "model.safetensors", "pt").metadata()["crc32"] == checksum(weights)
+
+
+def test_a_checksum_costs_little(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """About 2% of the time to load a shipped model: here well under 15%, as other processes run beside."""
+    folder = root / "src/horst/assets/models/somethings"
+    load(folder)
+    times = []
+    for _ in range(5):
+        start = time.process_time()
+        load(folder)
+        times.append(time.process_time() - start)
+    weights = read_weights(folder / "model.safetensors")
+    sums = []
+    for _ in range(5):
+        start = time.process_time()
+        checksum(weights)
+        sums.append(time.process_time() - start)
+    with capsys.disabled():
+        print(f" checksum: {100 * min(sums) / min(times):.1f}% of {1000 * min(times):.0f} ms", end="")
+    assert min(sums) < 0.15 * min(times)
+
+
+def test_a_model_is_saved_through_a_link(tmp_path: Path) -> None:
+    """Over and over: the link stays and what it leads to is replaced."""
+    save(small(), tmp_path / "real")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "new").symlink_to(tmp_path / "made" / "later")
+    for seed in (1, 2, 3):
+        save(small(seed), tmp_path / "link", overwrite=True)
+        save(small(seed), tmp_path / "new", overwrite=True)
+        for name in ("link", "real", "new"):
+            assert torch.equal(logits(load(tmp_path / name)), logits(small(seed)))
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(os.listdir(tmp_path)) == ["link", "made", "new", "real"]
+    (tmp_path / ".real.old").symlink_to("nowhere")  # what an earlier version left behind
+    save(small(4), tmp_path / "real", overwrite=True)
+    assert sorted(os.listdir(tmp_path)) == ["link", "made", "new", "real"]

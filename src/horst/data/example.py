@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from horst.errors import DataError
 
@@ -90,6 +90,8 @@ class Annotations:
     """What the data set lacks and its metrics will lack, for people to read."""
 
     def __post_init__(self) -> None:
+        if self.task not in get_args(Task):
+            raise DataError(f"{self.name}: task is {self.task!r}; choose from {', '.join(get_args(Task))}")
         for task, names in self.classes.items():
             doubled = [name for name, count in Counter(names).items() if count > 1]
             if doubled:

@@ -128,7 +128,7 @@ class Packed:
                 raise DataError(
                     f"{self.folder} is not complete: shard {number} of {index['shards']} is missing; pack again"
                 )
-            told, stored, raw, summed = read_clips(path)
+            told, stored, raw, summed = read_clips(path, index)
             pictures = _shard(self.folder, number, "jpgs").stat()
             content.update(raw + f"{pictures.st_size} {0 if summed else pictures.st_mtime_ns}".encode())
             for clip, found in zip(told, stored, strict=True):

@@ -21,6 +21,9 @@ from horst.errors import ConfigError, DataError
 
 INDEX = "index.json"
 CLIPS_A_SHARD = 64
+STEPS = ClipConfig().steps
+SPARE = 60.0
+"""Seconds by which a clip may be longer than its frames: a picture may stand still."""
 LONGEST = 1e6
 """Seconds, which is eleven days: no clip is that long, and one that says so would take all memory."""
 
@@ -57,17 +60,17 @@ def read_index(path: Path, format: int) -> tuple[dict[str, Any], bytes]:
     return index, raw
 
 
-def read_clips(path: Path) -> tuple[list[dict[str, Any]], list[Stored | None], bytes, bool]:
+def read_clips(path: Path, index: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Stored | None], bytes, bool]:
     """Of a shard: what is told of each clip, where it is (None: it is bad), the bytes, and whether all have sums."""
     shard, raw = read_sealed(path)
     told = shard.get("clips")
     if not isinstance(told, list):
         raise DataError(f"{path}: clips is a {type(told).__name__}; it takes a list")
-    stored = [_stored(path, number, clip) for number, clip in enumerate(told)]
+    stored = [_stored(path, number, clip, index) for number, clip in enumerate(told)]
     return told, stored, raw, all(one is None or one.sums is not None for one in stored)
 
 
-def _stored(path: Path, number: int, clip: Any) -> Stored | None:
+def _stored(path: Path, number: int, clip: Any, index: dict[str, Any]) -> Stored | None:
     try:
         example = Example.from_dict(clip, media=path)
         _check(example)
@@ -81,6 +84,11 @@ def _stored(path: Path, number: int, clip: Any) -> Stored | None:
         _need(seen == sorted(seen), "times", times)
         _need(isinstance(offsets, list) and all(type(n) is int and n >= 0 for n in offsets), "offsets", offsets)
         _need(len(offsets) == len(times) + 1 and offsets == sorted(offsets), "offsets", offsets)
+        if index.get("task") == "recognition":  # one that claims to be longer than its frames would take all memory
+            length = max(times[-1] or 0.0, example.end or 0.0) - min(times[0] or 0.0, example.start)
+            _need(None not in times and length <= 2 * len(times) / index["fps"] + SPARE, "its length", length)
+        elif index.get("clip") is not None:
+            _need(len(times) == index["clip"].get("steps", STEPS), "the number of times", len(times))
         if sums is not None:
             _need(isinstance(sums, list) and all(type(n) is int for n in sums), "crc32", sums)
             _need(len(sums) == len(times), "crc32", sums)

@@ -199,6 +199,7 @@ def _fit_quietly(trainer: Any, module: TrainingModule, data: ClipDataModule, che
         warnings.filterwarnings("ignore", ".*resuming training from a mid-epoch.*")
         warnings.filterwarnings("ignore", ".*number of training batches.*")
         warnings.filterwarnings("ignore", ".*LeafSpec.*")
+        warnings.filterwarnings("ignore", ".*training_step. returned .None.*")  # all clips of a batch were bad
         try:
             trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         except HorstError:
