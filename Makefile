@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve train-tiny test nightly lint format bench wheel clean help
+.PHONY: demo serve train-tiny test nightly mutants lint format bench wheel clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,6 +45,13 @@ test: $(VENV)/dev.stamp ## Run the tests
 nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)
 	$(BIN)/python -m pytest nightly
 
+$(VENV)/mutants.stamp: $(VENV)/dev.stamp
+	$(PIP) --editable '.[mutants]'
+	touch $@
+
+mutants: $(VENV)/mutants.stamp ## Change the code in 200 places, one at a time, and see that tests fail (half an hour)
+	$(BIN)/python tools/mutants.py
+
 lint: $(VENV)/dev.stamp ## Check style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -61,4 +68,4 @@ wheel: $(VENV)/dev.stamp ## Build the wheel into dist/
 	$(BIN)/python -m build --wheel --no-isolation
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) build dist horst-demo
+	rm -rf $(VENV) build dist horst-demo .mutants

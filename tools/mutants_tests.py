@@ -18,18 +18,8 @@ import pytest
 from mutants_draw import Mutant, source_of
 from mutants_forks import CONTEXT, ROOT, SOURCE, STORE, Task, digest, run_pytest, run_tasks
 
-UNRELATED = {
-    "backbones",
-    "benchmarks",
-    "compat",
-    "data_synthetic",
-    "heads",
-    "layers",
-    "models",
-    "ops",
-    "training",
-    "viz",
-}
+ELEMENTS = {"backbones", "benchmarks", "compat", "heads", "layers", "models", "ops"}
+UNRELATED = ELEMENTS | {"data_synthetic", "training", "viz"}
 """Folders of tests that are not of the areas that are mutated."""
 FOLDERS = {"data": "data_sets"}
 """Of an area's tests, where it is not called like the area."""

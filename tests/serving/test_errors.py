@@ -1,0 +1,94 @@
+"""Errors as clients see them: which status, which word, and when to come back."""
+
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from starlette.exceptions import HTTPException
+
+from horst.errors import (
+    BusyError,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    HorstError,
+    InputError,
+    MissingExtraError,
+    VideoError,
+)
+from horst.serving.errors import MEANINGS, ApiError, Problem, install, problems
+from horst.serving.metrics import Metrics
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics()
+
+
+@pytest.fixture
+def client(metrics: Metrics) -> TestClient:
+    app = FastAPI()
+    install(app, metrics)
+    raised: dict[str, Exception] = {
+        "busy": BusyError("full"),
+        "video": VideoError("clip.mp4", "it ends early"),
+        "config": ConfigError("fps is 0"),
+        "model": CheckpointError("no such model"),
+        "data": DataError("no such clip"),
+        "input": InputError("threshold is 2"),
+        "extra": MissingExtraError("onnx"),
+        "other": HorstError("something else"),
+        "api": ApiError(409, "running", "one at a time"),
+        "method": HTTPException(405, "use GET", {"Allow": "GET"}),
+        "teapot": HTTPException(418, "no coffee"),
+        "mistake": ZeroDivisionError("secret"),
+    }
+
+    @app.get("/raise/{name}")
+    def fail(name: str, number: int = 0) -> None:
+        raise raised[name]
+
+    return TestClient(app, raise_server_exceptions=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code"),
+    [
+        ("busy", 503, "busy"),
+        ("video", 422, "video"),
+        ("config", 422, "config"),
+        ("model", 422, "model"),
+        ("data", 422, "data"),
+        ("input", 422, "input"),
+        ("extra", 501, "extra"),
+        ("other", 422, "input"),
+        ("api", 409, "running"),
+        ("method", 405, "method"),
+        ("teapot", 418, "request"),
+        ("mistake", 500, "internal"),
+    ],
+)
+def test_every_error_has_its_status_and_word(client: TestClient, name: str, status: int, code: str) -> None:
+    found = client.get(f"/raise/{name}")
+    assert (found.status_code, found.json()["error"]["code"]) == (status, code)
+    assert Problem.model_validate(found.json()).error.message
+    assert ("Retry-After" in found.headers) == (status == 503)
+
+
+def test_headers_and_details(client: TestClient, metrics: Metrics) -> None:
+    assert client.get("/raise/busy").headers["Retry-After"] == "5"
+    assert client.get("/raise/method").headers["Allow"] == "GET"
+    assert "secret" not in client.get("/raise/mistake").text
+    assert metrics.failures == 1
+    wrong = client.get("/raise/data?number=x")
+    assert wrong.status_code == 422
+    assert wrong.json()["error"]["message"].startswith("query.number: ")
+    missing = client.get("/nowhere")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "missing")
+
+
+def test_every_route_may_refuse_a_request_and_a_stranger() -> None:
+    assert list(problems()) == [400, 401, 403]
+    assert list(problems(404, 503)) == [400, 401, 403, 404, 503]
+    assert problems(413)[413] == {"model": Problem, "description": MEANINGS[413]}
