@@ -19,7 +19,7 @@ from mutants_draw import Mutant, source_of
 from mutants_forks import CONTEXT, ROOT, SOURCE, STORE, Task, digest, run_pytest, run_tasks
 
 ELEMENTS = {"backbones", "benchmarks", "compat", "heads", "layers", "models", "ops"}
-UNRELATED = ELEMENTS | {"data_synthetic", "training", "viz"}
+UNRELATED = ELEMENTS | {"data_synthetic", "viz"}
 """Folders of tests that are not of the areas that are mutated."""
 FOLDERS = {"data": "data_sets"}
 """Of an area's tests, where it is not called like the area."""
