@@ -65,7 +65,7 @@ def test_what_a_graph_cannot_be(model: Predictor) -> None:
 
 def test_a_model_that_takes_whole_clips_has_no_step() -> None:
     given = {"backbone": {"name": "stem", "widths": [4]}, "hidden": (4,), "stride": (2,), "padding": "centred"}
-    model = horst.create_model("cnn3d", num_classes=3, size=(24, 32), **given)
+    model = horst.create_model("cnn3d_tiny", num_classes=3, size=(24, 32), **given)
     with pytest.raises(ConfigError, match="takes whole clips alone"):
         contract(model, "step")
     assert contract(model, "clip").what == "clip"
