@@ -40,7 +40,7 @@ def solid(height: int, width: int, colour: tuple[int, int, int] = BLUE) -> Image
 
 
 def said(time: float = 1.0, chances: tuple[float, ...] = (0.5, 0.25, 0.15, 0.1, 0.0), **more: object) -> Said:
-    given = {"names": NAMES, "chances": np.array(chances), "answer": NAMES[int(np.argmax(chances))], **more}
+    given = {"names": NAMES, "chances": np.array(chances), "answer": NAMES[int(np.argmax(chances)) % 5], **more}
     return Said(time, **given)  # type: ignore[arg-type]
 
 
@@ -230,13 +230,18 @@ def pages() -> dict[str, Image]:
     image = rng.integers(0, 255, (6, 8, 3), np.uint8).repeat(20, 0).repeat(20, 1)
     live, still = Scene(4.0), Scene(10.0, start=1.0, end=9.0)
     spatial = np.linspace(0.1, 0.9, 3 * 4 * 5).reshape(3, 4, 5)
+    names = [*NAMES, *(f"action {i}" for i in range(8))]  # more than there are colours
     for i in range(14):
-        chances = np.array([0.1 + 0.05 * i, 0.7 - 0.05 * i, 0.1, 0.1, 0.0])
+        chances = np.full(13, 0.01)
+        chances[[i % 13, (i + 1) % 13, 2]] = 0.4 - 0.02 * i, 0.2 + 0.02 * i, 0.15
         times = np.array([np.nan, i / 2 - 0.5, i / 2])
         about = said(i / 2, tuple(chances), temporal=np.array([0.2, 0.3, 0.5]), times=times, spatial=spatial)
-        live.say(replace(about, answer=NAMES[2], note="in 1.0 s"), image)
+        live.say(replace(about, names=names, answer=NAMES[2], note="in 1.0 s"), image)
     still.say(said(2.0, (0.4, 0.3, 0.2, 0.1, 0.0), answer=None), image)
-    return {"live": live.draw(image, 6.5), "still": still.draw(image.transpose(1, 0, 2), 2.25)}
+    colours = np.array([live._colours[i] for i in range(13)], np.uint8)  # of every action, whatever is shown now
+    page = live.draw(image, 6.5).copy()
+    page[:4, : 4 * 13] = colours.repeat(4, 0)
+    return {"live": page, "still": still.draw(image.transpose(1, 0, 2), 2.25)}
 
 
 def _drawn_by() -> str:
