@@ -58,7 +58,7 @@ def test_pictures_are_read_once_and_in_order(tmp_path: Path) -> None:
 def test_a_missing_picture_loses_the_actions_that_need_it(tmp_path: Path) -> None:
     folder, told = pictures(tmp_path / "v", range(1, 91)), Lost()
     first, second = example("a", 50, folder), example("b", 85, folder)
-    gone = [n for n in wanted(second) if n not in wanted(first)][0]
+    gone = next(n for n in wanted(second) if n not in wanted(first))
     (folder / f"frame_{gone:010d}.jpg").unlink()
     found = [number for number, _ in moments(None, CONFIG, [first, second], told)]  # type: ignore[arg-type]
     assert found == [n for n in wanted(first, second) if n != gone]
