@@ -56,6 +56,7 @@ def left_out(source: str) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
         elif isinstance(node, ast.Call):
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             parts = [k.value for k in node.keywords if (name, k.arg) in (("zip", "strict"), ("dataclass", "slots"))]
+            parts += [node] if name in ("kill", "killpg") else []  # a mutant must not end other processes
         if isinstance(node, ast.Raise) or name in MESSAGES:
             parts += [inner for inner in ast.walk(node) if isinstance(inner, ast.JoinedStr)]
         if isinstance(node, ast.Assign) and node in tree.body:  # a type: X = A | B
