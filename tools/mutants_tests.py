@@ -68,6 +68,10 @@ def processor_time() -> float:
     return sum(os.times()[:4])
 
 
+def _fixture_name(made: Any, parameter: int) -> str:
+    return f"{made.baseid}::{made.argname}[{parameter}]"
+
+
 class Recorder:
     """What each test executes, how long it takes, and the same of fixtures that several tests share."""
 
@@ -83,8 +87,10 @@ class Recorder:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         for item in session.items:
-            shared = [d for ds in item._fixtureinfo.name2fixturedefs.values() for d in ds if d.scope != "function"]  # type: ignore[attr-defined]
-            names = [f"{d.baseid}::{d.argname}" for d in shared]
+            known = item._fixtureinfo.name2fixturedefs  # type: ignore[attr-defined]
+            chosen = item.callspec.indices if hasattr(item, "callspec") else {}
+            shared = [made for several in known.values() for made in several if made.scope != "function"]
+            names = [_fixture_name(made, chosen.get(made.argname, 0)) for made in shared]
             self.tests[item.nodeid] = {"cost": 0.0, "ok": True, "fixtures": names}
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -97,10 +103,10 @@ class Recorder:
         return result
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_fixture_setup(self, fixturedef: Any) -> Iterator[None]:
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
         if fixturedef.scope == "function":
             return (yield)
-        before, name, begin = self.now, f"{fixturedef.baseid}::{fixturedef.argname}", processor_time()
+        before, name, begin = self.now, _fixture_name(fixturedef, request.param_index), processor_time()
         self._switch(name)
         try:
             return (yield)
