@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import sys
 import tomllib
 from collections import Counter
@@ -66,7 +68,8 @@ def task(tests: list[str], cost: float, done: Done, *flags: str, module: str = "
         done(failed.read_text().splitlines() if failed.exists() else [], status, seconds)
         failed.unlink(missing_ok=True)
 
-    return Task(run, ended, 90 + 5 * cost, 30 + 3 * cost, module, code)
+    crowded = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))  # processor time is what tells, unless it waits
+    return Task(run, ended, crowded * (90 + 5 * cost), 30 + 3 * cost, module, code)
 
 
 class Session:
@@ -185,6 +188,7 @@ def main() -> int:
     parser.add_argument("--budget", type=float, default=40.0, help="seconds of tests for a mutant that survives")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results and what tests execute")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that its processes end with it
     mutants = draw(options.only, options.sample, options.seed)
     areas = {mutant.module.split("/")[0] for mutant in mutants} if options.only else set[str]()
     preload()

@@ -168,6 +168,7 @@ def _fork(task: Task, copy: Path) -> int:
     status = 99
     try:
         os.setsid()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if task.processor:
             resource.setrlimit(resource.RLIMIT_CPU, (int(task.processor), int(task.processor) + 10))
         log = os.open(copy.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
