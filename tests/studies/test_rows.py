@@ -1,0 +1,141 @@
+"""Rows of a study's table, from what runs found and cost."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from horst.data.clips import ClipConfig
+from horst.evaluation.predictions import Predictions, positions
+from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, difference, estimate, rows
+from horst.studies.config import Study, StudyRun
+from horst.studies.outcomes import Sample, _speed, samples
+from horst.studies.statistics import t_interval
+
+COUNT = 60
+
+
+def predictions(right: float, seed: int) -> Predictions:
+    """Of which this share has the right class first, at every position."""
+    draw = torch.Generator().manual_seed(seed)
+    places = positions("recognition", ClipConfig())
+    labels = torch.randint(4, (COUNT,), generator=draw)
+    hit = torch.rand(COUNT, generator=draw) < right
+    said = torch.where(hit, labels, (labels + 1) % 4)
+    scores = torch.nn.functional.one_hot(said, 4).float()[:, None].expand(-1, len(places), -1)
+    none = torch.zeros(COUNT, len(places), dtype=torch.float64)
+    return Predictions(
+        task="recognition", positions=places, ids=tuple(f"{i:03d}" for i in range(COUNT)), labels={"action": labels},
+        scores={"action": scores.clone()}, read=torch.ones(COUNT, dtype=torch.bool),
+        empty=torch.zeros(COUNT, dtype=torch.bool), answers=said[:, None].clone(),
+        lengths=torch.ones(COUNT, dtype=torch.int64), last_seen=none, limits=none,
+    )  # fmt: skip
+
+
+METRIC = "action/top1@25%"
+
+
+def sample(seed: int, right: float) -> Sample:
+    given = predictions(right, seed)
+    share = float((given.scores["action"][:, 0].argmax(-1) == given.labels["action"]).double().mean())
+    return Sample(seed, {METRIC: share}, given, False)
+
+
+def outcome(run: str, seed: int, seconds: float, speed: float | None) -> Any:
+    costs = {"parameters": 1000, "gflop": 0.5, "seconds": seconds, "frames_per_second": speed}
+    return SimpleNamespace(run=run, seed=seed, **costs)
+
+
+STUDY = Study(
+    name="s", title="S", question="?", base="x.yaml", metrics=(METRIC, "area"), against="one",
+    runs=tuple(StudyRun(name=name) for name in ("one", "two", "three")),
+)  # fmt: skip
+
+
+def test_a_row_is_the_mean_of_its_seeds() -> None:
+    found = {"one": [sample(s, 0.5) for s in (0, 1, 2)], "two": [sample(s, 0.9) for s in (1, 2, 3)]}
+    costs = [outcome("one", s, 10.0 + s, speed) for s, speed in ((0, 100.0), (1, None), (2, 300.0))]
+    costs += [outcome("two", s, 20.0, None) for s in (1, 2, 3)] + [outcome("one", 9, 1e9, 1e9)]
+    one, two = rows(STUDY, costs, found)  # nothing of the third is done
+    assert (one.name, one.seeds, one.seconds, one.frames_per_second) == ("one", [0, 1, 2], 11.0, 200.0)
+    assert (two.seconds, two.frames_per_second, two.parameters, two.gflop) == (20.0, None, 1000, 0.5)
+    values = [s.metrics[METRIC] for s in found["one"]]
+    assert one.values[METRIC].value == pytest.approx(sum(values) / 3)
+    assert (one.values[METRIC].low, one.values[METRIC].over) == (pytest.approx(t_interval(values).low), OVER_SEEDS)
+    assert set(one.values) == {METRIC}  # nobody measured the area
+    assert (one.against, one.differences) == (None, {})
+    assert two.against == "one"
+    gap = two.differences[METRIC]
+    assert list(gap.by_seed) == [1, 2]  # those that both have
+    by_seed = {s: found["two"][s - 1].metrics[METRIC] - found["one"][s].metrics[METRIC] for s in (1, 2)}
+    assert gap.by_seed == pytest.approx(by_seed)
+    assert gap.value == pytest.approx(sum(by_seed.values()) / 2)
+    assert gap.low < gap.value < gap.high  # type: ignore[operator]
+    assert gap.over == OVER_BOTH
+    assert two.to_dict()["differences"][METRIC]["value"] == gap.value
+
+
+def test_intervals_of_shares_stay_in_0_to_1() -> None:
+    high = estimate([sample(0, 1.0), sample(1, 0.9)], METRIC)
+    low = estimate([sample(0, 0.0), sample(1, 0.1)], METRIC)
+    assert high is not None
+    assert low is not None
+    assert high.high == 1.0
+    assert low.low == 0.0
+    seconds = [replace(sample(s, 0.5), metrics={"action/time_to_action": v}) for s, v in ((0, 1.0), (1, 3.0))]
+    late = estimate(seconds, "action/time_to_action")
+    assert late is not None
+    assert late.high is not None
+    assert late.high > 3  # seconds may be more than 1
+
+
+def test_a_single_seed_has_examples_alone() -> None:
+    one = estimate([sample(0, 0.5)], METRIC)
+    assert one is not None
+    assert one.over == OVER_EXAMPLES
+    assert one.low < one.value < one.high  # type: ignore[operator]
+    gap = difference([sample(0, 0.9)], [sample(0, 0.3)], METRIC)
+    assert gap is not None
+    assert gap.over == OVER_EXAMPLES
+    assert gap.sure
+    bare = estimate([replace(sample(0, 0.5), metrics={"verb/top1@1s": 0.5})], "verb/top1@1s")  # predictions do not tell
+    assert bare is not None
+    assert (bare.low, bare.high) == (None, None)
+    assert estimate([sample(0, 0.5), replace(sample(1, 0.5), metrics={})], METRIC) is None
+    assert difference([sample(0, 0.5)], [sample(1, 0.5)], METRIC) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "seeds", "sure"),
+    [
+        (0.01, 0.1, {}, True),
+        (-0.1, -0.01, {}, True),
+        (0.0, 0.1, {}, False),
+        (-0.1, 0.0, {}, False),
+        (None, 0.1, {}, False),
+        (0.01, 0.1, {0: 0.05, 1: 0.051}, True),
+        (0.01, 0.1, {0: 0.05, 1: 0.2}, False),
+        (0.01, 0.1, {0: -0.05, 1: -0.051}, False),
+    ],
+)
+def test_what_is_sure(low: float | None, high: float, seeds: dict[int, float], sure: bool) -> None:
+    assert Estimate(value=0.05, low=low, high=high, by_seed=seeds).sure == sure
+
+
+def test_a_seed_without_all_its_folds_is_left_out(tmp_path: Path) -> None:
+    folded = replace(STUDY, folds=({}, {}))
+    assert samples(folded, [outcome("one", 0, 1.0, None)], tmp_path) == {}
+
+
+def test_speed_is_the_median_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert _speed(log) is None
+    log.write_text("nothing\n")
+    assert _speed(log) is None
+    log.write_text("epoch 1: 1,200 frames/s\nepoch 2: 90 frames/s\nepoch 3: 1,000 frames/s\n")
+    assert _speed(log) == 1000.0
