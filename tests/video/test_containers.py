@@ -191,3 +191,17 @@ def test_one_pass_at_a_time(awkward: list[Path]) -> None:
         list(video.frames())
     with pytest.raises(InputError, match="it is closed"):
         video.at([1.0])
+
+
+@pytest.mark.parametrize(("suffix", "codec"), [("mp4", "mpeg4"), ("mkv", "libvpx"), ("avi", "mpeg4")])
+def test_a_file_that_calls_every_packet_a_key_frame(tmp_path: Path, suffix: str, codec: str) -> None:
+    """Some muxers do. A decode that starts between key frames shows rubbish."""
+    whole = containers.write(tmp_path / f"whole.{suffix}", Form(suffix, codec), GOPS[codec]["12"])
+    path = tmp_path / f"flags.{suffix}"
+    with av.open(str(whole)) as old, av.open(str(path), "w") as new:
+        stream = new.add_stream_from_template(old.streams.video[0])
+        for packet in old.demux(video=0):
+            if packet.pts is not None:
+                packet.is_keyframe, packet.stream = True, stream
+                new.mux(packet)
+    assert not tried(path)
