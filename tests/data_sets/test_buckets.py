@@ -75,6 +75,26 @@ def test_dropped_last(lengths: list[int], size: int, seed: int, replicas: int) -
     assert {len(batch) for part in parts for batch in part} == {size}
 
 
+@given(st.lists(st.integers(1, 200), min_size=3, max_size=40, unique=True), st.integers(2, 9), SEEDS)
+def test_which_clips_are_dropped(lengths: list[int], size: int, seed: int) -> None:
+    """Without shuffling the longest; with it any clip in its turn, so that none is left out of a whole run."""
+    spare = len(lengths) % size
+    if not spare or len(lengths) < size:
+        return
+    everything = set(range(len(lengths)))
+    fixed = BucketSampler(lengths, size, seed=seed, shuffle=False, drop_last=True)
+    longest = set(np.argsort(lengths)[-spare:].tolist())
+    assert everything - set(chain(*fixed.batches())) == longest
+    sampler = BucketSampler(lengths, size, seed=seed, drop_last=True)
+    dropped = []
+    for epoch in range(40):
+        sampler.set_epoch(epoch)
+        dropped.append(frozenset(everything - set(chain(*sampler.batches()))))
+    assert {len(some) for some in dropped} == {spare}
+    assert len(set(dropped)) > 1
+    assert any(not some & longest for some in dropped) or 2 * spare > len(lengths)
+
+
 @given(LENGTHS, SIZES, st.integers(1, 5))
 def test_evaluation_sees_every_clip_once(lengths: list[int], size: int, replicas: int) -> None:
     ranks = [EvaluationSampler(lengths, size, replicas=replicas, rank=r) for r in range(replicas)]

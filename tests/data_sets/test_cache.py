@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
+from horst.data.batches import ClipDataset, collate
 from horst.data.cache import Cached
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, Source, open_source
+from horst.data.resident import Resident
 from horst.errors import MissingVideoError
 
 
@@ -62,3 +65,20 @@ def test_errors_are_those_of_the_reader(source: Source, tmp_path: Path) -> None:
     with pytest.raises(MissingVideoError):
         Cached(read, tmp_path, data="x")(source.annotations.examples[0], ClipConfig())
     assert not list(tmp_path.glob("*/*"))
+
+
+def test_what_was_lost_of_a_clip_is_told_every_time(source: Source, tmp_path: Path) -> None:
+    """Clips with a note are not kept, neither alone nor together: a cache would lose the note."""
+
+    def read(example, config):
+        return replace(source.read(example, config), note=f"{example.id} ends early")
+
+    noted = Source(source.annotations, read)
+    split = next(iter(source.annotations.counts()))
+    for _ in range(2):
+        clips = ClipDataset(noted, split, ClipConfig(size=(8, 8)), tmp_path)
+        kept = Resident(clips, torch.device("cpu"))
+        for index, example in enumerate(clips.examples):
+            assert collate([clips[index]]).notes == (f"{example.id} ends early",)
+            assert kept.batch([index]).notes == (f"{example.id} ends early",)
+    assert not [f for f in tmp_path.rglob("*") if f.is_file()]

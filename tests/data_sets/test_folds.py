@@ -144,6 +144,19 @@ def test_sizes_differ_by_no_more_than_the_largest_group(sizes: list[int], count:
     assert max(held.values()) - min(held.values()) <= max(sizes)
 
 
+@given(st.integers(20, 80), st.lists(st.integers(0, 2), min_size=8, max_size=18), st.integers(3, 4), SEEDS)
+def test_one_large_group_has_a_fold_for_itself(large: int, labels: list[int], count: int, seed: int) -> None:
+    """The others are dealt out to the folds that it leaves, evenly: none of them is nearly empty."""
+    rows = [("train", "large", i % 3, 0) for i in range(large)]
+    rows += [("train", "", label, 1 + i) for i, label in enumerate(labels)]
+    found = numbers(made(rows), count, seed=seed)
+    (own,) = {found[str(i)] for i in range(large)}
+    others = Counter(found[str(large + i)] for i in range(len(labels)))
+    assert others[own] == 0
+    sizes = [others[fold] for fold in range(count) if fold != own]
+    assert max(sizes) - min(sizes) <= 2
+
+
 @given(st.lists(st.integers(0, 2), min_size=6, max_size=120), COUNTS, SEEDS)
 def test_single_clips_are_even_by_class_and_in_all(labels: list[int], count: int, seed: int) -> None:
     found = numbers(singles(labels), count, seed=seed)

@@ -370,7 +370,7 @@ def test_every_core_has_limits() -> None:
         config = model_config(name)
         for key, value in asdict(config.core).items():  # type: ignore[call-overload]
             if type(value) is int:
-                with pytest.raises(ConfigError, match=rf"{key}.* is (70000|\[?70000)"):
+                with pytest.raises(ConfigError, match="70000"):
                     replace(config, core=replace(config.core, **{key: 70_000}))  # type: ignore[type-var]
 
 
