@@ -25,6 +25,7 @@ from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Example
 from horst.data.extract import extract
 from horst.data.identity import DataIdentity, clip_key
+from horst.data.media import find_media
 from horst.data.packed import each, write_packed
 from horst.data.resident import Resident
 from horst.errors import HorstError
@@ -220,8 +221,11 @@ def new_video(name: str, **options: Any) -> Change:
 
 
 def new_tar(root: Path, data: dict[str, Any]) -> None:
+    """Renamed into its place, and with its pictures at other places in it."""
     frames(root / "new", seed=9)
-    pack(root / "new", root / "media" / "P01_01.tar")
+    Image.fromarray(picture(5).repeat(9, 0)).save(root / "new" / "a_picture_0.png")
+    pack(root / "new", root / "new.tar")
+    (root / "new.tar").replace(root / "media" / "P01_01.tar")
 
 
 def other_layout(root: Path, data: dict[str, Any]) -> None:
@@ -416,6 +420,16 @@ def test_the_key_of_a_clip() -> None:
         assert clip_key(replace(example, **other), config, "d") != key
     assert clip_key(example, replace(config, fps=3), "d") != key
     assert clip_key(example, config, "e") != key
+
+
+def test_media_that_come_later_are_found(tmp_path: Path) -> None:
+    """In one process: nothing that was looked up is believed for ever."""
+    frames(tmp_path, "P01_01_")
+    assert find_media(tmp_path, "P02_02").name == "P02_02.MP4"  # it is not there
+    frames(tmp_path, "P02_02_")
+    assert find_media(tmp_path, "P02_02") == tmp_path
+    video(tmp_path / "P02" / "P02_02.mp4")
+    assert find_media(tmp_path, "P02_02") == tmp_path / "P02" / "P02_02.mp4"
 
 
 def test_stamps(tmp_path: Path) -> None:

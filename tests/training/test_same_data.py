@@ -7,6 +7,7 @@ import random
 import shutil
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import yaml
 
 from horst.data.identity import DataIdentity
 from horst.errors import CheckpointError, ConfigError, DataError
-from horst.studies.plan import same_data
+from horst.studies.plan import check_data, same_data
 from horst.training.config import RunConfig
 from horst.training.fit import resume, train
 from horst.training.keeper import check_whole
@@ -64,6 +65,8 @@ def copied(trained: Path, tmp_path: Path) -> Path:
 
 def test_a_run_moves_with_its_data(copied: Path) -> None:
     resume(copied / "run", console=small_runs.silent())
+    chosen: Any = SimpleNamespace(folder=copied / "run", config=RunConfig.from_file(copied / "run" / "config.yaml"))
+    check_data([chosen])
     assert same_data(copied / "run", RunConfig.from_file(copied / "run" / "config.yaml"))
 
 
@@ -83,7 +86,11 @@ def test_other_data_are_refused(copied: Path, change: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=rf"run was trained on other data: .*{says}.*delete .*data\.json"):
         resume(copied / "run", console=small_runs.silent())
     assert {f: f.read_bytes() for f in (copied / "run").rglob("*") if f.is_file()} == before
-    assert not same_data(copied / "run", RunConfig.from_file(copied / "run" / "config.yaml"))
+    chosen = RunConfig.from_file(copied / "run" / "config.yaml")
+    assert not same_data(copied / "run", chosen)  # no study takes it over, and its own study refuses it
+    job: Any = SimpleNamespace(folder=copied / "run", config=chosen)
+    with pytest.raises(ConfigError, match=rf"run holds a run on other data: .*{says}"):
+        check_data([job])
 
 
 def test_a_run_without_a_record_goes_on_and_gets_one(copied: Path) -> None:
