@@ -20,8 +20,11 @@ def read_yaml(path: Path) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(f"{path}: there is no such file") from error
+    except RecursionError:
+        raise ConfigError(f"{path} cannot be read as YAML: it is nested too deeply") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path} cannot be read as YAML: {error}") from error
+        reason = " ".join(str(error).split())  # YAML's own has several lines
+        raise ConfigError(f"{path} cannot be read as YAML: {reason}") from error
 
 
 def from_plain(cls: type[T], data: Any, where: str = "") -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -55,6 +56,23 @@ def test_a_taught_model_is_served_at_once(server: Running) -> None:
     with server.socket({"model": "mine"}):
         pass
     assert http.post(f"{server.url}/api/predict?model=../models/mine", content=b"x").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("file", "text"), [("labels.json", "{"), ("labels.json", "[]"), ("config.json", "{"), ("config.json", "3")]
+)
+def test_a_damaged_model_hides_no_other(server: Running, file: str, text: str) -> None:
+    folder = save(server.model, server.folder / "models" / "broken", overwrite=True)
+    (folder / file).write_text(text)
+    try:
+        names = {model["name"] for model in http.get(f"{server.url}/api/models").json()}
+        assert names >= {"tiny", "somethings", "kitchen"}
+        assert "broken" not in names
+        told = http.post(f"{server.url}/api/predict?model=broken", content=b"x")
+        assert (told.status_code, told.json()["error"]["code"]) == (422, "model")
+        assert str(server.folder.parent) not in told.text
+    finally:
+        shutil.rmtree(folder)
 
 
 def test_predict_says_what_the_model_says(server: Running, tmp_path: Path) -> None:

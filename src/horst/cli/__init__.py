@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
@@ -28,13 +29,25 @@ def main(args: Sequence[str] | None = None) -> int:
             description="Predict human actions from video while they unfold.",
         )
     except HorstError as error:
-        from horst.console import visible
-
-        print(f"horst: {visible(str(error), lines=False)}", file=sys.stderr)
-        return 2
+        return _refused(str(error))
+    except BrokenPipeError:  # the reader of a pipe has enough: `horst table runs/* | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at exit
+        return 141
+    except OSError as error:  # a disk that is full, a folder that cannot be written
+        if error.errno is None or error.strerror is None:
+            raise
+        named = f"{error.filename}: " if error.filename is not None else ""
+        return _refused(f"{named}{error.strerror}")
     except KeyboardInterrupt:
         return 130
     return 0
+
+
+def _refused(message: str) -> int:
+    from horst.console import visible
+
+    print(f"horst: {visible(message, lines=False)}", file=sys.stderr)
+    return 2
 
 
 def _expand(args: Sequence[str]) -> list[str]:

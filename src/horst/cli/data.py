@@ -14,7 +14,7 @@ from horst.data.check import Check, Depth
 from horst.data.check import check as look_through
 from horst.data.config import DataConfig, open_source
 from horst.data.packed import each, write_packed
-from horst.errors import DataError
+from horst.errors import ConfigError, DataError
 
 SHOWN = 10
 
@@ -32,6 +32,8 @@ def check(config: str, *, depth: Depth, as_json: bool, processes: int | None) ->
 
 
 def pack(config: str, folder: str, *, quality: int, processes: int | None) -> None:
+    if not 1 <= quality <= 95:
+        raise ConfigError(f"quality is {quality}; it takes 1 to 95")
     data = DataConfig.from_file(config)
     source = open_source(data)
     clip = replace(data.clip, observe=1.0, mode="strict")  # all that any reader of it may want

@@ -18,6 +18,7 @@ from horst.evaluation.report import show
 from horst.models import Predictor
 from horst.models import open_model as open_saved
 from horst.models.opening import model_title
+from horst.registry import check_positive
 from horst.training.config import RunConfig
 from horst.training.run import Run
 from horst.viz import accuracy_curve
@@ -69,6 +70,8 @@ def open_model(
     config = RunConfig.from_file(place / "config.yaml") if Run(place).config.is_file() else None
     if config is None and data is None:
         raise ConfigError(f"{source} is no run, so it names no data: pass --data FILE")
+    if batch is not None:
+        check_positive(batch=batch)
     model = open_saved(source, weights=weights, device=device)
     described = DataConfig.from_file(data) if config is None or data is not None else config.data  # type: ignore[arg-type]
     if mode is not None:
@@ -98,8 +101,8 @@ def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predi
     evaluation = assess(predictions, module.annotations, split, clip, model=model, seconds=spent)
     if run is not None:
         name = opened.name(split)
+        run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: `_kept` takes them for those of this model
         evaluation.save(run.evaluation(name))
-        run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)
         if sum(scores.nbytes for scores in predictions.scores.values()) <= LARGEST:
             predictions.save(run.evaluation(name, PREDICTIONS))
         draw(evaluation, run.evaluation(name, PICTURE))
@@ -108,9 +111,10 @@ def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predi
 
 def draw(evaluation: Evaluation, file: Path) -> None:
     """Accuracy over the observed part, or over the time before the action; no file where nothing has a label."""
-    file.unlink(missing_ok=True)  # of an evaluation before
     if any(key.startswith("action/") for key in evaluation.metrics):
         accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}").save(file)
+    else:
+        file.unlink(missing_ok=True)  # of an evaluation before
 
 
 def _kept(opened: Opened, run: Run, split: str) -> tuple[Predictions, Evaluation] | None:

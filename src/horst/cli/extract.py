@@ -11,7 +11,7 @@ from horst.console import Console
 from horst.data.config import DataConfig
 from horst.data.extract import extract
 from horst.errors import ConfigError
-from horst.models import open_model
+from horst.models.opening import find_device, open_model
 
 
 def run(
@@ -26,9 +26,10 @@ def run(
     batch: int,
     device: str,
 ) -> None:
+    where = find_device(device)
     config = DataConfig.from_file(data)
     network = _backbone(backbone, options, weights)
-    report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=device)
+    report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
     console = Console()
     console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
     print_bad(console, "could not be read", report.bad)

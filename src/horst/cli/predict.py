@@ -20,6 +20,7 @@ from horst.cli.render import interruptible, pages, rate_of
 from horst.console import Console, visible
 from horst.errors import ConfigError, MissingVideoError
 from horst.models import open_model
+from horst.registry import check_positive
 from horst.streaming import Prediction, restarts_by_name
 from horst.video.decode import VideoFile
 from horst.video.encode import write_video
@@ -46,6 +47,7 @@ def run(
     as_json: bool,
     render: str | None = None,
 ) -> None:
+    check_positive(top=top)
     predictor = open_model(model, device=device)
     live, drawn = is_live(source), render is not None
     restarts = restarts_by_name(restart, predictor.head.classes, seconds=seconds, states=states, endless=live)

@@ -13,6 +13,7 @@ from horst.console import Console
 from horst.errors import ConfigError, MissingExtraError
 from horst.models import open_model
 from horst.models.opening import find_device, model_title
+from horst.registry import check_positive
 from horst.serving.limits import Limits
 
 QUEUE = 128
@@ -39,6 +40,8 @@ def run(
         raise MissingExtraError("serving needs FastAPI and uvicorn: pip install 'horst[serve]'") from error
     check_binding(host, token)
     limits = Limits(streams=streams)
+    if threads is not None:
+        check_positive(threads=threads)
     # One core is left to pictures and messages: a model that shares all of them with those is slower, not quicker.
     torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - 1))
     where = find_device(device)

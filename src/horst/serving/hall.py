@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from horst.errors import BusyError, ConfigError, InputError, near
+from horst.errors import BusyError, CheckpointError, ConfigError, InputError, near
 from horst.models import Predictor, load, pretrained
 from horst.models.checkpoint import read_config
 from horst.serving.engine import Engine, Guest
@@ -91,7 +91,10 @@ class Hall:
             self._forget(name, "the model was taught anew: start again")
             assert folder is not None
             self._make_room()
-            self._models[name] = stamp, load(folder, device=self.device).eval()
+            try:
+                self._models[name] = stamp, load(folder, device=self.device).eval()
+            except CheckpointError as error:  # where it lies is nobody's business
+                raise CheckpointError(str(error).replace(str(folder), name)) from error
             return name, self._models[name][1]
 
     def describe(self, name: str) -> dict[str, Any]:
@@ -100,9 +103,9 @@ class Hall:
         try:
             config = read_config(folder) if folder is not None else None
             labels = json.loads((folder / "labels.json").read_text(encoding="utf-8")) if folder is not None else None
-        except OSError:  # without labels, or being written just now: `model` tells
+        except (OSError, ValueError):  # without labels, damaged, or being written just now: `model` tells
             config = None
-        if config is None or labels is None:
+        if config is None or not isinstance(labels, dict):
             model = self.model(name)[1]
             fps, size, tasks = model.fps, model.size, dict(model.head.classes)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from horst import __version__
-from horst.errors import BusyError, VideoError
+from horst.errors import BusyError, HorstError, VideoError
 from horst.models import Predictor
 from horst.serving.errors import ApiError, problems
 from horst.serving.hall import Hall, choose_policy
@@ -100,7 +101,11 @@ def routes(
     @router.get("/api/models", tags=["models"], responses=problems(422, 503))
     def models() -> list[ModelInfo]:
         """All models that a stream can ask for."""
-        return [ModelInfo(**hall.describe(name)) for name in hall.names()]
+        found = []
+        for name in hall.names():
+            with contextlib.suppress(HorstError):  # a damaged one hides no other; who asks for it is told
+                found.append(ModelInfo(**hall.describe(name)))
+        return found
 
     @router.get("/api/samples", tags=["samples"], responses=problems())
     def list_samples() -> list[SampleInfo]:

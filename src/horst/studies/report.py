@@ -71,9 +71,10 @@ def write_results(results: Results, folder: Path) -> list[Path]:
         (CALIBRATION, curves(results.study, results.found, "calibration") if results.study.curve else None),
         (DIFFERENCES, differences(results.rows, results.study.metrics, header)),
     ):
-        (folder / name).unlink(missing_ok=True)  # of other results
         if figure is not None:
             made.append(figure.save(folder / name))
+        else:
+            (folder / name).unlink(missing_ok=True)  # of other results
     write_text(folder / JSON, json.dumps(results.to_dict(), indent=1, ensure_ascii=False) + "\n")
     write_text(folder / MARKDOWN, markdown(results, [path.name for path in made]))
     return [folder / MARKDOWN, folder / JSON, *made]

@@ -1,0 +1,151 @@
+"""No file is opened for writing under the name that others read: a kill leaves it whole, or none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+import videos
+import yaml
+
+import horst
+from horst.cli import main
+from horst.evaluation.evaluate import Evaluation
+from horst.serving.samples import Samples
+from horst.teaching import Recordings
+from horst.training.config import RunConfig
+
+TINY = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 2}
+LOGS = (".lock", ".log", "events.out.tfevents")
+"""Locks, which hold nothing, and what grows line by line."""
+_watched: list[Path] = []
+_opened: list[Path] = []
+
+
+def _hook(event: str, args: tuple[object, ...]) -> None:
+    """Python cannot remove it: it looks at files while a folder is watched."""
+    if event != "open" or not _watched or not isinstance(args[0], str | bytes | os.PathLike):
+        return
+    mode, flags = args[1], args[2]
+    writes = any(c in mode for c in "wax+") if isinstance(mode, str) else bool(int(flags) & (os.O_WRONLY | os.O_RDWR))  # type: ignore[call-overload]
+    path = Path(os.fsdecode(args[0])).absolute()
+    if writes and any(folder in path.parents for folder in _watched):
+        _opened.append(path)
+
+
+sys.addaudithook(_hook)
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[None]:
+    """Every file that is opened for writing below `folder` is hidden or called partial, or lies in such a folder."""
+    _watched.append(folder)
+    _opened.clear()
+    try:
+        yield
+    finally:
+        _watched.clear()
+    for path in _opened:
+        hidden = any(part.startswith(".") or ".partial" in part for part in path.relative_to(folder).parts)
+        assert hidden or any(word in path.name for word in LOGS), path
+    left = [path for path in folder.rglob("*") if path.name.endswith(".partial") or ".partial." in path.name]
+    assert not left
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("whole")
+    for split in ("train", "val"):
+        for label in ("stop", "wave"):
+            (root / "clips" / split / label).mkdir(parents=True)
+            videos.clip(root / "clips" / split / label / f"{split}.mp4", frames=6)
+    data = {"source": "folder", "root": str(root / "clips"), "clip": {"size": [24, 32], "fps": 4}}
+    (root / "data.yaml").write_text(yaml.safe_dump(data))
+    about = {
+        "name": "run",
+        "model": {"name": "horst_tiny", "options": TINY},
+        "data": data,
+        "batches": {"size": 2},
+        "trainer": {"epochs": 1, "accelerator": "cpu", "devices": 1},
+    }
+    (root / "run.yaml").write_text(yaml.safe_dump(about))
+    study = {"name": "try", "title": "A try", "question": "?", "base": "run.yaml", "runs": [{"name": "one"}]}
+    (root / "try.yaml").write_text(yaml.safe_dump({**study, "metrics": ["area"], "curve": True}))
+    torch.manual_seed(0)
+    labels = {"action": ["stop", "wave"]}
+    model = horst.create_model("horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels=labels, **TINY)
+    horst.save(model, root / "m")
+    return root
+
+
+def test_the_watch_sees_files(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"x\.txt"), watched(tmp_path):
+        (tmp_path / "x.txt").write_text("x")
+    with watched(tmp_path):
+        (tmp_path / ".x.partial").write_text("x")
+        (tmp_path / ".x.partial").rename(tmp_path / "x.txt")
+
+
+def test_a_run_from_training_to_its_report(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    run = str(tmp_path / "study" / "one-seed0")
+    with watched(tmp_path):
+        train = ["train", "run.yaml", "--folder", run, "--name=try-one-seed0", "--evaluate"]
+        assert main(train) == 0
+        assert main(["report", run, "--clips", "1"]) == 0
+        assert main(["study", "try.yaml", "--folder", str(tmp_path / "study"), "--report"]) == 0
+    made = {str(path.relative_to(tmp_path / "study")) for path in (tmp_path / "study").rglob("*") if path.is_file()}
+    assert made >= {
+        "results.md",
+        "results.json",
+        "curve.svg",
+        "one-seed0/metrics.csv",
+        "one-seed0/evaluation/val.html",
+        "one-seed0/evaluation/val.svg",
+        "one-seed0/evaluation/val.safetensors",
+        "one-seed0/best/model.safetensors",
+    }
+
+
+def test_a_kill_leaves_no_predictions_beside_the_evaluation_of_another_model(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`horst report` takes predictions for those of the model that the evaluation beside them names."""
+    monkeypatch.chdir(place)
+    run = tmp_path / "run"
+    horst.save(horst.load(place / "m"), run / "best")
+    (run / "config.yaml").write_text(RunConfig.from_file("run.yaml").to_yaml())
+    assert main(["evaluate", str(run)]) == 0
+    predictions = run / "evaluation/val.safetensors"
+    assert predictions.is_file()
+    save = Evaluation.save
+
+    def stopped(self: Evaluation, path: Path) -> None:
+        save(self, path)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Evaluation, "save", stopped)
+    assert main(["evaluate", str(run)]) == 130
+    assert not predictions.exists()
+
+
+def test_data_and_maps(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(place)
+    with watched(tmp_path):
+        assert main(["data", "pack", "data.yaml", str(tmp_path / "packed"), "--processes", "1"]) == 0
+        assert main(["extract", "data.yaml", str(tmp_path / "maps"), "--weights", "m"]) == 0
+        clip = ["predict", "m", "clips/val/wave/val.mp4", "--json", "--render", str(tmp_path / "out.mp4")]
+        assert main(clip) == 0
+    assert (tmp_path / "out.mp4").is_file()
+
+
+def test_what_a_server_keeps(tmp_path: Path) -> None:
+    with watched(tmp_path):
+        frames = ((i / 10, videos.picture(i, 24, 32)) for i in range(8))
+        Recordings(tmp_path / "recordings").add("wave", frames)
+        assert Samples(tmp_path / "samples").file("sample-1") is not None
