@@ -85,23 +85,6 @@ def test_too_many_frames_a_second_are_refused(tmp_path: Path) -> None:
         assert "a second" in refused[0]["message"]
 
 
-def test_frames_beyond_those_under_way_are_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    step = Pool.step
-
-    def slow(self: Pool) -> object:
-        time.sleep(0.1)
-        return step(self)
-
-    monkeypatch.setattr(Pool, "step", slow)
-    with running(tmp_path, Limits(load=1000, in_flight=2, rate=1000)) as server, server.socket({}) as client:
-        for number in range(200):
-            client.send(frame(number, number / FPS))
-        answers = [hear(client) for _ in range(200)]
-        assert [answer["frame"] for answer in answers] == list(range(200))
-        assert [answer["status"] for answer in answers].count("skipped") > 100
-        assert answers[0]["status"] == "predicted"
-
-
 def test_a_client_that_does_not_read_is_closed(tmp_path: Path) -> None:
     """It sends and never reads: at some point the server stops reading, then gives it up. Others go on."""
     with running(tmp_path, Limits(load=1000, slow=0.5, rate=1e6)) as server:

@@ -20,8 +20,9 @@ import horst
 from horst.data.module import lightning
 from horst.errors import CheckpointError, ConfigError, DivergedError
 from horst.models import create_model
+from horst.models.opening import model_folder
 from horst.plain import from_plain
-from horst.training.build import build_model, initialise, model_folder
+from horst.training.build import build_model, initialise
 from horst.training.completion import Completion
 from horst.training.config import RunConfig
 from horst.training.fit import create_trainer, prepare, resume, train
