@@ -96,9 +96,8 @@ def test_features_and_packed_clips_keep_the_times(made: Made, tmp_path: Path, la
     data = made("ek100", layout)
     source, config = open_source(data), replace(data.clip, mode="strict")
     extract(data, create_backbone("stem", widths=[2, 2]), tmp_path / "maps")
-    write_packed(
-        tmp_path / "packed", source.annotations, _render(source, config), fps=config.fps, quality=75, processes=1
-    )
+    render = _render(source, config)
+    write_packed(tmp_path / "packed", source.annotations, render, fps=config.fps, clip=config, processes=1)
     packed = DataConfig.from_dict({"source": "packed", "folder": str(tmp_path / "packed"), "clip": {"size": [32, 32]}})
     extract(packed, create_backbone("stem", widths=[2, 2]), tmp_path / "of packed")
     stores = [Features(tmp_path / "maps"), Packed(tmp_path / "packed"), Features(tmp_path / "of packed")]

@@ -15,11 +15,11 @@ import pytest
 import videos
 from PIL import Image as Pictures
 
-from horst.data.clips import ClipConfig
+from horst.data.clips import ClipConfig, seen_frames
 from horst.data.example import Example
+from horst.data.example import Pictures as Rate
 from horst.data.extract import _sweep, stem
 from horst.data.extract_frames import moments
-from horst.data.features import seen_frames
 from horst.errors import VideoError
 
 CONFIG = ClipConfig(size=(12, 16), steps=3, mode="strict")
@@ -27,6 +27,7 @@ CONFIG = ClipConfig(size=(12, 16), steps=3, mode="strict")
 
 class Lost:
     def __init__(self) -> None:
+        self.times: dict[int, float] = {}
         self.why: dict[str, str] = {}
 
     def lose(self, example: Example, why: str) -> None:
@@ -36,7 +37,14 @@ class Lost:
 def example(name: str, start_frame: int, media: Path) -> Example:
     start = (start_frame - 1) / 30
     return Example(
-        id=name, media=media, video="v", split="val", start=start, start_frame=start_frame, labels={"action": 0}
+        id=name,
+        media=media,
+        video="v",
+        split="val",
+        start=start,
+        start_frame=start_frame,
+        labels={"action": 0},
+        pictures=Rate(fps=30, first=1),
     )
 
 
@@ -81,17 +89,7 @@ def test_a_folder_that_is_not_there_loses_all(tmp_path: Path) -> None:
 
 def test_packed_frames_and_what_cannot_be_read_there(tmp_path: Path) -> None:
     """One clip is damaged: its reason is told, and the others are read. What was not observed is not given."""
-    first, second, third = (
-        example(name, start, tmp_path)
-        for name, start in (
-            (
-                "a",
-                50,
-            ),
-            ("b", 85),
-            ("c", 70),
-        )
-    )
+    first, second, third = (example(name, start, tmp_path) for name, start in (("a", 50), ("b", 85), ("c", 70)))
     told = Lost()
 
     def read(one: Example, config: ClipConfig) -> Any:
@@ -119,8 +117,9 @@ def test_a_video_shows_the_frame_that_is_there_at_that_moment(tmp_path: Path, fp
     found = list(moments(None, CONFIG, [one], told))  # type: ignore[arg-type]
     assert [number for number, _ in found] == wanted(one)
     assert not told.why
-    late = example("late", 400, path)  # the last frame is shown for ever
-    assert [number for number, _ in moments(None, CONFIG, [late], told)] == wanted(late)  # type: ignore[arg-type]
+    late = example("late", 400, path)  # ten seconds after the end: the last frame does not stand for them
+    assert not list(moments(None, CONFIG, [late], told))  # type: ignore[arg-type]
+    assert "it is cut off" in told.why.pop("late")
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video")
     assert not list(moments(None, CONFIG, [example("x", 80, broken)], told))  # type: ignore[arg-type]

@@ -101,7 +101,14 @@ def epic(root: Path, layout: str) -> dict[str, Any]:
     if layout == "tar":
         pack(media / "P01_01", media / "P01_01.tar")
         shutil.rmtree(media / "P01_01")
-    return {"source": "epic", "annotations": str(annotations(root / "csv")), "media": str(media), "clip": BEFORE}
+    rate = {"frames": "rulstm"} if layout in ("folder", "tar") else {}
+    return {
+        "source": "epic",
+        "annotations": str(annotations(root / "csv")),
+        "media": str(media),
+        "clip": BEFORE,
+        **rate,
+    }
 
 
 def pack(source: Path, path: Path) -> None:
@@ -278,7 +285,12 @@ CASES: dict[str, tuple[Callable[[Path], dict[str, Any]], dict[str, Change]]] = {
     ),
     "epic folder": (
         partial(epic, layout="folder"),
-        {"file": new_picture("media/P01_01/frame_0000000012.jpg"), "layout": other_layout, **POSITIONS},
+        {
+            "file": new_picture("media/P01_01/frame_0000000012.jpg"),
+            "layout": other_layout,
+            "rate": lambda root, data: data.update(frames="official"),
+            **POSITIONS,
+        },
     ),
     "epic flat": (partial(epic, layout="flat"), {"file": new_picture("media/P01_01_frame_0000000012.jpg")}),
     "epic tar": (partial(epic, layout="tar"), {"file": new_tar}),

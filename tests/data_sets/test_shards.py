@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horst.data import packed
+from horst.data import packed_index
 from horst.data.example import Example
-from horst.data.packed import _shards
+from horst.data.packed_index import _shards
 
 
 def example(number: int, media: str) -> Example:
@@ -24,7 +24,7 @@ def test_shards_are_full_and_tear_no_video_apart(videos: list[tuple[int, int]], 
     medias = [f"{name}-{place}" for place, (name, clips) in enumerate(videos) for _ in range(clips)]
     examples = [example(i, media) for i, media in enumerate(medias)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packed, "CLIPS_A_SHARD", least)
+        patch.setattr(packed_index, "CLIPS_A_SHARD", least)
         shards = _shards(examples)
     assert [e for shard in shards for e in shard] == examples
     for one, after in pairwise(shards):
