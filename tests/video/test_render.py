@@ -197,6 +197,10 @@ def test_little_is_kept_of_a_long_video() -> None:
     assert list(scene._past) == [i / 2 for i in range(48, 60)]
     assert {(picture.width, picture.height) for picture in scene._past.values()} == {(320, 240)}
     assert min(time for time, _ in scene._course) == pytest.approx(29.5 - 3.0)
+    upright = said(99.0, temporal=np.ones(3) / 3, times=np.full(3, np.nan), spatial=np.ones((3, 2, 2)))
+    scene.say(upright, solid(960, 640))
+    assert scene._past.pop(99.0).size == (160, 240)
+    assert len(scene._course) == 1  # a jump of more than the window
 
 
 def test_small_pictures_are_left_as_they_are_unless_they_may_grow() -> None:
