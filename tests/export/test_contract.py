@@ -9,6 +9,7 @@ from torch import Tensor
 import horst
 from horst.errors import ConfigError
 from horst.export.contract import contract
+from horst.export.step import Step, example
 from horst.models import Predictor
 
 
@@ -69,6 +70,21 @@ def test_a_model_that_takes_whole_clips_has_no_step() -> None:
     with pytest.raises(ConfigError, match="takes whole clips alone"):
         contract(model, "step")
     assert contract(model, "clip").what == "clip"
+
+
+def test_a_step_takes_the_state_of_every_layer() -> None:
+    """Two layers: what the exported step says is what the model's own step says, frame by frame."""
+    torch.manual_seed(0)
+    small = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6, 5], "stride": [2, 1], "order": 3}
+    model = horst.create_model("horst_tiny", num_classes=3, size=(24, 32), fps=5.0, **small).eval()
+    step = Step(model)
+    state, (_, *tensors) = model.init_state(2, *model.size), example(contract(model, "step"), 2)
+    for _ in range(5):
+        frame = torch.randint(256, (2, 3, 24, 32), dtype=torch.uint8)
+        with torch.inference_mode():
+            out, state = model.step(frame, state)
+            logits, *tensors = step(frame, *tensors)
+        torch.testing.assert_close(logits, out.logits.action, rtol=1e-5, atol=1e-6)
 
 
 def test_normalisation_is_told(model: Predictor) -> None:

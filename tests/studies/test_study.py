@@ -5,6 +5,7 @@ Runs are trained in this process where nothing is to be learnt from another one:
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -27,8 +28,11 @@ import horst
 from horst.cli import main
 from horst.errors import ConfigError
 from horst.evaluation.predictions import Predictions
+from horst.models.checkpoint import read_config
+from horst.models.summary import summarize
 from horst.studies.children import hold, work
 from horst.training.config import RunConfig
+from horst.training.run import Run
 
 BASE: dict[str, Any] = {
     "name": "try",
@@ -100,9 +104,12 @@ def test_from_nothing_to_tables_and_again(
     for run in results["runs"]:
         kept = json.loads((folder / run["folder"] / "evaluation/val.json").read_text())
         assert run["metrics"] == kept["metrics"]
-        assert run["parameters"] > 0
-        assert run["gflop"] > 0
-        assert run["seconds"] > 0
+        costs = summarize(read_config(Run(folder / run["folder"]).best))
+        assert (run["parameters"], run["gflop"]) == (costs.parameters, pytest.approx(costs.flop / 1e9))
+        with Run(folder / run["folder"]).metrics.open(newline="") as rows:
+            assert run["seconds"] == pytest.approx(
+                sum(float(row["seconds"]) for row in csv.DictReader(rows)), abs=0.051
+            )
         assert run["frames_per_second"] > 0
         assert run["command"][:3] == ["horst", "train", str(tmp_path / "run.yaml")]
     three, one = results["rows"]
