@@ -164,7 +164,7 @@ def record(copy: Path, test_file: str, kept: Path) -> int:
 
 def _is_wanted(file: str, folders: set[str]) -> bool:
     folder = file.split("/")[1]
-    return folder in folders if folders else folder not in UNRELATED
+    return folder in folders or folder.endswith(".py") if folders else folder not in UNRELATED
 
 
 def record_all(jobs: int, areas: set[str], fresh: bool = False) -> list[dict[str, Any]]:

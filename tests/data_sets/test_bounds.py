@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 import videos
 
+from horst.data.batches import BadClips
 from horst.data.buckets import _check
 from horst.data.clips import ClipConfig, read_clip
 from horst.data.example import Example
-from horst.errors import InputError
+from horst.errors import ConfigError, InputError
 
 
 @pytest.mark.parametrize("lengths", [5, [], [[1, 2]], [0], [3, -1]])
@@ -27,6 +28,13 @@ def test_lengths_and_places_that_are_taken() -> None:
     for rank in (-1, 3):
         with pytest.raises(InputError, match=f"rank is {rank}"):
             _check([1, 7], 1, 3, rank)
+
+
+def test_shares_of_bad_clips_from_none_to_all() -> None:
+    assert [BadClips(limit, total=3).limit for limit in (0, 0.5, 1)] == [0, 0.5, 1]
+    for limit in (-0.01, 1.01, float("nan")):
+        with pytest.raises(ConfigError, match=f"the limit of bad clips is {limit}"):
+            BadClips(limit, total=3)
 
 
 @pytest.mark.parametrize("fps", [2, 5, 12])
