@@ -210,7 +210,9 @@ def test_configs_that_do_not_fit_are_named(saved: Path, change: dict[str, Any], 
     assert str(saved) in str(error.value)
 
 
-@pytest.mark.parametrize("content", ["", "{", "[1]", "\x00"])
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", "\x00", "[" * 100_000], ids=["empty", "open", "list", "nul", "deep"]
+)
 def test_configs_and_labels_that_are_no_json(saved: Path, content: str) -> None:
     for file in ("config.json", "labels.json"):
         before = (saved / file).read_text()

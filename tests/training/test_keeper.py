@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 
 from horst.training.averages import Averages
 from horst.training.fit import train
-from horst.training.keeper import ASK_EVERY, KEEP_EVERY, Keeper, _csv
+from horst.training.keeper import ASK_EVERY, KEEP_EVERY, Keeper, _csv, is_better
 from horst.training.run import Run
 
 
@@ -86,6 +87,15 @@ def test_a_run_ends_the_same_whatever_was_kept_on_its_way(
         small_runs.assert_same(*(small_runs.weights(run.folder / which) for run in runs))
     states = [torch.load(run.checkpoint, weights_only=True)["state_dict"] for run in runs]
     small_runs.assert_same(*states)
+
+
+def test_an_epoch_without_a_number_is_never_the_best() -> None:
+    assert not is_better(math.nan, None)
+    assert not is_better(math.nan, 0.1)
+    assert not is_better(None, None)
+    assert is_better(0.0, None)
+    assert not is_better(0.5, 0.5)  # the first of equal ones stays
+    assert is_better(0.6, 0.5)
 
 
 def test_columns_that_an_epoch_does_not_have_are_empty() -> None:

@@ -75,8 +75,11 @@ def read_outcome(job: Job) -> Outcome:
     evaluation = Evaluation.load(run.evaluation(SPLIT))
     parameters, flop = _costs(json.dumps(read_config(run.best).to_dict()))
     about = read_json(run.folder / "environment.json")
-    with run.metrics.open(newline="", encoding="utf-8") as file:
-        seconds = sum(float(row["seconds"]) for row in csv.DictReader(file))
+    try:
+        with run.metrics.open(newline="", encoding="utf-8") as file:
+            seconds = sum(float(row["seconds"]) for row in csv.DictReader(file))
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{run.metrics} is damaged ({error}): delete {run.folder} and run the study again") from error
     return Outcome(
         run=job.run.name,
         seed=job.seed,

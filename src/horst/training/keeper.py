@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import os
 import struct
 import time
@@ -92,7 +93,7 @@ class Keeper(lightning.Callback):
         options = pl_module.run.trainer
         completing = options.completion_from == "best" and trainer.current_epoch < options.completion_epochs
         chosen = None if completing else pl_module.found.get(pl_module.monitor)
-        better = chosen is not None and (self.best is None or chosen > self.best)
+        better = is_better(chosen, self.best)
         if better:
             self.best = chosen
         kept = self._is_kept(trainer, pl_module)
@@ -201,6 +202,11 @@ def _share(bad: BadClips) -> None:
     state = bad.state_dict()
     for tensors, listed in gather({"seen": state["seen"].byte()}, state["bad"]):
         bad.merge({**tensors, "bad": listed})
+
+
+def is_better(value: float | None, best: float | None) -> bool:
+    """Whether an epoch's metric is higher than the best so far. NaN, of recall without a class to count, never is."""
+    return value is not None and not math.isnan(value) and (best is None or value > best)
 
 
 def _csv(rows: list[dict[str, float]]) -> str:
