@@ -152,7 +152,7 @@ def test_a_run_that_is_finished_stays_as_it_is(trained: Path, capsys: pytest.Cap
         (["RUN", "--trainer.epochs"], "trainer.epochs is None; it takes a whole number"),
         (["RUN", "--data", "{source: packed, folder: /nowhere}"], "/nowhere"),
         (["RUN", "--folder", "/proc/nowhere"], "/proc/nowhere cannot be written"),
-        (["RUN", "--init", "nowhere"], "nowhere is no folder"),
+        (["RUN", "--init", "nowhere"], "there is no model"),
         (["RUN", "--folder", "TRAINED"], "holds a run already: go on with `horst train --resume"),
         (["--resume", "nowhere"], "nowhere is no run: it has no config.yaml"),
         (["--resume", "TRAINED", "--trainer.epochs", "9"], "goes on with a run as it was: leave out options"),
