@@ -207,7 +207,8 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
     module = module_of(copy)
     packed = module.source.read.__self__  # type: ignore[attr-defined]
     spoilt = module.annotations.split("val").examples[2]
-    number, offsets, _ = packed._clips["val", spoilt.id]
+    number, stored = packed._clips["val", spoilt.id]
+    offsets = stored.offsets
     with (tmp_path / "copy" / "packed" / f"shard-{number:05d}.jpgs").open("r+b") as file:
         file.seek(offsets[0])
         file.write(bytes(offsets[-1] - offsets[0]))

@@ -51,14 +51,14 @@ def table(evaluation: Evaluation) -> Table:
 def notes(evaluation: Evaluation) -> list[str]:
     """One line each: single numbers, counts, and what was not by the book."""
     metrics, counts, protocol = evaluation.metrics, evaluation.counts, evaluation.protocol
-    found = [f"note: {notice}" for notice in evaluation.notices]
+    found = []
     if "area" in metrics:
         found.append(f"area under top-1 {percent(metrics['area'])}%")
     if "decided" in metrics:
         found.append(f"answer decided after {percent(metrics['decided'])}% of a clip")
     early = [f"{task} {metrics[key]:.2f} s" for task in TASKS if (key := f"{task}/time_to_action") in metrics]
     found += [f"time to action (top-5): {', '.join(early)}"] if early else []
-    lines = ["; ".join(found)] if found else []
+    lines = [f"note: {notice}" for notice in evaluation.notices] + (["; ".join(found)] if found else [])
     left_out = counts.get("left_out", 0)
     counted = f"{counts['examples']} examples, {counts['read']} read"
     for count, what in (
