@@ -208,7 +208,10 @@ def test_sets_of_validation_examples_are_gone() -> None:
     )
     found = refold(annotations, count=2, index=0)
     assert (found.example_sets, found.subsets) == ({}, annotations.subsets)
-    assert replace(found, examples=(), example_sets={}) == replace(annotations, examples=(), example_sets={})
+    rest = {"examples": (), "example_sets": {}, "notices": ()}
+    assert replace(found, **rest) == replace(annotations, **rest)  # type: ignore[arg-type]
+    assert found.notices == ("sets of the original validation split are not evaluated with folds: unseen",)
+    assert not refold(replace(annotations, example_sets={}), count=2, index=0).notices
 
 
 def test_ids_that_stand_for_several_examples() -> None:

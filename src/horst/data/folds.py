@@ -24,8 +24,8 @@ UNKNOWN = -1
 def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, by_media: bool = True) -> Annotations:
     """The same examples in the same order, of train and val those of fold `index` as val and all others as train.
 
-    Sets of examples that are evaluated apart are dropped: they were drawn up for another validation split, and would
-    be there in part. Classes, and sets of classes, stay.
+    Sets of examples that are evaluated apart are dropped, with a notice: they were drawn up for another validation
+    split, and would be there in part. Classes, and sets of classes, stay.
 
     Args:
         annotations: All splits; test stays as it is.
@@ -55,7 +55,11 @@ def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, b
     examples = tuple(
         replace(e, split="val" if e.id in valid else "train") if e.split in DEALT else e for e in annotations.examples
     )
-    return replace(annotations, examples=examples, example_sets={})
+    notices = annotations.notices
+    if annotations.example_sets:
+        names = ", ".join(annotations.example_sets)
+        notices += (f"sets of the original validation split are not evaluated with folds: {names}",)
+    return replace(annotations, examples=examples, example_sets={}, notices=notices)
 
 
 def together(examples: Sequence[Example], *, by_media: bool = True) -> list[list[Example]]:
