@@ -147,3 +147,14 @@ def test_notices_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert "note: There will be no tail metrics" in said, command
         assert "EPIC_100_tail_verbs.csv. Put it there from https" in said
     assert "There will be no tail" in json.loads((tmp_path / "run/evaluation/val.json").read_text())["notices"][0]
+
+
+def test_actions_before_which_nothing_is_seen_are_counted(tmp_path: Path) -> None:
+    videos.clip(tmp_path / "long.mp4", frames=30, fps=10)
+    starts = (0, 0.2, 0.3, 2)
+    rows = [f"long.mp4,train,a,{start},{start + 0.1}" for start in starts]
+    (tmp_path / "own.csv").write_text("\n".join(["path,split,label,start,end", *rows]))
+    options = {"source": "csv", "path": "own.csv", "task": "anticipation"}
+    (notice,) = looked(tmp_path, {**options, "clip": {"steps": 2, "stride": 0.25}}).notices
+    assert notice.startswith("2 actions start in the first 0.25 s")
+    assert not looked(tmp_path, {**options, "clip": {"fps": 10}, "task": "recognition"}).notices

@@ -240,11 +240,11 @@ class BadClips:
         self._seen[list(batch.indices) + [clip.index for clip in batch.bad]] = True
         self._bad |= {clip.index: clip for clip in batch.bad}
         if batch.bad and len(self) > max(self.limit * self.seen, min(self.MINIMUM, self.limit * self.total)):
-            head = "".join(f"\n  {ident}: {why}" for ident, why in self.listed[:5])
-            more = f"\n  and {len(self) - 5} more" if len(self) > 5 else ""
+            some = "; ".join(f"{ident}: {why}" for ident, why in self.listed[:5])
+            more = f"; and {len(self) - 5} more" if len(self) > 5 else ""
             raise DataError(
                 f"{len(self)} of {self.seen} training clips read so far ({self.total} in all) are bad, more than the "
-                f"limit of {self.limit:.3g}: mend them, leave them out, or raise the limit{head}{more}"
+                f"limit of {self.limit:.3g}: mend them, leave them out, or raise batches.bad_limit. {some}{more}"
             )
 
     def merge(self, state: dict[str, Any]) -> None:

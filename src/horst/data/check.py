@@ -91,6 +91,7 @@ def check(
     fits the length of the video. With "frames", `clip` is read for the first and the last example of each media too.
     """
     annotations, clip = source.annotations, clip or ClipConfig()
+    early = {e.id for e in annotations.examples if _too_early(annotations.task, e, clip)}
     missing: tuple[str, ...] = ()
     bad: list[tuple[str, str]] = []
     found: list[_Found] = []
@@ -99,7 +100,6 @@ def check(
         bad += source.opened.problems(clip) if depth != "files" else []
     elif source.opened is not None:  # packed clips and features know what could not be read when they were made
         files = 1
-        early = {e.id for e in annotations.examples if _too_early(annotations.task, e, clip)}
         bad += [(ident, why) for ident, why in source.opened.bad if ident not in early]
     else:
         media = _by_media(annotations.examples)
@@ -119,7 +119,11 @@ def check(
         missing=missing,
         bad=tuple(bad),
         overlap=_overlap(annotations.examples),
-        notices=(*annotations.notices, *_repeats(annotations.task, clip, [f.fps for f in found if f.fps])),
+        notices=(
+            *annotations.notices,
+            *_unseen(len(early), clip),
+            *_repeats(annotations.task, clip, [f.fps for f in found if f.fps]),
+        ),
         shown=tuple(shown for f in found for shown in f.shown),
     )
 
@@ -130,6 +134,15 @@ def _too_early(task: Task, example: Example, clip: ClipConfig) -> bool:
         return task == "anticipation" and not len(seen_frames(example, clip))
     except InputError:
         return True
+
+
+def _unseen(early: int, clip: ClipConfig) -> list[str]:
+    if not early:
+        return []
+    return [
+        f"{early:,} actions start in the first {clip.stride:g} s of their video, so that nothing is seen before them. In "
+        "training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
+    ]
 
 
 def _by_media(examples: Sequence[Example]) -> dict[tuple[Path, str], list[Example]]:
