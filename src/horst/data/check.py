@@ -140,8 +140,8 @@ def _unseen(early: int, clip: ClipConfig) -> list[str]:
     if not early:
         return []
     return [
-        f"{early:,} actions start in the first {clip.stride:g} s of their video, so that nothing is seen before them. In "
-        "training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
+        f"{early:,} actions start in the first {clip.stride:g} s of their video, so that nothing is seen before them. "
+        "In training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
     ]
 
 
