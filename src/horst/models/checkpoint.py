@@ -19,6 +19,7 @@ import os
 import shutil
 import zlib
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,9 +112,12 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
         raise CheckpointError(f"{path}: {error}") from error
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise CheckpointError(f"{path / CONFIG}: no model can be built from it: {error}") from error
-    weights = read_weights(path / WEIGHTS)
-    check_fit(skeleton, weights, source=str(path / WEIGHTS))
-    model = Predictor.from_config(config, labels=labels)
+    weights, expected = _read(path / WEIGHTS)
+    with ThreadPoolExecutor(1) as pool:  # the checksum is computed while the model is built
+        found = pool.submit(checksum, weights)
+        check_fit(skeleton, weights, source=str(path / WEIGHTS))
+        model = Predictor.from_config(config, labels=labels)
+        _compare(path / WEIGHTS, found.result(), expected)
     load_checked(model, weights, source=str(path / WEIGHTS))
     return model.to(device).eval()
 
@@ -152,22 +156,28 @@ def read_config(path: Path) -> PredictorConfig:
 
 
 def read_weights(file: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, with a typed error for one that is missing or damaged.
+    """The tensors of a safetensors file, with a typed error for one that is missing or damaged."""
+    weights, expected = _read(file)
+    _compare(file, checksum(weights), expected)
+    return weights
 
-    Files without a checksum are read too: those of earlier versions, and of other programs.
-    """
+
+def _read(file: Path) -> tuple[dict[str, Tensor], str | None]:
+    """The tensors, and the checksum that they should have; None in files of earlier versions and other programs."""
     if not file.is_file():
         raise CheckpointError(f"{file} is missing")
     try:
         with safe_open(file, "pt") as opened:
-            told = (opened.metadata() or {}).get(CHECKSUM)
-            weights = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118, it is no mapping
-        if told is not None and told != checksum(weights):
-            raise ValueError("its weights do not match their checksum; save or download it again")
-        return weights
+            expected = (opened.metadata() or {}).get(CHECKSUM)
+            return {name: opened.get_tensor(name) for name in opened.keys()}, expected  # noqa: SIM118, it is no mapping
     except (SafetensorError, OSError, ValueError) as error:
         size = file.stat().st_size
         raise CheckpointError(f"{file} ({size} bytes) is damaged or no safetensors file: {error}") from error
+
+
+def _compare(file: Path, found: str, expected: str | None) -> None:
+    if expected is not None and found != expected:
+        raise CheckpointError(f"{file} is damaged: its weights do not match their checksum; save or download it again")
 
 
 def checksum(weights: Mapping[str, Tensor]) -> str:
