@@ -11,6 +11,7 @@ from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter, clip_chances, m
 from horst.data.batches import Item, collate
 from horst.data.example import Annotations
 from horst.errors import ConfigError, DataError
+from horst.video.augment import apply
 
 
 def drawn_items(annotations: Annotations) -> list[Item]:
@@ -79,3 +80,44 @@ def test_chances_are_those_of_the_clip_and_look_random() -> None:
     shares = np.histogram(drawn, bins=14, range=(0, 1))[0] / drawn.size
     assert np.abs(14 * shares - 1).max() < 0.05
     assert np.abs(np.corrcoef(drawn.T) - np.eye(4)).max() < 0.03
+
+
+def test_chances_are_those_of_splitmix64() -> None:
+    """The published numbers of seed 0, and those of a clip by arithmetic on Python's integers."""
+    golden, mask = 0x9E3779B97F4A7C15, 2**64 - 1
+    published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC, 0x1B39896A51A8749B]
+
+    def mix(z: int) -> int:
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & mask
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & mask
+        return z ^ z >> 31
+
+    assert [mix(i * golden & mask) for i in range(1, 6)] == published
+    for seed, epoch, index in ((0, 0, 0), (7, 3, 41), (2**40, 1, 5), (-1, 2, 9)):
+        state = mix(mix(mix(seed & mask) ^ epoch) ^ index)
+        wanted = [(mix(state + i * golden & mask) >> 11) / 2**53 for i in range(1, 5)]
+        assert clip_chances(seed, epoch, [index], 4)[0].tolist() == wanted
+
+
+@pytest.mark.parametrize("operations", [1, 2, 3])
+def test_any_number_of_operations_is_drawn_beside_the_flip(operations: int) -> None:
+    """A clip is flipped by the first chance; the next three decide the first operation, and so on."""
+    annotations = pair((1, 0, 2))
+    batch = collate(drawn_items(annotations))
+    augmenter = Augmenter(Augment(operations=operations, magnitude=25), annotations, seed=5)
+    after = augmenter(batch, 0)
+    chances = clip_chances(5, 0, batch.indices, 1 + 3 * operations)
+    flipped = [
+        bool(drawn) and bool(example.labels)
+        for drawn, example in zip(chances[:, 0] < 0.5, annotations.examples, strict=True)
+    ]
+    assert [bool(n) for n in after.labels["action"] != batch.labels["action"]] == [
+        flip and example.labels["action"] != 2 for flip, example in zip(flipped, annotations.examples, strict=True)
+    ]
+    frames = torch.stack([f.flip(-1) if flip else f for f, flip in zip(batch.frames, flipped, strict=True)])
+    plan = augmenter.rand.plan(torch.from_numpy(chances[:, 1:].reshape(-1, operations, 3)))
+    assert torch.equal(after.frames, apply(frames, plan, batch.lengths))
+    other = Augmenter(Augment(operations=operations, magnitude=25, magnitude_std=3.0), annotations, seed=5)
+    assert not torch.equal(other(batch, 0).frames, after.frames)
+    other = Augmenter(Augment(operations=operations, magnitude=5), annotations, seed=5)
+    assert not torch.equal(other(batch, 0).frames, after.frames)

@@ -13,7 +13,8 @@ import pytest
 import videos
 
 from horst.cli import main
-from horst.data.check import Check, Depth, check
+from horst.data.check import Check, Depth, _repeats, check
+from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, open_source
 
 
@@ -158,3 +159,53 @@ def test_actions_before_which_nothing_is_seen_are_counted(tmp_path: Path) -> Non
     (notice,) = looked(tmp_path, {**options, "clip": {"steps": 2, "stride": 0.25}}).notices
     assert notice.startswith("2 actions start in the first 0.25 s")
     assert not looked(tmp_path, {**options, "clip": {"fps": 10}, "task": "recognition"}).notices
+
+
+def test_counts_and_overlap_of_a_worked_example(tmp_path: Path) -> None:
+    rows = [
+        "a.mp4,train,x,0,g",
+        "a.mp4,val,x,0,g",
+        "b.mp4,train,y,0,h",
+        "b.mp4,train,y,1,h",
+        "c.mp4,val,y,0,",
+        "c.mp4,test,y,2,",
+    ]
+    rows += ["d.mp4,test,x,0,g"]
+    (tmp_path / "list.csv").write_text("path,split,label,start,group\n" + "".join(f"{row}\n" for row in rows))
+    for name in "abc":
+        videos.clip(tmp_path / f"{name}.mp4", frames=24)
+    found = looked(tmp_path, {"source": "csv", "path": "list.csv"}, "files")
+    assert found.counts == {"test": 2, "train": 3, "val": 2}
+    assert found.classes == {"action": 2}
+    assert found.paper == {}
+    assert found.histogram == (("y", 2, 1), ("x", 1, 1))
+    assert found.files == 4
+    assert found.missing == (str(tmp_path / "d.mp4"),)
+    assert (found.bad, found.shown, found.sound) == ((), (), False)
+    overlap = dict(found.overlap)
+    assert overlap[f"file {tmp_path / 'a.mp4'}"] == "train, val"
+    assert overlap[f"file {tmp_path / 'c.mp4'}"] == "test, val"
+    assert not any("b.mp4" in what or "d.mp4" in what for what in overlap)
+    assert list(overlap) == sorted(overlap)
+
+
+@pytest.mark.parametrize(("rates", "told"), [((11.89, 11.87, 24), True), ((11.89, 12), False), ((), False)])
+def test_one_percent_slower_is_no_repetition(rates: tuple[float, ...], told: bool) -> None:
+    found = _repeats("recognition", ClipConfig(fps=12), rates)
+    assert len(found) == told
+    if told:
+        assert "1 of 3 files have fewer than clip.fps = 12 frames a second, from 11.87 on" in found[0]
+        assert "Set clip.fps to 11.87" in found[0]
+    assert _repeats("anticipation", ClipConfig(fps=12), rates) == []
+
+
+def test_the_first_and_the_last_clip_of_a_file_are_read(tmp_path: Path) -> None:
+    videos.clip(tmp_path / "a.mp4", frames=48, fps=12)
+    rows = "".join(f"a.mp4,train,x,{start},{start + 1}\n" for start in (2, 0, 1))
+    (tmp_path / "list.csv").write_text("path,split,label,start,end\n" + rows)
+    clip = {"size": [32, 32], "fps": 12}
+    first, last = looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}, "frames").shown
+    assert (first.first, last.first) == pytest.approx((0, 2))
+    assert (first.last, last.last) == pytest.approx((11 / 12, 35 / 12))
+    assert first.media == last.media == str(tmp_path / "a.mp4")
+    assert looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}).shown == ()

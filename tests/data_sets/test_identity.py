@@ -486,6 +486,93 @@ def test_what_changed_is_named(tmp_path: Path, rows: str, says: list[str]) -> No
         assert any(re.search(one, line) for line in found), (one, found)
 
 
+def changed(**parts: Any) -> DataIdentity:
+    known: dict[str, Any] = {
+        "task": "recognition",
+        "classes": {"action": ["w", "x", "y", "z"]},
+        "meaning": "",
+        "media": dict.fromkeys("abcdef", "1"),
+        "examples": [[name, "train", {"action": "x"}, "t", name] for name in "abcdef"],
+    }
+    return DataIdentity(**{**known, **parts})
+
+
+def examples(**changes: list[Any]) -> list[list[Any]]:
+    """Those of `changed`, some with other values after their id; without those that have none."""
+    kept = {name: changes.get(name, ["train", {"action": "x"}, "t", name]) for name in "abcdef"}
+    return [[name, *rest] for name, rest in kept.items() if rest]
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ({"task": "anticipation"}, ["the task was recognition and is anticipation"]),
+        ({"classes": {"action": ["w", "x", "z", "y"]}}, ["the actions are in another order"]),
+        ({"classes": {"action": ["w", "x", "y", "v"]}}, ["the action 'z' is now 'v'"]),
+        ({"classes": {"action": ["w", "x", "y"]}}, ["1 action missing ('z')"]),
+        ({"classes": {"action": ["w", "x", "y", "z", "v"]}}, ["1 action new ('v')"]),
+        ({"classes": {"action": ["x", "u", "v"]}}, ["3 actions missing ('w', 'y', 'z')", "2 actions new ('u', 'v')"]),
+        ({"classes": {"action": ["w", "x", "y", "z"], "verb": ["v"]}}, ["1 verb new ('v')"]),
+        ({"meaning": "other"}, ["examples are in another order, or classes have other parts"]),
+        ({"media": {name: "1" if name < "d" else "2" for name in "abcdef"}}, ["3 files were replaced (d, e, f)"]),
+        ({"media": dict.fromkeys("abcdef", "2")}, ["6 files were replaced (a, b, c and 3 more)"]),
+        ({"media": {**dict.fromkeys("bcdef", "1"), "g": "1", "a": "2"}}, ["1 file were replaced (a)"]),
+        ({"examples": examples(b=[], d=[])}, ["2 examples missing (b (train), d (train))"]),
+        ({"examples": [*examples(), ["g", "val", {}, "t", "g"]]}, ["1 example new (g (val))"]),
+        ({"examples": [*examples(), ["a", "val", {}, "t", "a"]]}, ["1 example new (a (val))"]),
+        (
+            {"examples": [*examples(), *[["a", "train", {}, "t", "a"]] * 2]},
+            ["2 examples new (a #2 (train), a #3 (train))"],
+        ),
+        (
+            {"examples": examples(c=["val", {"action": "x"}, "t", "c"], e=[])},
+            ["1 example moved (c from train to val)", "1 example missing (e (train))"],
+        ),
+        (
+            {"examples": examples(a=["train", {"action": "y", "verb": "v"}, "t", "a"], b=["train", {}, "u", "b2"])},
+            [
+                "2 examples have other labels (a: action 'x' before, action 'y', verb 'v' now, "
+                "b: action 'x' before,  now)",
+                "1 example have other times (b)",
+                "1 example are in other files (b: b before, b2 now)",
+            ],
+        ),
+        ({"examples": examples()[::-1]}, ["examples are in another order, or classes have other parts"]),
+    ],
+)
+def test_all_that_changed_and_nothing_else_is_told(parts: dict[str, Any], told: list[str], tmp_path: Path) -> None:
+    before, now = changed(), changed(**parts)
+    assert before.differences(before) == now.differences(now) == []
+    assert before.differences(now) == told
+    assert before.digest != now.digest
+    before.check(changed(), tmp_path)
+    with pytest.raises(HorstError, match="was trained on other data") as error:
+        before.check(now, tmp_path)
+    assert f": {'; '.join(told)}. Restore" in str(error.value)
+
+
+def test_what_an_identity_holds(tmp_path: Path) -> None:
+    """Names of files do not depend on where the data lie, and test clips are no part of it."""
+    found = []
+    for place in ("here", "there/now"):
+        root = tmp_path / place
+        (root / "train").mkdir(parents=True)
+        for name, size in (("train/a.mp4", 3), ("b.mp4", 5)):
+            (root / name).write_bytes(b"x" * size)
+            os.utime(root / name, (100, 100))
+        found.append(identity_of(root, "train/a.mp4,train,x,0,1\nb.mp4,val,y,0.5,\nb.mp4,test,z,1,\n"))
+    one = found[0]
+    assert list(one.media) == ["train/a.mp4", "b.mp4"]
+    assert one.classes == {"action": ["x", "y", "z"]}
+    assert [(e[1], e[2], e[4]) for e in one.examples] == [
+        ("train", {"action": "x"}, "train/a.mp4"),
+        ("val", {"action": "y"}, "b.mp4"),
+    ]
+    assert [len(e[3]) for e in one.examples] == [12, 12]
+    assert len(one.digest) == 24
+    assert [e[:2] + e[4:] for e in found[1].examples] == [e[:2] + e[4:] for e in one.examples]
+
+
 def test_an_identity_there_and_back(tmp_path: Path) -> None:
     one = identity_of(tmp_path, ROWS)
     assert DataIdentity.read(tmp_path) is None

@@ -256,3 +256,56 @@ def test_replicas_need_our_samplers(clips: Path) -> None:
     module.trainer = trainer
     with pytest.raises(ConfigError, match="use_distributed_sampler=False"):
         module.setup()
+
+
+@pytest.mark.parametrize(
+    ("epochs", "steps", "expected"),
+    [
+        ({"started": 0, "processed": 0}, {}, (0, 0)),
+        ({"started": 2, "processed": 2}, {"ready": 3, "processed": 3, "completed": 3}, (2, 0)),
+        ({"started": 3, "processed": 2}, {"ready": 1, "processed": 1, "completed": 0}, (2, 1)),
+        ({"started": 3, "processed": 2}, {"ready": 2, "processed": 1, "completed": 1}, (2, 1)),
+        ({"started": 3, "processed": 2}, {"ready": 3, "processed": 3, "completed": 2}, (3, 0)),
+        ({"started": 1, "processed": 0}, {"ready": 3, "processed": 2, "completed": 2}, (0, 2)),
+    ],
+)
+def test_training_goes_on_after_the_last_whole_batch(
+    clips: Path, epochs: dict[str, int], steps: dict[str, int], expected: tuple[int, int]
+) -> None:
+    """An epoch has three batches. After its last one the next epoch begins."""
+    trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False)
+    module = ClipDataModule(config(clips), batch_size=2)
+    module.epoch = 4
+    assert module._position(3) == (4, 0)  # no trainer says otherwise
+    module.trainer = trainer
+    for progress, values in (
+        (trainer.fit_loop.epoch_progress.current, epochs),
+        (trainer.fit_loop.epoch_loop.batch_progress.current, steps),
+    ):
+        for name, value in values.items():
+            setattr(progress, name, value)
+    assert module._position(3) == expected
+
+
+def test_batches_that_are_not_full_can_be_dropped(clips: Path) -> None:
+    for drop, sizes in ((True, [4]), (False, [2, 4])):
+        module = ClipDataModule(config(clips), batch_size=4, drop_last=drop)
+        assert sorted(len(batch) for batch in module.train_dataloader()) == sizes
+    assert module.train_dataloader().num_workers == 0  # type: ignore[union-attr]
+    state = module.state_dict()
+    assert set(state) == {"bad_clips"}
+
+
+@pytest.mark.parametrize("options", [{"prefix": (0.5, 1.0)}, {"observe": 0.5}])
+def test_only_clips_of_recognition_are_cut(clips: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+    (tmp_path / "c.csv").write_text("path,split,label,start\nwave/a.mp4,train,x,0.2\n")
+    place = {"path": str(tmp_path / "c.csv"), "root": str(clips / "train")}
+    clip = config(clips, **({"observe": 0.5} if "observe" in options else {})).clip
+    for task in ("recognition", "anticipation"):
+        data = DataConfig(source="csv", options={**place, "task": task}, clip=clip)
+        module = ClipDataModule(data, batch_size=1, prefix=options.get("prefix"))
+        if task == "recognition":
+            module.setup()
+        else:
+            with pytest.raises(ConfigError, match="cuts clips of recognition"):
+                module.setup()
