@@ -209,3 +209,11 @@ def test_the_first_and_the_last_clip_of_a_file_are_read(tmp_path: Path) -> None:
     assert (first.last, last.last) == pytest.approx((11 / 12, 35 / 12))
     assert first.media == last.media == str(tmp_path / "a.mp4")
     assert looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}).shown == ()
+
+
+def test_folders_in_two_splits_are_no_overlap_of_files(tmp_path: Path) -> None:
+    """Frames of many videos may lie in one folder; a group in two splits is told whatever the media."""
+    fake_epic.put_folder(tmp_path / "v", 10, seconds=1)
+    (tmp_path / "list.csv").write_text("path,split,label,group\nv,train,x,g\nv,val,x,g\n")
+    found = looked(tmp_path, {"source": "csv", "path": "list.csv", "frames_fps": 10}, "files")
+    assert dict(found.overlap) == {"clip v": "train, val", "group g": "train, val"}

@@ -116,6 +116,7 @@ def _render(source: Source, config: ClipConfig) -> Any:
 def test_lmdb(tmp_path: Path) -> None:
     data = DataConfig.from_dict({**fake_epic.features(tmp_path, "ek55"), "clip": {"mode": "strict"}}, base=tmp_path)
     source = open_source(data)
+    assert {example.media for example in source.annotations.examples} == {(tmp_path / "rgb" / "data.mdb").resolve()}
     for example in source.annotations.examples:
         clip = source.read(example, data.clip)
         np.testing.assert_allclose(clip.maps[clip.observed, 0, 0, 0], clip.times[clip.observed], atol=1e-6)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horst.data.tables import need, read_json, read_rows, seconds, whole
+from horst.data.tables import need, positive, read_json, read_rows, seconds, whole
 from horst.errors import DataError
 
 FILE = Path("table.csv")
@@ -59,3 +60,40 @@ def test_rows_come_with_their_lines(tmp_path: Path) -> None:
         read_json(path)
     with pytest.raises(DataError, match="no such file"):
         read_json(tmp_path / "none.json")
+
+
+def test_any_number_of_keys_is_read_and_none_twice(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({str(i): i for i in range(1000)}))
+    assert read_json(path) == {str(i): i for i in range(1000)}
+    path.write_text('{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}')
+    with pytest.raises(DataError, match="the key 'c' occurs twice"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1e-9", 1e-9), ("59.94", 59.94), ("0", None), ("-1", None), ("inf", None), ("nan", None), ("x", None)],
+)
+def test_numbers_above_0(text: str, number: float | None) -> None:
+    if number is not None:
+        assert positive(FILE, 3, {"n": text}, "n") == number
+        return
+    with pytest.raises(DataError, match=f"line 3: n is '{text}', not a number above 0"):
+        positive(FILE, 3, {"n": text}, "n")
+
+
+def test_the_last_numbers_that_are_taken() -> None:
+    for text, least, taken in (("0", 0, True), ("-1", 0, False), ("+1", 1, True), ("0", 1, False), ("-1", -1, True)):
+        if taken:
+            assert whole(FILE, 3, {"n": text}, "n", least) == int(text)
+        else:
+            with pytest.raises(DataError, match=f"a whole number from {least} on"):
+                whole(FILE, 3, {"n": text}, "n", least)
+    assert seconds(FILE, 1, {"t": "99:59:59.5"}, "t") == 99 * 3600 + 59 * 60 + 59.5
+    assert seconds(FILE, 1, {"t": "75:00"}, "t") == 75 * 60
+    assert seconds(FILE, 1, {"t": "75"}, "t") == 75
+    assert seconds(FILE, 1, {"t": "0"}, "t") == 0
+    for text in ("1:60:00", "1:00:60", "1:00:-1", "1:2:3:4", "inf", "1:nan"):
+        with pytest.raises(DataError, match="neither seconds nor"):
+            seconds(FILE, 1, {"t": text}, "t")

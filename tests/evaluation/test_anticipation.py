@@ -313,6 +313,8 @@ def test_challenge(ek100: DataConfig, tmp_path: Path) -> None:
     large = replace(module.annotations, classes=classes, action_parts=tuple(many))
     spread = replace(found, scores={"action": torch.randn(5, 8, 300)})
     data = challenge(spread, large)
+    assert {name: data[name] for name in ("sls_pt", "sls_tl", "sls_td")} == {"sls_pt": 1, "sls_tl": 4, "sls_td": 3}
+    assert set(challenge(found, module.annotations, pretraining=0, labels=5)) == set(data)
     check_submission(data, set(STARTS), 20, 15, 100)
     kept = {many[i] for i in spread.scores["action"][1, 4].topk(100).indices.tolist()}
     assert {tuple(map(int, key.split(","))) for key in data["results"]["late"]["action"]} == kept

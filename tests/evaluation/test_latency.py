@@ -14,7 +14,7 @@ import horst
 from horst.errors import InputError
 from horst.evaluation.evaluate import evaluate, shown
 from horst.evaluation.fresh import Fresh, fresh_somethings
-from horst.evaluation.latency import Question, Shown, answer_at, measured, questions, watched_live
+from horst.evaluation.latency import BUDGETS, Question, Shown, answer_at, measured, questions, watched_live
 from horst.models import Predictor
 from horst.video.sampling import observed_frames
 
@@ -133,3 +133,7 @@ def test_what_cannot_be_is_told(model: Predictor) -> None:
         questions(0, 6.0, 1)
     with pytest.raises(InputError, match="anticipates"):
         watched_live(horst.load_pretrained("kitchen").eval(), [])
+
+
+def test_costs_are_doubled() -> None:
+    assert (0.0, *(0.01 * 2**i for i in range(7))) == BUDGETS

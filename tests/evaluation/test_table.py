@@ -333,3 +333,12 @@ def test_what_is_no_finished_run_is_refused(tmp_path: Path) -> None:
     config.write_text("{name: x, seed: 0, paper: {table: early-recognition, row: HORTS}}")
     with pytest.raises(DataError, match="did you mean 'HORST'"):
         table([run])
+
+
+@pytest.mark.parametrize(("taus", "at"), [([1.25, 0.5], "1.25s"), ([2.0, 0.25], "0.25s"), ([], "1s")])
+def test_columns_are_those_nearest_to_1_s(tmp_path: Path, taus: list[float], at: str) -> None:
+    about = anticipation("kitchen", KITCHEN, 954)
+    about["protocol"]["taus"] = taus
+    about["metrics"] |= {f"action/top5@{tau:g}s": 0.5 for tau in taus}
+    (found,) = table_data([write(tmp_path / "cook", about)])
+    assert {name.rpartition("@")[2] for name in found["columns"].values()} == {at}
