@@ -276,7 +276,7 @@ def test_frames_have_the_size_of_the_backbone(
     assert backbone.output_size(256, 454) == (8, 14)
 
 
-def test_what_was_replaced_is_stored_again(tmp_path: Path) -> None:
+def test_what_was_replaced_is_stored_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To pack or extract once more does what has changed, and that alone."""
     for name in "ab":
         videos.clip(tmp_path / f"{name}.mp4", frames=8)
@@ -295,8 +295,11 @@ def test_what_was_replaced_is_stored_again(tmp_path: Path) -> None:
 
     first = store()
     assert store() == first
+    capsys.readouterr()
     videos.clip(tmp_path / "b.mp4", frames=10)
     second = store()
+    (packing,) = (line for line in capsys.readouterr().err.splitlines() if line.startswith("packing"))
+    assert " 2/2 " in packing  # one of two was there before
     changed = {name for name in second if second[name] != first[name]}
     assert changed == {"p/shard-00001.jpgs", "p/shard-00001.json", "f/000001.maps"}
 
