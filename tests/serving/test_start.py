@@ -70,6 +70,21 @@ def test_frames_are_taken_at_the_granted_rate(rate: float, monkeypatch: pytest.M
     assert set(burst) == {"taken", "refused"}
 
 
+@pytest.mark.parametrize("rate", [10.0, 30.0])
+@pytest.mark.parametrize("times", [1.1, 2.0, 5.0])
+def test_a_client_above_the_rate_gets_the_rate(times: float, rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For 20 seconds: a second's worth at once, then as many frames as are granted. Refused ones cost nothing."""
+    sent = statuses([i / (times * rate) for i in range(round(20 * times * rate))], monkeypatch, rate=rate)
+    assert sent.count("taken") == pytest.approx(min(21 * rate, len(sent)), abs=2)
+    assert set(sent[-round(2 * times * rate) :]) == {"taken", "refused"}
+
+
+def test_a_skipped_frame_counts_for_the_rate(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert statuses([0.0] * 8, monkeypatch, answered=False, in_flight=4, rate=6.0) == (
+        ["taken"] * 4 + ["skipped"] * 2 + ["refused"] * 2
+    )
+
+
 def test_no_more_are_under_way_than_granted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert statuses([0.0] * 6, monkeypatch, answered=False, in_flight=4) == ["taken"] * 4 + ["skipped"] * 2
 

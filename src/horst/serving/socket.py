@@ -215,7 +215,7 @@ class Session:
             self._under_way += 1
             self._engine.hand_over(self._guest, ticket)
             self.decoders.submit(self._decode, ticket, picture)
-        self._allowance = max(self._allowance - 1, 0.0)
+        self._allowance -= ticket.status != "refused"
         self._news.set()
 
     def _decode(self, ticket: Ticket, picture: bytes) -> None:
@@ -278,10 +278,10 @@ class Session:
             if len(text) > TEXT:
                 raise ValueError("too long")
             data = json.loads(text)
+            if not isinstance(data, dict):
+                raise ValueError("not an object")
         except (ValueError, RecursionError):
             raise _RefusalError("json", "a text message is a JSON object, such as {'type': 'start'}") from None
-        if not isinstance(data, dict):
-            raise _RefusalError("json", "a text message is a JSON object, such as {'type': 'start'}")
         return data
 
     async def _send(self, message: dict[str, Any]) -> None:
