@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 import videos
 from servers import SIZE, Running, http, running
+from websockets.sync.server import ServerConnection, serve
 
 from horst.cli import main
 from horst.errors import BusyError, ConfigError, InputError
 from horst.models import save
 from horst.serving import Client, Limits
-from horst.serving.client import ServerError
+from horst.serving.client import ServerError, encode
+from horst.serving.wire import split_frame
 from horst.video.decode import VideoFile
+from horst.video.frame import Frame
 
 
 def test_watching_a_file_says_what_the_model_says(server: Running, tmp_path: Path) -> None:
@@ -59,6 +68,129 @@ def test_errors_have_types(server: Running, tmp_path: Path) -> None:
             Client(full.url).connect()
         with Client(f"{full.url}/#token=long-enough"), pytest.raises(BusyError):
             Client(full.url, token="long-enough").connect()
+
+
+READY = {"type": "ready", "limits": {"in_flight": 2, "rate": 1000.0}}
+
+
+@contextmanager
+def scripted(script: Callable[[ServerConnection, dict[str, Any]], None]) -> Iterator[str]:
+    """The address of a server that takes the start message and then does as the script says."""
+
+    def handler(socket: ServerConnection) -> None:
+        script(socket, json.loads(socket.recv()))
+
+    with serve(handler, "127.0.0.1", 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.socket.getsockname()[1]}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def say(socket: ServerConnection, *messages: dict[str, Any]) -> None:
+    for message in messages:
+        socket.send(json.dumps(message))
+
+
+def test_what_the_client_sends() -> None:
+    """The start message, then frames by number. The last frame of a video is sent again for the time until its end."""
+    got: list[Any] = []
+
+    def script(socket: ServerConnection, start: dict[str, Any]) -> None:
+        request = socket.request
+        assert request is not None
+        got.extend([start, request.path, request.headers.get("Authorization")])
+        say(socket, READY)
+        for number, status in enumerate(["predicted", "held", "skipped", "predicted"] * 2, 1):
+            got.append(split_frame(socket.recv(), 1 << 20))  # type: ignore[arg-type]
+            about = {"prediction": {"time": got[-1][1]}} if status == "predicted" else {}
+            say(socket, {"type": "answer", "frame": number, "status": status, **about})
+
+    image = videos.picture(3, *SIZE)
+    frames = [Frame(image, time, i) for i, time in enumerate((0.0, 0.1, 0.2))]
+    with scripted(script) as url, Client(f"{url}#token=secret", picture="png", model="mine", top=2) as client:
+        assert list(client.watch(iter(frames), 0.5)) == [{"time": 0.0}, {"time": 0.499}]
+        assert list(client.watch(iter(frames), 0.2)) == [{"time": 0.0}]  # it ends with the last frame
+        assert client.push(image, 9.0)["status"] == "predicted"
+    assert got[:3] == [{"type": "start", "model": "mine", "top": 2}, "/ws", "Bearer secret"]
+    assert [frame[0] for frame in got[3:]] == list(range(1, 9))
+    assert [frame[1] for frame in got[3:]] == pytest.approx([0.0, 0.1, 0.2, 0.499, 0.0, 0.1, 0.2, 9.0])
+    assert {frame[2] for frame in got[3:]} == {encode(image, "png")}
+
+
+BUSY: list[tuple[list[dict[str, Any]], type[Exception], str]] = [
+    ([{"type": "busy", "message": "full"}], BusyError, "^full$"),
+    ([{"type": "error", "code": "start", "message": "no"}], ServerError, "^start: no$"),
+    ([{"type": "answer"}], ServerError, "the server said 'answer' where 'ready' was due"),
+    ([], ServerError, "closed the stream"),
+]
+
+
+@pytest.mark.parametrize(("said", "kind", "told"), BUSY)
+def test_what_the_server_says_instead(said: list[dict[str, Any]], kind: type[Exception], told: str) -> None:
+    with scripted(lambda socket, start: say(socket, *said)) as url:
+        client = Client(url)
+        with pytest.raises(kind, match=told):
+            client.connect()
+        with pytest.raises(InputError, match="closed"):  # nothing is left open
+            client.send(videos.picture(0, *SIZE), 0.0)
+
+
+def test_refusals_and_silence_while_watching() -> None:
+    def script(socket: ServerConnection, start: dict[str, Any]) -> None:
+        say(socket, READY)
+        socket.recv()
+        say(socket, {"type": "answer", "frame": 1, "status": "refused", "message": "too dark"})
+        socket.recv()
+        time.sleep(0.5)
+
+    frames = [Frame(videos.picture(0, *SIZE), 0.0, 0)]
+    with scripted(script) as url, Client(url, timeout=0.2) as client:
+        with pytest.raises(ServerError, match="frame 1 was refused: too dark"):
+            list(client.watch(iter(frames)))
+        with pytest.raises(ServerError, match=r"said nothing for 0\.2 s"):
+            list(client.watch(iter(frames)))
+
+
+@pytest.mark.parametrize(("rate", "granted"), [(10.0, 9), (20.0, 18), (2.0, 2)])
+def test_watching_keeps_below_the_rate(rate: float, granted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine tenths of it, on a clock of its own: as many as are granted at once, then as many a second."""
+    now, sent = 100.0, []
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        assert seconds >= 0
+        now += seconds
+
+    monkeypatch.setattr("horst.serving.client.clock.monotonic", lambda: now)
+    monkeypatch.setattr("horst.serving.client.clock.sleep", sleep)
+    monkeypatch.setattr(Client, "send", lambda *_: sent.append(now))
+    client = Client("http://127.0.0.1:1")
+    client.ready = {"limits": {"in_flight": 8, "rate": rate}}
+    frame = Frame(videos.picture(0, *SIZE), 0.0, 0)
+    list(client.watch(itertools.repeat(frame, 3 * granted + 1)))
+    assert sent == [100.0] * granted + [101.0] * granted + [102.0] * granted + [103.0]
+    now += 0.5
+    list(client.watch([frame] * granted))  # one was sent half a second ago
+    assert sent[-granted:] == [103.5] * (granted - 1) + [104.0]
+
+
+def test_addresses() -> None:
+    for address, url in {
+        "http://host:1": "ws://host:1/ws",
+        "ws://host/other?x=1": "ws://host/ws",
+        "https://host": "wss://host/ws",
+        "wss://host:2/": "wss://host:2/ws",
+    }.items():
+        assert Client(address).url == url
+    for address in ("ftp://host", "http://", "host:8000", ""):
+        with pytest.raises(ConfigError, match="looks like http"):
+            Client(address)
+    with pytest.raises(ConfigError, match="picture is 'gif'"):
+        Client("http://host", picture="gif")  # type: ignore[arg-type]
 
 
 def test_the_command_serves_and_stops(server: Running, tmp_path: Path) -> None:

@@ -84,6 +84,32 @@ def test_a_frame_between_two_ticks_is_held_and_a_reset_waits_for_nobody(engine: 
     assert [ticket.status for ticket in (first, between, reset, again)] == ["predicted", "held", "reset", "predicted"]
 
 
+def test_frames_that_the_model_could_not_keep_up_with_are_skipped(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 12 frames that come at once, 8 may wait. Each of the others is answered too."""
+    monkeypatch.setattr("horst.streaming.pool.LATE", 60.0)
+    guest = engine.open(Never(), 0.0, False, lambda: None)
+    tickets = [Ticket(i, i / MODEL.fps, image=videos.picture(i, *SIZE)) for i in range(12)]
+    for ticket in tickets:
+        engine.hand_over(guest, ticket)
+    engine.stir()
+    wait(lambda: all(ticket.status is not None for ticket in tickets))
+    assert [ticket.status for ticket in tickets] == ["skipped"] * 4 + ["predicted"] * 8
+    assert [ticket.prediction is None for ticket in tickets] == [True] * 4 + [False] * 8
+    times = [ticket.prediction.time for ticket in tickets if ticket.prediction is not None]
+    assert times == pytest.approx([i / MODEL.fps for i in range(4, 12)])
+
+
+def test_a_frame_that_decides_several_ticks_gets_the_newest_answer(engine: Engine) -> None:
+    guest = engine.open(Never(), 0.0, False, lambda: None)
+    for number, age in ((0, 1), (4, 5), (5, 6)):
+        (ticket,) = show(engine, [guest], number)
+        assert ticket.status == "predicted"
+        assert ticket.prediction is not None
+        assert (ticket.prediction.time, ticket.prediction.age) == (pytest.approx(number / MODEL.fps), age)
+
+
 @pytest.mark.parametrize("slow", [1.0, 2.0])
 def test_costs_are_linear_in_the_states(slow: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pool whose steps take 10 ms and 2 ms for each state, on a clock of its own."""

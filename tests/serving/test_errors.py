@@ -42,6 +42,7 @@ def client(metrics: Metrics) -> TestClient:
         "api": ApiError(409, "running", "one at a time"),
         "method": HTTPException(405, "use GET", {"Allow": "GET"}),
         "teapot": HTTPException(418, "no coffee"),
+        "late": HTTPException(504, "it took too long"),
         "mistake": ZeroDivisionError("secret"),
     }
 
@@ -66,6 +67,7 @@ def client(metrics: Metrics) -> TestClient:
         ("api", 409, "running"),
         ("method", 405, "method"),
         ("teapot", 418, "request"),
+        ("late", 504, "request"),
         ("mistake", 500, "internal"),
     ],
 )

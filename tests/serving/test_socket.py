@@ -163,6 +163,7 @@ def test_nonsense_ends_the_session(server: Running, name: str) -> None:
         client.send(message)
         error = hear(client)
         assert (error["type"], error["code"]) == ("error", code)
+        assert set(error) == {"type", "code", "message"}
         with pytest.raises(ConnectionClosed) as closed:
             client.recv(timeout=5)
         assert closed.value.rcvd is not None

@@ -188,6 +188,32 @@ def test_a_past_frame_that_is_not_there_is_empty() -> None:
     assert (second == 200).all()
 
 
+def test_without_any_past_frame_the_strip_is_empty() -> None:
+    for picture in strip(past((0.5, 0.5), np.ones((2, 4, 4)), missing=2), 2):
+        assert (picture == WELL).all()
+
+
+@pytest.mark.parametrize(("chance", "drawn"), [(0.119, False), (0.12, True)])
+def test_a_course_is_drawn_from_a_chance_on(chance: float, drawn: bool) -> None:
+    scene = Scene(10.0)
+    for time in (0.0, 1.0):
+        scene.say(said(time, (0.8, chance, 0.0, 0.0, 0.0)), solid(9, 16))
+    left, top, right, _ = TIMELINE
+    key = where(scene.draw(solid(9, 16), 1.0), COLOURS[1], (left, top - 24, right, top - 10))
+    assert bool(len(key)) == drawn
+    if drawn:  # the second of four
+        assert bounds(key) == (left + (right - left) // 4, top - 22, left + (right - left) // 4 + 11, top - 11)
+
+
+@pytest.mark.parametrize(("low", "even"), [(0.495, True), (0.48, False)])
+def test_maps_that_hardly_vary_are_even(low: float, even: bool) -> None:
+    """By less than 0.02 of their height: noise does not glow."""
+    maps = np.full((2, 4, 4), 0.5)
+    maps[:, :, :2] = low
+    for picture in strip(past((0.5, 0.5), maps), 2):
+        assert (picture == 200).all() == even
+
+
 def test_little_is_kept_of_a_long_video() -> None:
     scene = Scene(2.0)
     for i in range(60):

@@ -168,7 +168,7 @@ class Client:
             yield from self._predicted()
         rate = 0.9 * float(self.ready["limits"]["rate"])
         now = clock.monotonic()
-        while self._sent and now - self._sent[0] > 1:
+        while self._sent and now - self._sent[0] >= 1:
             self._sent.popleft()
         if len(self._sent) >= rate:
             clock.sleep(max(0.0, self._sent[0] + 1 - now))

@@ -148,7 +148,7 @@ class Scene:
         """The probabilities over time of what was likeliest in the window."""
         left, top, right, bottom = TIMELINE
         begin = said.time - self.window if self.start is None else self.start
-        course = [(time, chances) for time, chances in self._course if time >= begin - 1]
+        course = list(self._course)
         highest = np.max([chances for _, chances in course], 0)
         shown = [i for i in np.argsort(-highest, kind="stable")[:LINES].tolist() if highest[i] >= SURE]
         shown = [i for i in shown if i in self._colours]
@@ -194,15 +194,18 @@ class Scene:
         )
         count = len(said.temporal)
         wide, tall = (right - left - GAP * (count - 1)) // count, bottom - top - 24
-        there = ~np.isnan(said.times)
-        low, high = (float(said.spatial[there].min()), float(said.spatial[there].max())) if there.any() else (0.0, 1.0)
-        even = high - low < EVEN * abs(high)
-        brightest = float(said.temporal[there].max()) if there.any() else 1.0
-        for i in range(count):
-            x, weight = left + i * (wide + GAP), float(said.temporal[i])
-            small = self._past.get(float(said.times[i]))
+        lefts = [left + i * (wide + GAP) for i in range(count)]
+        for x in lefts:
             pen.rectangle((x, top, x + wide - 1, top + tall - 1), fill=WELL)
-            if not there[i] or small is None:
+        there = ~np.isnan(said.times)
+        if not there.any():
+            return
+        low, high = float(said.spatial[there].min()), float(said.spatial[there].max())
+        even = high - low < EVEN * high
+        brightest = float(said.temporal[there].max())
+        for i, x in enumerate(lefts):
+            weight, small = float(said.temporal[i]), self._past.get(float(said.times[i]))
+            if small is None:
                 continue
             heat = None if even else (said.spatial[i] - low) / (high - low)
             glowing = _glowing(small, heat, DARK + (1 - DARK) * weight / (brightest or 1.0), wide, tall)
