@@ -6,7 +6,21 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
+from pydantic import ValidationError
 from servers import frame, hear, recording, running
+
+from horst.serving.teach import TeachRequest
+
+
+def test_what_may_be_asked_for() -> None:
+    assert TeachRequest().model_dump() == {"name": "mine", "how": "frozen", "minutes": 1.0}
+    for name, good, bad in (("minutes", (0.01, 60), (0, -1, 60.01, "5")), ("name", ("x", "x" * 100), ("", "x" * 101))):
+        for value in good:
+            assert getattr(TeachRequest(**{name: value}), name) == value
+        for value in bad:
+            with pytest.raises(ValidationError, match=name):
+                TeachRequest(**{name: value})
 
 
 def test_a_model_is_taught_and_used(tmp_path: Path) -> None:

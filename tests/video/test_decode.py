@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import av
+import containers
 import numpy as np
 import pytest
 import videos
 
 from horst.errors import (
+    DamagedVideoError,
     EmptyVideoError,
     InputError,
     MissingVideoError,
@@ -16,8 +20,9 @@ from horst.errors import (
     NoVideoStreamError,
     VideoError,
 )
-from horst.video.decode import VideoFile
+from horst.video.decode import MAX_GAP, VideoFile, _Account
 from horst.video.encode import write_video
+from horst.video.frame import VideoInfo
 from horst.video.live import LiveSource
 
 
@@ -189,3 +194,99 @@ def test_no_report_before_the_end(tmp_path: Path) -> None:
         next(video.frames())
         with pytest.raises(InputError, match="before all frames"):
             _ = video.report
+
+
+def broken(path: Path, *which: int) -> Path:
+    """25 frames of MJPEG, each a key frame; the packets of some hold zeros."""
+    containers.write(path, containers.Form("mkv", "mjpeg"), {}, frames=25)
+    with av.open(str(path)) as container:
+        packets = [bytes(packet) for packet in container.demux(video=0) if packet.size]
+    data = path.read_bytes()
+    for number in which:
+        assert data.count(packets[number]) == 1
+        data = data.replace(packets[number], bytes(len(packets[number])))
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("which", [(4,), (4, 5, 6), (1, 10, 20)])
+def test_each_packet_that_does_not_decode_counts_once(tmp_path: Path, which: tuple[int, ...]) -> None:
+    with VideoFile(broken(tmp_path / "clip.mkv", *which)) as video:
+        frames = list(video.frames())
+        assert [round(frame.time * containers.FPS) for frame in frames] == [i for i in range(25) if i not in which]
+        assert [frame.index for frame in frames] == list(range(25 - len(which)))
+        assert (video.report.decoded, video.report.corrupt) == (25 - len(which), len(which))
+        assert video.report.missing == 0
+        assert not video.report.complete
+
+
+def test_a_file_of_which_nothing_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three packets in a row end the pass, two do not."""
+    with (
+        VideoFile(broken(tmp_path / "all.mkv", *range(25))) as video,
+        pytest.raises(DamagedVideoError, match=r"no frame decodes \(25 packets or frames are corrupt\)"),
+    ):
+        list(video.frames())
+    monkeypatch.setattr("horst.video.decode.MAX_CORRUPT", 3)
+    path = broken(tmp_path / "some.mkv", 2, 3, 6, 7, 10, 11, 12)
+    with VideoFile(path) as video:
+        shown = [round(frame.time * containers.FPS) for frame in video.frames()]
+        assert shown == [0, 1, 4, 5, 8, 9]
+        assert (video.report.decoded, video.report.corrupt) == (6, 7)
+        assert video.report.missing == pytest.approx(1 - 10 / containers.FPS, abs=2e-3)
+
+
+def account(times: list[float], corrupt: int = 0) -> _Account:
+    made, image = _Account(), np.zeros((2, 2, 3), np.uint8)
+    for i, time in enumerate(times):
+        assert made.plausible(time)
+        assert made.frame(image, time).index == i
+    made.corrupt = corrupt
+    return made
+
+
+def lost(times: list[float], fps: float | None, duration: float | None, frames: int | None, **more: int) -> Any:
+    """Skipped frames and missing seconds, where an end may be 0.25 s early."""
+    report = account(times, **more).report(VideoInfo(2, 2, fps, duration, frames), 0.25)
+    assert (report.decoded, report.promised) == (len(times), duration)
+    return report.skipped, pytest.approx(report.missing)
+
+
+TENTHS = [i / 10 for i in range(20)]
+
+
+def test_what_is_lost_by_worked_examples() -> None:
+    """Two seconds at 10 frames a second."""
+    assert lost(TENTHS, 10, 2.0, 20) == lost(TENTHS, None, None, None) == (0, 0)
+    # At the end: a slack of 0.25 s, unless all frames that were promised have come.
+    assert lost(TENTHS, 10, 2.25, None) == (0, 0)
+    assert lost(TENTHS, 10, 2.26, None) == (0, 0.26)
+    assert lost(TENTHS, 10, 9.0, 20) == (0, 0)
+    assert lost(TENTHS, 10, 9.0, 21)[1] == 7.0
+    assert lost(TENTHS, None, 2.5, None) == (0, 0.6)  # without a rate the last frame has no length
+    assert lost([], 10, 2.0, 20) == (0, 2.0)
+    # In the middle: one gap of three beats in 17 is two frames; with few gaps or many odd ones there is no beat.
+    assert lost(TENTHS[:9] + TENTHS[11:], 10, 2.0, None) == (2, 0)
+    assert lost([0.0, 0.1, 0.2, 0.5], 10, 0.6, None) == (0, 0)
+    assert lost(TENTHS[:4] + TENTHS[6:9] + TENTHS[11:], 10, 2.0, None) == (0, 0)
+    # By the container's count, less what is corrupt and what is missing at the end.
+    assert lost(TENTHS[:4] + TENTHS[6:9] + TENTHS[11:], 10, 2.0, 20) == (4, 0)
+    assert lost(TENTHS[:4] + TENTHS[6:9] + TENTHS[11:], 10, 2.0, 20, corrupt=1) == (3, 0)
+    assert lost(TENTHS[:4] + TENTHS[6:9] + TENTHS[11:17], 10, 2.0, 20) == (4, 0.3)
+    assert lost(TENTHS, 10, 2.0, 25) == (0, 0)  # an edit list cuts five off
+    assert lost(TENTHS, 10, None, 25) == lost(TENTHS, None, None, 25) == (5, 0)
+    # At the start.
+    assert lost([time + 0.3 for time in TENTHS], 10, 2.3, None) == (3, 0)
+    assert lost([time + 0.3 for time in TENTHS], None, None, None) == (1, 0)
+    assert lost([time + 0.01 for time in TENTHS], 10, 2.0, None) == (1, 0)
+    assert lost([time + 1e-3 for time in TENTHS], 10, 2.0, None) == (0, 0)
+
+
+def test_times_that_a_frame_may_have() -> None:
+    made = account([5.0])
+    assert [made.plausible(5.0 + step) for step in (0.0, -1.0, 1e-6, MAX_GAP - 1, MAX_GAP)] == [
+        False, False, True, True, False,
+    ]  # fmt: skip
+    assert [_Account().plausible(time) for time in (-1.0, 1e9, float("nan"), float("inf"))] == [
+        True, True, False, False,
+    ]  # fmt: skip

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
 from horst.errors import InputError
-from horst.video.sampling import SLACK, UNOBSERVED, anticipation_frames, frames_at, observed_frames, resample, ticks
+from horst.video.sampling import (
+    SLACK,
+    UNOBSERVED,
+    anticipation_frames,
+    frames_at,
+    observed_frames,
+    resample,
+    start_frame,
+    ticks,
+)
 
 RATES = st.sampled_from([1, 4, 5, 10, 12, 15, 23.976, 24, 25, 29.97, 30, 50, 59.94, 60])
 
@@ -119,6 +128,13 @@ def test_anticipation_never_looks_past_its_time_when_strict(start: int, steps: i
     assert (loose >= 1).all()
     assert (loose[observed] == strict[observed]).all()
     assert (loose[~observed] == strict[observed].min()).all()
+
+
+def test_the_frame_that_is_shown_when_an_action_starts() -> None:
+    """Numbered from 1: the last one that began by then, where a millionth of a frame is no difference."""
+    assert [start_frame(second) for second in (0.0, 0.03, 1 / 30, 2.3, 2.33, 3600.0)] == [1, 1, 2, 70, 70, 108_001]
+    assert [start_frame(1.0, fps) for fps in (10, 29.97, 60)] == [11, 30, 61]
+    assert [start_frame((5 - part) / 30) for part in (4e-7, 6e-7, 4e-6)] == [6, 5, 5]
 
 
 def test_bad_anticipation() -> None:
