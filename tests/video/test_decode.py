@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from horst.errors import (
     NoVideoStreamError,
     VideoError,
 )
-from horst.video.decode import MAX_GAP, VideoFile, _Account
+from horst.video.decode import MAX_GAP, VideoFile, _Account, to_rgb
 from horst.video.encode import write_video
 from horst.video.frame import VideoInfo
 from horst.video.live import LiveSource
@@ -290,3 +291,27 @@ def test_times_that_a_frame_may_have() -> None:
     assert [_Account().plausible(time) for time in (-1.0, 1e9, float("nan"), float("inf"))] == [
         True, True, False, False,
     ]  # fmt: skip
+
+
+def test_each_frame_that_cannot_be_used_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without a time, one whose time goes back, one that does not convert; then the demuxer fails."""
+
+    def packets(container: Any) -> Iterator[Any]:
+        yield from (packet for packet in container.from_start() if packet.size)
+        raise av.FFmpegError(5, "read error")
+
+    def convert(raw: Any, *options: Any) -> Any:
+        if raw is raws[7]:
+            raise ValueError("no such format")
+        return to_rgb(raw, *options)
+
+    monkeypatch.setattr("horst.video.decode.to_rgb", convert)
+    path = containers.write(tmp_path / "clip.mkv", containers.Form("mkv", "mjpeg"), {}, frames=10)
+    with VideoFile(path, threads=1) as video:
+        account = _Account()
+        raws = list(video._raw(packets(video._container), account))
+        assert (len(raws), account.corrupt) == (10, 1)
+        raws[3].pts, raws[5].pts = None, raws[2].pts
+        frames = list(video._decode(iter(raws), account))
+    assert [round(frame.time * containers.FPS) for frame in frames] == [0, 1, 2, 4, 6, 8, 9]
+    assert account.corrupt == 4
