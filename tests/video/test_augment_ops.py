@@ -14,7 +14,7 @@ from torch import Tensor
 
 from horst.extras import import_torchvision
 from horst.video.augment import Plan, apply
-from horst.video.augment_ops import OPERATIONS
+from horst.video.augment_ops import OPERATIONS, Group
 
 NAMES = [operation.name for operation in OPERATIONS]
 SIGNED = {operation.name for operation in OPERATIONS if operation.signed}
@@ -204,3 +204,11 @@ def test_half_precision_and_strides_come_back() -> None:
     assert apply(clips.bfloat16(), plan).dtype == torch.bfloat16
     last = clips.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)  # as a decoder gives them
     assert torch.equal(apply(last, plan), apply(clips, plan))
+
+
+def test_levels_lie_between_those_of_whole_magnitudes() -> None:
+    """On a straight line from start to end, with the sign of the magnitude, however small it is."""
+    magnitude = torch.tensor([-30.0, -1.5, -0.5, 0.0, 0.5, 7.25, 30.0], dtype=torch.float64)
+    group = Group(torch.zeros(7, 1, 3, 1, 1), magnitude, None, (0.0, 0.0, 0.0), "nearest", False)
+    assert group.level(0.0, 60.0).tolist() == pytest.approx((2 * magnitude).tolist())
+    assert group.level(8.0, 5.0).tolist() == pytest.approx([-5.0, -7.85, -7.95, 8.0, 7.95, 7.275, 5.0])
