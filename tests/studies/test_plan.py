@@ -242,7 +242,7 @@ def test_runs_on_other_data_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     other = changed(first, f"data.folder={tmp_path}/other", "data.clips=30")
     open_source(other.config.data)
     assert not same_data(first.folder, other.config)
-    with pytest.raises(ConfigError, match="holds a run on other data: .*Give another --folder, or delete it"):
+    with pytest.raises(ConfigError, match=r"holds a run on other data: .*Give another --folder, or delete it"):
         check_data([second, other])
     bad = changed(first, "data.clips=25")  # the folder holds 24
     assert not same_data(first.folder, bad.config)

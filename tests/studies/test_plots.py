@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +15,7 @@ from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate
 from horst.studies.config import Study, StudyRun
 from horst.studies.plots import HEIGHT, WIDTH, curves, differences
 from horst.studies.report import differences_table, header, markdown, notes, said, values_table
+from horst.viz.figure import Figure
 from horst.viz.svg import MINUS
 
 RUNS = tuple(StudyRun(name=f"r{i}", title=f"Run {i}") for i in range(8))
@@ -148,6 +152,80 @@ def test_differences_are_dots_with_intervals() -> None:
     assert {float(end) for *_, end, _ in marks} == {figure.height - 38}
     for text in ticks(figure.body).values():
         assert 0 < text < WIDTH
+
+
+def drawn(figure: Figure | None) -> str:
+    assert figure is not None
+    return f"{figure.width:g} x {figure.height:g}: {figure.title}\n" + figure.body.replace("><", ">\n<") + "\n"
+
+
+@pytest.mark.parametrize("name", ["curve", "before_action", "differences"])
+def test_figures_are_drawn_as_ever(name: str) -> None:
+    """Every place and colour. To renew a file on purpose, write `drawn(...)` to it and look at the figure."""
+    if name == "curve":
+        found = {"r0": samples("recognition", (0.25, 0.5, 0.75), (0.35, 0.7, 1.0))}
+        figure = curves(STUDY, {**found, "r7": samples("recognition", (0.1, 0.2, 0.3))})
+    elif name == "before_action":
+        figure = curves(STUDY, {"r2": samples("anticipation", (0.1, 0.2, 0.3), (0.12, 0.18, 0.4), kind="action/top5")})
+    else:
+        gaps = {"area": SURE, "decided": UNSURE, "a/time_to_action": SURE}
+        long = replace(row("r3", UNSURE), title="A name that does not fit into the room for names beside the axis")
+        rows = [row("r0"), replace(row("r1", SURE), differences=gaps), replace(row("r2", UNSURE), against="away"), long]
+        figure = differences(rows, ("area", "a/time_to_action", "decided"), str.upper)
+    assert drawn(figure) == (Path(__file__).parent / "figures" / f"{name}.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("values", "top"),
+    [
+        ([(0.0, 0.0, 0.02)], 0.05),
+        ([(0.05, 0.0, 0.02)], 0.055),
+        ([(0.1, 0.3, 0.2)], 0.33),
+        ([(0.1, 0.3, 0.55)], 0.605),
+        ([(0.1, 0.3, 0.551)], 1.0),
+        ([(0.1, 0.3, 0.2), (0.1, 0.6, 0.2)], 1.0),  # the band counts too
+        ([(0.1, 0.3, 0.2), (0.1, 0.4, 0.2)], 0.44),
+    ],
+)
+def test_the_axis_ends_above_the_highest_value(values: list[tuple[float, ...]], top: float) -> None:
+    figure = curves(STUDY, {"r0": samples("recognition", *values)})
+    assert figure is not None
+    means = [sum(seeds) / len(seeds) for seeds in zip(*values, strict=True)]
+    box = heights(figure.body)["0%"], 44.0
+    wanted = [box[0] - mean / top * (box[0] - box[1]) for mean in means]
+    assert [py for _, py in polylines(figure.body)["s0"]] == pytest.approx(wanted, abs=0.06)
+
+
+def test_colours_begin_again_dashed_after_the_sixth() -> None:
+    for number, colour, dashed in ((5, "s5", False), (6, "s0", True), (7, "s1", True)):
+        figure = curves(STUDY, {f"r{number}": samples("recognition", (0.6, 0.7, 0.8))})
+        assert figure is not None
+        assert set(re.findall(r'<polyline[^>]*class="(s\d)"', figure.body)) == {colour}
+        assert ("stroke-dasharray" in figure.body) == dashed
+
+
+def test_a_curve_needs_two_places_and_every_number() -> None:
+    def at(*places: float) -> list[Any]:
+        metrics = {f"action/top1@{100 * place:g}%": 0.5 for place in places}
+        return [SimpleNamespace(predictions=SimpleNamespace(task="recognition", positions=places), metrics=metrics)]
+
+    assert curves(STUDY, {"r0": at(0.5)}) is None
+    assert curves(STUDY, {"r0": at(0.5, 1.0)}) is not None
+    for lost in (math.nan, None):
+        seeds = samples("recognition", (0.1, 0.2, 0.3), (0.1, 0.2, 0.3))
+        seeds[1].metrics["action/top1@50%"] = lost
+        if lost is None:
+            del seeds[1].metrics["action/top1@50%"]
+        assert curves(STUDY, {"r0": seeds}) is None
+        figure = curves(STUDY, {"r0": seeds, "r1": samples("recognition", (0.1, 0.2, 0.3))})
+        assert figure is not None
+        assert "Run 0" not in figure.body
+        assert "Run 1 30.0%" in figure.body
+
+
+def test_half_an_interval_is_not_drawn() -> None:
+    for gap in (Estimate(value=0.1, low=0.0), Estimate(value=0.1, high=0.2)):
+        assert differences([row("r0"), row("r1", gap)], STUDY.metrics, str) is None
 
 
 def test_nothing_to_compare_is_no_figure() -> None:
