@@ -19,7 +19,7 @@ from small_graphs import MODELS, small
 import horst
 from horst.errors import ExportError
 from horst.export import open_graph
-from horst.export.check import LIMIT, compare, time_both
+from horst.export.check import LIMIT, compare, random_frames, time_both
 from horst.export.contract import FORMAT, What, contract
 from horst.export.graph import Array, Graph
 from horst.export.step import Step
@@ -182,6 +182,96 @@ def test_a_graph_without_a_task_is_refused(three_tasks: Predictor) -> None:
 
     with pytest.raises(ExportError, match="noun"):
         compare(Graph({**graph.about, "tasks": tasks}, run), three_tasks, FRAMES)
+
+
+def clip_graph(model: Predictor, change: Callable[[list[Array]], None] = lambda logits: None) -> Graph:
+    """The model over whole clips."""
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        with torch.inference_mode():
+            found = model(torch.from_numpy(inputs[0]))[0].logits
+        logits = [found[task].numpy().copy() for task in found]
+        change(logits)
+        return logits
+
+    return Graph(contract(model, "clip").about, run)
+
+
+@pytest.mark.parametrize("frames", [1, 2, 5])
+def test_every_frame_of_a_clip_is_compared(three_tasks: Predictor, frames: int) -> None:
+    """No stream of a clip starts afresh half way."""
+    assert compare(clip_graph(three_tasks), three_tasks, frames) <= 1e-6
+    for frame in range(frames):
+        for stream in range(2):
+
+            def change(logits: list[Array], frame: int = frame, stream: int = stream) -> None:
+                logits[1][stream, frame, 0] += 0.1
+
+            with pytest.raises(ExportError, match=r"differs from the model by 1\.0e-01 on logits"):
+                compare(clip_graph(three_tasks, change), three_tasks, frames)
+
+
+def test_the_difference_is_the_largest_of_all(three_tasks: Predictor) -> None:
+    def change(logits: list[Array]) -> None:
+        logits[0][0, 1, 2] += 3e-5
+        logits[2][1, 2, 1] -= 6e-5
+
+    assert compare(clip_graph(three_tasks, change), three_tasks, 4) == pytest.approx(6e-5, abs=2e-6)
+
+
+@pytest.mark.parametrize("frames", [4, 5])
+def test_the_second_stream_starts_afresh_half_way(three_tasks: Predictor, frames: int) -> None:
+    ages: list[list[int]] = []
+
+    def watch(inputs: Sequence[Array], outputs: list[Array]) -> None:
+        ages.append(inputs[COUNT].tolist())
+
+    compare(graph_of(three_tasks, watch), three_tasks, frames)
+    half = frames // 2
+    assert [first for first, _ in ages] == list(range(frames))
+    assert [second for _, second in ages] == [*range(half), *range(frames - half)]
+
+
+def test_frames_are_drawn_by_their_seed(three_tasks: Predictor) -> None:
+    seen = random_frames(three_tasks, 2, 3, 0)
+    assert (seen.shape, seen.dtype) == ((2, 3, 3, 16, 24), torch.uint8)
+    assert (int(seen.min()), int(seen.max())) == (0, 255)
+    assert torch.equal(seen, random_frames(three_tasks, 2, 3, 0))
+    assert not torch.equal(seen, random_frames(three_tasks, 2, 3, 1))
+    shown: list[Array] = []
+    graph = clip_graph(three_tasks)
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        shown.append(inputs[0])
+        return graph.run(inputs)
+
+    for seed in ({}, {"seed": 0}, {"seed": 1}):
+        compare(replace(graph, run=run), three_tasks, 3, **seed)
+    assert np.array_equal(shown[0], seen.numpy())
+    assert np.array_equal(shown[0], shown[1])
+    assert not np.array_equal(shown[0], shown[2])
+
+
+@pytest.mark.parametrize("what", ["step", "clip"])
+def test_times_are_medians_without_those_of_the_warm_up(
+    three_tasks: Predictor, monkeypatch: pytest.MonkeyPatch, what: What
+) -> None:
+    """The clock is turned by the graph: 1 s in each of three runs to warm up, then 1, 9 and 2 ms."""
+    clock, taken = [0.0], iter([1.0, 1.0, 1.0, 0.001, 0.009, 0.002])
+    graph = graph_of(three_tasks) if what == "step" else clip_graph(three_tasks)
+    shown: list[int] = []
+
+    def run(inputs: Sequence[Array]) -> list[Array]:
+        clock[0] += next(taken)
+        shown.append(inputs[0].shape[1] if what == "clip" else int(inputs[COUNT][0]))
+        return graph.run(inputs)
+
+    monkeypatch.setattr("horst.export.check.time.perf_counter", lambda: clock[0])
+    by_graph, by_model = time_both(replace(graph, run=run), three_tasks, 4, repeat=3)
+    assert by_graph == pytest.approx(2.0 if what == "step" else 0.5)
+    assert by_model == 0.0
+    assert shown == (list(range(6)) if what == "step" else [4] * 6)  # a step goes on from the state before
+    assert list(taken) == []
 
 
 @pytest.mark.parametrize("what", ["step", "clip"])

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import Tensor
 
 import horst
 from horst.errors import ConfigError
-from horst.export.contract import contract
+from horst.export.contract import _normalisation, contract
 from horst.export.step import Step, example
 from horst.models import Predictor
 
@@ -94,3 +97,12 @@ def test_normalisation_is_told(model: Predictor) -> None:
         if name in told:
             values = getattr(model.backbone.normalise, name).flatten().tolist()
             assert told[name] == pytest.approx(values, abs=5e-5)
+
+
+def test_normalisation_has_four_decimals(model: Predictor) -> None:
+    normalise = copy.deepcopy(model.backbone.normalise)
+    normalise.mean.fill_(1.23456)
+    normalise.std.fill_(65.43218)
+    told = _normalisation(SimpleNamespace(backbone=SimpleNamespace(normalise=normalise)))  # type: ignore[arg-type]
+    assert told == {"in_graph": True, "mean": [1.2346] * 3, "std": [65.4322] * 3}
+    assert _normalisation(SimpleNamespace(backbone=None)) == {"in_graph": True}  # type: ignore[arg-type]

@@ -6,10 +6,12 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -143,6 +145,96 @@ def test_devices_are_counted_among_those_that_a_scheduler_gave(
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
         with pytest.raises(ConfigError, match=f"--devices has 2, and CUDA_VISIBLE_DEVICES is '{given}'"):
             children.work(some, devices=(0, 2) if given else (2,), launch=Machine().launch)  # type: ignore[arg-type]
+
+
+def test_devices_count_from_0(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,")
+    assert [children._visible(device) for device in (0, 1)] == ["4", "5"]
+    for device in (-1, 2):
+        with pytest.raises(ConfigError, match=f"--devices has {device}, .* among the 2 in it"):
+            children._visible(device)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    assert children._visible(7) == "7"
+
+
+def test_what_begins_and_ends_is_said(jobs: list[Job]) -> None:
+    said: list[str] = []
+    states = [(jobs[0], "new"), (jobs[1], "stopped"), (jobs[2], "trained"), (jobs[3], "done")]
+    (failure,) = children.work(states, launch=Machine().launch, say=said.append)  # type: ignore[arg-type]
+    names = [job.called for job in jobs]
+    assert said == [
+        f"{names[0]}: starts; {jobs[0].log}",
+        f"{names[0]}: done, 0 s, 1 of 3",
+        f"{names[1]}: goes on; {jobs[1].log}",
+        f"{names[1]}: done, 0 s, 2 of 3",
+        f"{names[2]}: starts; {jobs[2].log}",
+        f"{names[2]}: FAILED (1), 0 s, 3 of 3",
+    ]
+    assert (failure.job, failure.status, failure.lines) == (jobs[2], 1, [])
+
+
+@pytest.mark.parametrize("sign", [*children.CROWDED, "another error"])
+def test_a_failure_for_memory_is_put_off_beside_others_alone(jobs: list[Job], sign: str) -> None:
+    class Once(Machine):
+        def launch(self, words: Sequence[str], log: Path, *more: Any) -> Process:
+            process = super().launch(words, log, *more)
+            process.looks, process.status = 5, 0
+            if log.stem == "b-seed0" and len(self.started) == 2:
+                process.looks, process.status = 1, 3
+                log.parent.mkdir(exist_ok=True)
+                log.write_text(f"first\nx {sign} y\nlast\n")
+            return process
+
+    said: list[str] = []
+    machine = Once()
+    given = [(job, "new") for job in jobs[:3]]
+    failures = children.work(given, parallel=2, launch=machine.launch, say=said.append)  # type: ignore[arg-type]
+    put_off = f"{jobs[1].called}: put off, as there is no memory for it beside 1 others"
+    if sign == "another error":
+        assert put_off not in said
+        assert [(f.job.name, f.status) for f in failures] == [("b-seed0", 3)]
+        assert len(machine.started) == 3
+    else:
+        assert put_off in said
+        assert failures == []
+        assert [Path(words[3]).name for words in machine.started] == ["a-seed0", "b-seed0", "a-seed1", "b-seed0"]
+        assert machine.most == {"": 2}
+        assert said[-1].endswith("3 of 3")
+
+
+def test_the_last_lines_of_a_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    assert children.last_lines(log) == []
+    log.write_bytes(b"\n".join(b"%d" % i for i in range(20)) + b"\xff\n")
+    assert children.last_lines(log) == [*map(str, range(8, 19)), "19\N{REPLACEMENT CHARACTER}"]
+    assert children.last_lines(log, 1) == ["19\N{REPLACEMENT CHARACTER}"]
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(ConfigError, match=r"cannot be written: .*; give another --folder"),
+        children.hold(tmp_path / "file"),
+    ):
+        pass
+
+
+def test_a_kill_that_asks_is_an_interruption_while_a_study_works() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    with children.polite():
+        inside = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
+    assert inside == [signal.default_int_handler] * 2
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
+    seen: list[Any] = []
+
+    def elsewhere() -> None:
+        with children.polite():
+            seen.append(signal.getsignal(signal.SIGTERM))
+
+    thread = threading.Thread(target=elsewhere)  # where no signal can be handled
+    thread.start()
+    thread.join()
+    assert seen == before[:1]
 
 
 def test_only_what_is_left_is_started(jobs: list[Job]) -> None:

@@ -11,10 +11,21 @@ from typing import Any
 
 import pytest
 
+import horst
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row
 from horst.studies.config import Study, StudyRun
 from horst.studies.plots import HEIGHT, WIDTH, curves, differences
-from horst.studies.report import differences_table, header, markdown, notes, said, values_table
+from horst.studies.report import (
+    Results,
+    _cells,
+    differences_table,
+    header,
+    markdown,
+    notes,
+    said,
+    values_table,
+    write_results,
+)
 from horst.viz.figure import Figure
 from horst.viz.svg import MINUS
 
@@ -159,7 +170,7 @@ def drawn(figure: Figure | None) -> str:
     return f"{figure.width:g} x {figure.height:g}: {figure.title}\n" + figure.body.replace("><", ">\n<") + "\n"
 
 
-@pytest.mark.parametrize("name", ["curve", "before_action", "differences"])
+@pytest.mark.parametrize("name", ["curve", "before_action", "differences", "short_names"])
 def test_figures_are_drawn_as_ever(name: str) -> None:
     """Every place and colour. To renew a file on purpose, write `drawn(...)` to it and look at the figure."""
     if name == "curve":
@@ -167,6 +178,8 @@ def test_figures_are_drawn_as_ever(name: str) -> None:
         figure = curves(STUDY, {**found, "r7": samples("recognition", (0.1, 0.2, 0.3))})
     elif name == "before_action":
         figure = curves(STUDY, {"r2": samples("anticipation", (0.1, 0.2, 0.3), (0.12, 0.18, 0.4), kind="action/top5")})
+    elif name == "short_names":
+        figure = differences([row("r0"), row("r1", SURE)], ("area",), str)
     else:
         gaps = {"area": SURE, "decided": UNSURE, "a/time_to_action": SURE}
         long = replace(row("r3", UNSURE), title="A name that does not fit into the room for names beside the axis")
@@ -194,6 +207,16 @@ def test_the_axis_ends_above_the_highest_value(values: list[tuple[float, ...]], 
     box = heights(figure.body)["0%"], 44.0
     wanted = [box[0] - mean / top * (box[0] - box[1]) for mean in means]
     assert [py for _, py in polylines(figure.body)["s0"]] == pytest.approx(wanted, abs=0.06)
+
+
+def test_ticks_of_half_seconds_end_before_the_earliest_place() -> None:
+    for longest, last in ((1.75, "1.5"), (1.5, "1.5"), (1.25, "1")):
+        about = SimpleNamespace(task="anticipation", positions=(longest, 0.5))
+        metrics = {f"action/top5@{place:g}s": 0.5 for place in about.positions}
+        figure = curves(STUDY, {"r0": [SimpleNamespace(predictions=about, metrics=metrics)]})
+        assert figure is not None
+        places = {float(text) for text in ticks(figure.body) if text != "seconds before the action"}
+        assert places == {i / 2 for i in range(round(2 * float(last)) + 1)}
 
 
 def test_colours_begin_again_dashed_after_the_sixth() -> None:
@@ -312,3 +335,84 @@ def test_notes_on_differences_folds_commits_and_what_is_missing() -> None:
     found = notes(results([row("r0")], outcomes=commits, missing=["r1-seed0", "r2-seed0"]))
     assert f"Trained at commit {'a' * 12}, {'b' * 12}+changes." in found
     assert "Not done yet: r1-seed0, r2-seed0." in found
+
+
+def test_a_page_whole() -> None:
+    """Title, table, differences, notes and plots, with the lines between them."""
+    rows = [row("r0"), row("r1", replace(SURE, over=OVER_BOTH, by_seed={0: 0.04, 1: 0.0401}))]
+    given = results(rows, study=replace(STUDY, title="A | B", metrics=("area",)))
+    told, apart = values_table(given), differences_table(given, rows[1:])
+    assert markdown(given, ["curve.svg", "differences.svg"]).split("\n") == [
+        "## A | B", "", "Which?", "", "    horst study s.yaml", "",
+        "Some data, 1,234 validation examples, 24 actions, 3 verbs.", "",
+        *told, "", *apart, "", *(f"- {note}" for note in notes(given)), "",
+        "![curve of A | B](curve.svg)", "", "![differences of A | B](differences.svg)", "",
+    ]  # fmt: skip
+    alone = results([row("r0")])
+    assert "| difference |" not in markdown(alone)
+    assert len(notes(alone)) == 1
+    assert notes(given)[1].endswith("results.json has the difference of each.")
+    assert _cells(["a|b", "c\nd"]).startswith("| a\\|b | c")
+    assert _cells(["a|b", "c\nd"]).count("\n") == 0
+
+
+def test_columns_that_no_run_has_are_left_out() -> None:
+    rows = [row("r0"), row("r1", SURE)]
+    assert values_table(results(rows))[0].count("|") == 7
+    assert "top-1" not in values_table(results(rows))[0]
+    some = replace(rows[1], differences={"action/top1@25%": UNSURE}, against=None)
+    apart = differences_table(results(rows), [rows[1], some])
+    assert apart[0] == "| difference | area | top-1 at 25% |"
+    assert apart[1] == "| --- | ---: | ---: |"
+    assert apart[3] == f"| R1 {MINUS}  |  | {MINUS}1.0 [{MINUS}5.0, +3.0] |"
+
+
+def test_half_an_interval_is_not_said() -> None:
+    assert said(Estimate(value=0.5, low=0.4), "area") == "50.0"
+    assert said(Estimate(value=0.5, high=0.6), "area") == "50.0"
+    assert said(SURE, "action/time_to_action", signed=True) == "**+0.04 [+0.02, +0.06]**"
+    assert header("area") == "area"
+    assert header("action/recall5@1s/tail") == "recall@5 at 1s (tail)"
+
+
+def test_only_the_figures_that_there_are_stay(tmp_path: Path) -> None:
+    """A figure of earlier results would show other numbers than the table."""
+    for name in ("curve.svg", "calibration.svg", "differences.svg"):
+        (tmp_path / name).write_text("old")
+    whole = samples("recognition", (0.1, 0.2, 0.3), (0.2, 0.3, 0.4))
+    for sample in whole:
+        sample.predictions = About(task="recognition", positions=tuple(FRACTIONS))
+    given = results([row("r0")], found={"r0": whole}, to_dict=lambda: {"title": "\N{MINUS SIGN}"})
+    assert write_results(results([], found={}), tmp_path) == []
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["calibration.svg", "curve.svg", "differences.svg"]
+    page, table = tmp_path / "results.md", tmp_path / "results.json"
+    assert write_results(given, tmp_path) == [page, table]
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["results.json", "results.md"]
+    assert table.read_text(encoding="utf-8") == '{\n "title": "\N{MINUS SIGN}"\n}\n'
+    curved = results([row("r0")], found={"r0": whole}, to_dict=dict, study=replace(STUDY, curve=True))
+    assert write_results(curved, tmp_path) == [page, table, tmp_path / "curve.svg"]
+    assert page.read_text(encoding="utf-8").endswith("![curve of Study](curve.svg)\n")
+
+
+def test_results_as_plain_data() -> None:
+    bare = results([row("r0")])
+    given = Results(STUDY, [], bare.found, bare.rows, ["r1-seed0"], "horst study")
+    assert replace(given, outcomes=[Told()]).to_dict() == {  # type: ignore[list-item]
+        "study": "s", "title": "Study", "question": "Which?", "command": "horst study", "horst": horst.__version__,
+        "data": "Some data, 1,234 validation examples, 24 actions", "against": None,
+        "rows": [row("r0").to_dict()], "runs": [{"run": "r0"}], "missing": ["r1-seed0"],
+    }  # fmt: skip
+
+
+class About(SimpleNamespace):
+    """Of predictions: how many there are."""
+
+    def __len__(self) -> int:
+        return 5
+
+
+class Told:
+    evaluation = SimpleNamespace(data="Some data", classes={"action": 24})
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"run": "r0"}

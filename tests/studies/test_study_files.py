@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from horst.errors import ConfigError
 from horst.models import Predictor, model_config
-from horst.studies.config import Study, find_study, overrides
+from horst.models.methods import method
+from horst.plain import from_plain
+from horst.studies.config import Study, find_study, known_studies, overrides
 from horst.studies.plan import identity, plan
 from horst.studies.report import header, paper_lines
 from horst.training.config import RunConfig
@@ -139,6 +141,58 @@ def test_paths_are_relative_to_the_file_and_words_are_read_back(tmp_path: Path) 
         plan(study, tmp_path, changes=["seed=7", "model.options.stride=[1,2]"])
 
 
+def test_paths_of_data_folds_and_runs_are_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "inner" / "sets").mkdir(parents=True)
+    (tmp_path / "inner" / "sets" / "made.yaml").write_text("{source: somethings, folder: ../clips, clips: 24}")
+    run = {"name": "a", "config": "../x/run.yaml", "changes": {"model.init": "best", "model.options.order": 2}}
+    given = {**GOOD, "runs": [run, {"name": "b", "config": "hf://x/y"}], "base": "../base.yaml", "against": None}
+    folds = [{"data": {"source": "somethings", "folder": "../other"}, "batches.cache": "~/kept"}]
+    file = tmp_path / "inner" / "try.yaml"
+    file.write_text(yaml.safe_dump({**given, "changes": {"data": "sets/made.yaml"}, "folds": folds}))
+    study = Study.from_file(file)
+    assert study.base == str(tmp_path / "base.yaml")
+    assert [run.config for run in study.runs] == [str(tmp_path / "x/run.yaml"), "hf://x/y"]
+    assert study.runs[0].changes == {"model.init": str(tmp_path / "inner/best"), "model.options.order": 2}
+    data = study.changes["data"]
+    assert (data["source"], data["folder"], data["clips"]) == ("somethings", str(tmp_path / "inner/clips"), 24)
+    assert study.folds[0]["data"]["folder"] == str(tmp_path / "other")
+    assert study.folds[0]["batches.cache"] == str(Path.home() / "kept")
+
+
+def test_rivals_and_labels() -> None:
+    runs = ({"name": "a", "title": "A"}, {"name": "b", "method": "horst", "against": "c"}, {"name": "c"})
+    study = from_plain(Study, {**GOOD, "runs": list(runs)})
+    a, b, c = study.runs
+    assert [study.rival(run) for run in (a, b, c)] == [None, "c", "a"]
+    assert [replace(study, against=None).rival(run) for run in (a, b, c)] == [None, "c", None]
+    assert (a.label, b.label, c.label) == ("A", method("horst").title, "c")
+    assert replace(b, title="B").label == "B"
+    assert [run.known for run in (a, b)] == [None, method("horst")]
+    assert study.run("c") is c
+    assert (study.seeds, study.curve, study.folds) == ((0,), False, ())
+
+
+@pytest.mark.parametrize("name", ["a", "A9", "0", "a-b_c.d"])
+def test_names_of_folders(name: str) -> None:
+    assert from_plain(Study, {**GOOD, "name": name, "runs": [{"name": name}], "against": None}).name == name
+    for bad in (f".{name}", f"-{name}", f"{name}/", f"{name} ", ""):
+        for place in ({"name": bad}, {"runs": [{"name": bad}], "against": None}):
+            with pytest.raises(ConfigError, match="becomes a folder's"):
+                from_plain(Study, {**GOOD, **place})
+
+
+def test_what_is_given_twice_or_not_at_all() -> None:
+    for what, twice in (("seeds", [1, 2, 1]), ("metrics", ["area", "decided", "decided"])):
+        with pytest.raises(ConfigError, match=f"{what} has {twice[-1]!r} twice"):
+            from_plain(Study, {**GOOD, what: twice})
+        with pytest.raises(ConfigError, match=f"{what} is empty"):
+            from_plain(Study, {**GOOD, what: []})
+    with pytest.raises(ConfigError, match="against is 'd'"):
+        from_plain(Study, {**GOOD, "runs": [{"name": "a"}, {"name": "b", "against": "d"}]})
+    with pytest.raises(ConfigError, match="the run 'b' has no config"):
+        from_plain(Study, {**GOOD, "base": None, "runs": [{"name": "a", "config": "x.yaml"}, {"name": "b"}]})
+
+
 def test_numbers_in_a_mapping_stay_numbers(tmp_path: Path) -> None:
     changes = {"optimiser": {"name": "adamw", "lr": 1.0e-05}}
     assert overrides(changes) == ["optimiser={name: adamw, lr: 1.0e-05}"]
@@ -164,6 +218,22 @@ def test_values_are_read_back_from_one_line(value: Any) -> None:
 @pytest.mark.parametrize("word", ["---", "@x", "%x", "two words", "a # b", "x\ny", "yes", "", "- a", "/some/where"])
 def test_words_are_read_back(word: str) -> None:
     assert RunConfig.from_file(GOOD["base"], overrides({"name": word})).name == word
+
+
+def test_studies_of_the_working_folder_are_found_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    own = tmp_path / "configs" / "studies" / "own.yaml"
+    own.parent.mkdir(parents=True)
+    own.touch()
+    assert find_study("own") == own
+    assert "table1" in known_studies()
+    assert find_study("x.yaml") == Path("x.yaml")  # a file that is not there is told when it is read
+    assert find_study("x.yml") == Path("x.yml")
+    (tmp_path / "plain").touch()
+    assert find_study("plain") == Path("plain")
+    monkeypatch.setattr("horst.studies.config.known_studies", dict)
+    with pytest.raises(ConfigError, match="there is no study 'own', and no configs/studies here: give a YAML file"):
+        find_study("own")
 
 
 def test_studies_are_found_by_name() -> None:
