@@ -13,6 +13,7 @@ from horst.errors import InputError
 from horst.studies.compare import Estimate
 from horst.studies.statistics import (
     Statistic,
+    _inner,
     bootstrap_interval,
     paired_interval,
     resamples,
@@ -170,3 +171,33 @@ def test_calibrated_models_are_told_apart_less_often_than_by_plain_quantiles() -
         ours += found.low > 0 or found.high < 0
         plain += twice - found.high > 0 or twice - found.low < 0
     assert 2 * ours < plain
+
+
+def test_what_has_no_quantile_or_interval() -> None:
+    for share, freedom in ((0.0, 3), (1.0, 3), (-0.1, 3), (1.1, 3), (0.9, 0)):
+        with pytest.raises(InputError, match="a quantile takes a share between 0 and 1"):
+            t_quantile(share, freedom)
+    assert t_quantile(0.5, 1) == pytest.approx(0.0, abs=1e-12)
+    assert t_quantile(0.025, 4) == -t_quantile(0.975, 4)
+    assert t_quantile(0.75, 1) == pytest.approx(1.0)  # Cauchy
+    assert t_quantile(0.999, 1) == pytest.approx(318.308839)
+    for values in ([], [1.0]):
+        with pytest.raises(InputError, match=f"takes 2 values or more; there are {len(values)}"):
+            t_interval(values)
+
+
+def test_ends_are_the_quantiles_of_the_resamples() -> None:
+    """Of the numbers 0 to 1000 the inner 95% are 25 to 975; gaps are reflected at the value."""
+    values = torch.arange(1001.0, dtype=torch.float64)
+    plain, gaps = (Statistic(values, values >= 0, how=how) for how in ("mean", "gaps of groups"))
+    assert (_inner(values, 400.0, plain).low, _inner(values, 400.0, plain).high) == pytest.approx((25.0, 975.0))
+    assert (_inner(values, 400.0, gaps).low, _inner(values, 400.0, gaps).high) == pytest.approx((-175.0, 775.0))
+    lost = torch.cat([values, torch.full((9,), torch.nan, dtype=torch.float64)])  # no example counted
+    assert _inner(lost, 400.0, plain) == _inner(values, 400.0, plain)
+
+
+def test_resamples_by_default() -> None:
+    drawn = resamples(7)
+    assert drawn.shape == (2000, 7)
+    assert torch.equal(drawn, resamples(7, 2000, 0))
+    assert not torch.equal(drawn, resamples(7, 2000, 1))

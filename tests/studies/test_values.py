@@ -65,3 +65,82 @@ def test_folds_are_pooled_exactly_once() -> None:
     other = replace(parts[0], scores={"action": parts[0].scores["action"][..., :5]})
     with pytest.raises(DataError, match="on other classes"):
         pool([other, *parts[1:]])
+
+
+def test_names_that_make_no_metric() -> None:
+    given = predictions("recognition")
+    for metric in (
+        "action/top1",
+        "action/recall5",
+        "calibration",
+        "area@25%",
+        "action/top3@25%",
+        "action/other@25%",
+        "",
+    ):
+        assert statistic(given, metric) is None, metric
+    late = predictions("anticipation")
+    for metric in ("decided", "verb/top5", "area@1s", "verb/time_to_actions"):
+        assert statistic(late, metric) is None, metric
+    single = replace(
+        given,
+        positions=given.positions[:1],
+        scores={"action": given.scores["action"][:, :1]},
+        last_seen=given.last_seen[:, :1],
+        limits=given.limits[:, :1],
+    )
+    assert statistic(single, "area") is None  # a single place has no area
+    assert statistic(single, f"action/top1@{single.names()[0]}") is not None
+
+
+def test_every_known_metric() -> None:
+    clip = ClipConfig(steps=14, stride=0.25)
+    shown = known_metrics(clip, "recognition")
+    assert shown[-2:] == ["area", "decided"]
+    kinds = ("action/top1", "action/top5", "calibration")
+    assert len(shown) == len(set(shown)) == 2 + len(kinds) * len(predictions("recognition").positions)
+    early = known_metrics(clip, "anticipation")
+    parts, places = ("action", "verb", "noun"), predictions("anticipation").names()
+    ranked = {f"{part}/{kind}@{at}" for part in parts for kind in ("top1", "top5", "recall5") for at in places}
+    assert set(early) == ranked | {f"{part}/time_to_action" for part in parts}
+    for metric in ("verb/recall5@1s/unseen/more", "verb/top5@1s"):
+        check_metric(metric, clip, "anticipation")
+    for metric in ("verb/top5@1s/unseen", "verb/recall5@1s/", "verb/recall5@9s/unseen", "verb/recall5/unseen"):
+        with pytest.raises(ConfigError, match="nobody measures in anticipation"):
+            check_metric(metric, clip, "anticipation")
+
+
+def test_a_worked_example() -> None:
+    """Two clips, two places: the label's rank is 0 and 1 for the first, 5 and 0 for the second."""
+    scores = torch.tensor(
+        [[[9.0, 1, 2, 3, 4, 5, 6], [8.0, 9, 1, 2, 3, 4, 5]], [[1.0, 9, 8, 7, 6, 5, 0], [9.0] + [0] * 6]]
+    )
+    given = replace(
+        predictions("recognition", 2),
+        positions=(0.25, 0.75),
+        labels={"action": torch.tensor([0, 0])},
+        scores={"action": scores},
+        last_seen=torch.zeros(2, 2, dtype=torch.float64),
+        limits=torch.zeros(2, 2, dtype=torch.float64),
+    )
+    wanted = {
+        "action/top1@25%": [1, 0],
+        "action/top1@75%": [0, 1],
+        "action/top5@25%": [1, 0],
+        "action/top5@75%": [1, 1],
+        "action/recall5@25%": [1, 0],
+        "area": [0.5, 0.5],
+    }
+    for metric, values in wanted.items():
+        told = statistic(given, metric)
+        assert told is not None
+        assert told.values.tolist() == values, metric
+        assert told.counted.tolist() == [True, True]
+    late = replace(given, task="anticipation", positions=(1.0, 0.5))
+    told = statistic(late, "action/time_to_action")
+    assert told is not None
+    assert told.values.tolist() == [1.0, 0.5]
+    never = replace(late, scores={"action": -scores})
+    told = statistic(never, "action/time_to_action")
+    assert told is not None
+    assert told.values.tolist() == [0.0, 1.0]
