@@ -10,7 +10,9 @@ from horst.evaluation.metrics import area
 from horst.registry import Part
 
 
-@pytest.mark.parametrize(("positions", "values"), [([0.0, 1.0], [1.0]), ([0.0], [1.0, 1.0]), ([0.0], [1.0]), ([], [])])
+@pytest.mark.parametrize(
+    ("positions", "values"), [([0.0, 1.0], [1.0]), ([0.0, 1.0], [1.0] * 3), ([0.0], [1.0]), ([], [])]
+)
 def test_no_curve(positions: list[float], values: list[float]) -> None:
     with pytest.raises(InputError, match=f"{len(positions)} positions and {len(values)} values"):
         area(positions, values)
