@@ -219,3 +219,32 @@ def test_a_frame_that_is_missing_is_no_other_frame(only_first: Path) -> None:
     gone.unlink()
     with pytest.raises(MissingVideoError, match=f"no frame {shown};"):
         source.read(source.annotations.examples[0], data.clip)
+
+
+@pytest.mark.parametrize(
+    ("version", "layout"), [("ek55", "flat"), ("ek55", "native tars"), ("ek100", "rulstm folders")]
+)
+def test_from_check_to_evaluation(tmp_path: Path, version: Version, layout: Layout) -> None:
+    """As people go: data check, a training step, an evaluation."""
+    options = fake_epic.write(tmp_path, version, layout)
+    clip = {"size": [32, 32], "mode": "strict"}
+    data = DataConfig.from_dict({**options, "clip": clip}, base=tmp_path).to_dict()
+    (tmp_path / "data.yaml").write_text(json.dumps(data))
+    model = {"name": "horst_tiny_anticipation", "options": {"hidden": [8], "stride": [1]}}
+    run = {
+        "name": "small",
+        "model": model,
+        "data": "data.yaml",
+        "loss": {"steps": "anticipation"},
+        "augment": {"operations": 0, "mirror": False},
+        "batches": {"size": 4},
+        "trainer": {"epochs": 1, "accelerator": "cpu", "devices": 1},
+    }
+    (tmp_path / "run.yaml").write_text(json.dumps(run))
+    folder = str(tmp_path / "run")
+    assert main(["data", "check", str(tmp_path / "data.yaml"), "--depth", "frames", "--processes", "1"]) == 0
+    assert main(["train", str(tmp_path / "run.yaml"), "--folder", folder]) == 0
+    assert main(["evaluate", folder, "--device", "cpu"]) == 0
+    found = json.loads((tmp_path / "run/evaluation/val.json").read_text())
+    assert found["counts"]["read"] == found["counts"]["examples"] > 0
+    assert found["protocol"]["leaks"] == {}
