@@ -19,9 +19,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.release_algorithm import RecomputingCore
+from horst.compat.parity import LIMIT, relative_error
 from horst.layers import HORST
 from horst.models import Predictor, create_model
-from horst.parity import LIMIT, relative_error
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from horst.data.extract import extract
 from horst.video.sampling import anticipation_frames
 
 FRAMES = {"EPIC-Kitchens 55": 377_535, "EPIC-Kitchens 100": 1_004_400}
-"""Of training and validation; counted in tests/data_sets/test_real_samples.py."""
+"""Of training and validation; counted in tests/data/test_real_samples.py."""
 EVERY = 15
 """Pictures from one action to the next, at 30 a second. Positions are 0.25 s apart: each action adds two pictures."""
 

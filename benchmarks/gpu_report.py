@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from horst.files import write_text
+from horst.io import write_text
 from horst.viz.chart import Axis, Line, chart, number_axis
 from horst.viz.figure import Figure
 

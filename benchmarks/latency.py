@@ -13,9 +13,9 @@ import tempfile
 from collections.abc import Iterator
 
 from horst.evaluation.evaluate import shown
-from horst.evaluation.fresh import Fresh, fresh_somethings
 from horst.evaluation.latency import BUDGETS, FRACTIONS, Shown, measured, watched_live
 from horst.models import Predictor, load_pretrained
+from horst.synth.fresh import Fresh, fresh_somethings
 
 
 def main() -> None:

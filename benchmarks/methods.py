@@ -22,8 +22,8 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from pathlib import Path
 
-from horst.files import write_text
-from horst.models.methods import METHODS, Method
+from horst.io import write_text
+from horst.models.method_table import METHODS, Method
 from horst.training.config import RunConfig
 
 ROOT = Path(__file__).parents[1]

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from horst.evaluation.evaluate import shown
-from horst.evaluation.fresh import Fresh, fresh_somethings
 from horst.models import Predictor, load_pretrained
 from horst.streaming import Every, Never, OnMotion, Restarts
+from horst.synth.fresh import Fresh, fresh_somethings
 from horst.video.frame import Image
 
 SURE = 0.5

@@ -83,7 +83,7 @@ def served(model: str, streams: int, threads: int | None, folder: str) -> Iterat
 
 def clip(size: int) -> list[bytes]:
     """JPEG frames of a made clip."""
-    from horst.data.synthetic import somethings
+    from horst.synth import somethings
 
     frames = somethings.render(somethings.plan(1, 1000)[0], size=size)
     pictures = []

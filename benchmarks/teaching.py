@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from horst.data.clips import Clip
-from horst.data.synthetic.canvas import Canvas, Sensor
-from horst.data.synthetic.hands import make_hand
-from horst.data.synthetic.somethings import FPS, plan, render
-from horst.data.synthetic.somethings_room import draw_room, make_room
+from horst.finetune.teach import How, Taught, teach
 from horst.models import load
-from horst.teaching.teach import How, Taught, teach
+from horst.synth.canvas import Canvas, Sensor
+from horst.synth.hands import make_hand
+from horst.synth.somethings import FPS, plan, render
+from horst.synth.somethings_room import draw_room, make_room
 
 KNOWN = (
     "Pushing [something] from left to right",

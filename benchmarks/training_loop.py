@@ -34,9 +34,9 @@ from horst.data.module import ClipDataModule
 from horst.models import Predictor
 from horst.training.averages import Averages
 from horst.training.build import build_model
+from horst.training.checkpoints import Keeper
 from horst.training.config import Batches, ModelChoice, RunConfig, Schedule, TrainerOptions
 from horst.training.fit import create_trainer
-from horst.training.keeper import Keeper
 from horst.training.module import TrainingModule
 from horst.training.optimisers import create_optimiser
 from horst.training.progress import Bar

@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.data.synthetic import somethings
+from horst.synth import somethings
 
 DRAWN, FRAMES, BATCH = 64, 32, 64
 """Frames kept of a clip, at even distances; how many of an observed part a network is shown; clips of a step."""

@@ -17,7 +17,7 @@ if not torch.cuda.is_available():
 
 @pytest.fixture(scope="session")
 def data() -> Path:
-    return Path(__file__).parent / "data"
+    return Path(__file__).parent / "goldens"
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from horst.heads import Logits, Unroller
-from horst.models.baselines.lstm import LSTM, LSTMConfig
+from horst.models.methods.lstm import LSTM, LSTMConfig
 from horst.training.losses import feature_loss
 
 FEATURES = 4

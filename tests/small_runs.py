@@ -15,8 +15,8 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
+from horst.config import from_plain
 from horst.console import Console
-from horst.plain import from_plain
 from horst.training.config import RunConfig
 
 TINY = {

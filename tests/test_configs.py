@@ -17,14 +17,14 @@ import torch
 import yaml
 
 from horst.data.config import SOURCES
-from horst.data.epic import read_epic
-from horst.data.ssv2 import read_ssv2
+from horst.data.readers.epic import read_epic
+from horst.data.readers.ssv2 import read_ssv2
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.facts import differences
 from horst.evaluation.paper import paper_table, paper_tables, result
 from horst.heads import head_options
 from horst.models import Predictor, model_config
-from horst.models.methods import METHODS, SIZES, Method
+from horst.models.method_table import METHODS, SIZES, Method
 from horst.training.config import Loss, RunConfig
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""docs/examples.json and the pictures that it names are what docs/draw_examples.py makes of the package's models."""
+"""docs/examples.json and the pictures that it names are what tools/draw_examples.py makes of the package's models."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from horst.evaluation.fresh import fresh_somethings
 from horst.models import load_pretrained
+from horst.synth.fresh import fresh_somethings
 from horst.viz.streamed import stream
 
 ROOT = Path(__file__).parents[1]
 
 
 def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "docs"))  # as it is where the script is run
+    sys.path.insert(0, str(ROOT / "tools"))  # as it is where the script is run
     try:
         return import_module("draw_examples")
     finally:

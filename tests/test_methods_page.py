@@ -1,4 +1,4 @@
-"""docs/methods.md is what docs/draw_methods.py prints and draws, and says something of every method."""
+"""docs/methods.md is what tools/draw_methods.py prints and draws, and says something of every method."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import pytest
 
 from benchmarks.methods import SHORT, Result, table
 from horst.models import model_config
-from horst.models.methods import METHODS, SIZES
+from horst.models.method_table import METHODS, SIZES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "methods.md").read_text()
 
 
 def script() -> ModuleType:
-    sys.path.insert(0, str(ROOT / "docs"))  # as it is where the script is run: beside its parts
+    sys.path.insert(0, str(ROOT / "tools"))  # as it is where the script is run: beside its parts
     try:
         return import_module("draw_methods")
     finally:
@@ -70,7 +70,7 @@ def test_a_table_is_what_its_command_prints(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["draw_methods.py", "--table", name])
     DRAW.main()
-    assert f"    python docs/draw_methods.py --table {name}\n\n{capsys.readouterr().out}\n" in PAGE
+    assert f"    python tools/draw_methods.py --table {name}\n\n{capsys.readouterr().out}\n" in PAGE
 
 
 def test_every_line_of_a_table_leads_to_a_section() -> None:

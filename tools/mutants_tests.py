@@ -19,9 +19,9 @@ from mutants_draw import Mutant, source_of
 from mutants_forks import CONTEXT, ROOT, SOURCE, STORE, Task, digest, run_pytest, run_tasks
 
 ELEMENTS = {"backbones", "benchmarks", "compat", "heads", "layers", "models", "ops"}
-UNRELATED = ELEMENTS | {"data_synthetic", "viz"}
+UNRELATED = ELEMENTS | {"synth", "viz"}
 """Folders of tests that are not of the areas that are mutated."""
-FOLDERS = {"data": "data_sets"}
+FOLDERS: dict[str, str] = {}
 """Of an area's tests, where it is not called like the area."""
 RECORD_LIMIT = 1200.0
 """Seconds for a file of tests while coverage is recorded."""

@@ -1,7 +1,7 @@
 """horst: predict human actions from video while they unfold.
 
     video -> data -> backbones -> layers (over ops) -> heads -> models
-          -> evaluation -> training -> streaming -> teaching -> { export, viz, serving, studies, cli }
+          -> evaluation -> synth -> training -> streaming -> finetune -> { export, viz, serving, studies, cli }
 
 A folder imports only from folders to its left; `ops`, `layers` and `heads` need torch alone. Names below are imported
 when they are first used, so that `import horst` and `horst --help` are quick.
@@ -39,8 +39,8 @@ _HOME = {
     "save": "horst.models",
 }
 _PARTS = (
-    "backbones", "compat", "data", "errors", "evaluation", "heads", "layers", "models", "ops", "serving",
-    "streaming", "studies", "teaching", "training", "video", "viz",
+    "backbones", "compat", "data", "errors", "evaluation", "finetune", "heads", "layers", "models", "ops", "serving",
+    "streaming", "studies", "synth", "training", "video", "viz",
 )  # fmt: skip
 # Not "export": jsonargparse looks for a command's name here, and `horst --help` would wait for torch.
 __all__ = [*_HOME, "__version__"]

@@ -12,11 +12,11 @@ import pytest
 from horst.cli import main
 from horst.cli.method import methods_of, opening
 from horst.cli.models import FROZEN, loss_words
+from horst.config import read_yaml
 from horst.evaluation.paper import result
 from horst.models import create_model, model_config
-from horst.models.methods import METHODS, SIZES, method
+from horst.models.method_table import METHODS, SIZES, method
 from horst.models.summary import summarize
-from horst.plain import read_yaml
 from horst.training.config import RunConfig
 
 Call = Callable[..., str]

@@ -196,8 +196,8 @@ def test_study(root: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_teaching(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], model: Path
 ) -> None:
-    args = ["horst.teaching", str(tmp_path / RUDE), str(tmp_path / "model")]
+    args = ["horst.finetune", str(tmp_path / RUDE), str(tmp_path / "model")]
     monkeypatch.setattr(sys, "argv", args)
     with pytest.raises(SystemExit) as ended:
-        runpy.run_module("horst.teaching", run_name="__main__")
+        runpy.run_module("horst.finetune", run_name="__main__")
     assert not CONTROL.search(str(ended.value.code))

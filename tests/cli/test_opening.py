@@ -17,8 +17,8 @@ import horst
 from horst.cli import main
 from horst.data.config import DataConfig, open_source
 from horst.errors import CheckpointError, ConfigError
+from horst.finetune.teach import teach
 from horst.models.opening import find_device, model_folder, model_title, open_config
-from horst.teaching.teach import teach
 from horst.training.build import initialise
 from horst.training.config import RunConfig
 
@@ -207,7 +207,7 @@ def test_teach(place: Place, source: str, tmp_path: Path, monkeypatch: pytest.Mo
         given.append(base)
         raise ConfigError("enough")
 
-    monkeypatch.setattr("horst.teaching.frozen.learn", learn)
+    monkeypatch.setattr("horst.finetune.frozen.learn", learn)
     reader = open_source(DataConfig.from_file(place.root / "data.yaml"))
     clips = {label: [lambda: None] * 3 for label in LABELS["action"]}
     assert reader.annotations.classes["action"] == tuple(LABELS["action"])

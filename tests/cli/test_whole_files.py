@@ -16,8 +16,8 @@ import yaml
 import horst
 from horst.cli import main
 from horst.evaluation.evaluate import Evaluation
+from horst.finetune import Recordings
 from horst.serving.samples import Samples
-from horst.teaching import Recordings
 from horst.training.config import RunConfig
 
 TINY = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 2}

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from horst.compat import heads_from_official, horst_from_official
+from horst.compat.parity import LIMIT, against_release, recorded_release, relative_error
 from horst.errors import CheckpointError, ConfigError
-from horst.parity import LIMIT, against_release, recorded_release, relative_error
 
 
 def recorded_weights() -> dict[str, Tensor]:

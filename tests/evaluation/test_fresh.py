@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from horst.config import read_yaml
 from horst.data.clips import ClipConfig
 from horst.data.config import open_source
-from horst.data.synthetic import kitchen
-from horst.evaluation.fresh import KITCHEN, Fresh, fresh_kitchen
 from horst.evaluation.measure import prior
-from horst.plain import read_yaml
+from horst.synth import kitchen
+from horst.synth.fresh import KITCHEN, Fresh, fresh_kitchen
 
 
 @pytest.fixture(scope="module")

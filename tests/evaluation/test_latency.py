@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import horst
 from horst.errors import InputError
 from horst.evaluation.evaluate import evaluate, shown
-from horst.evaluation.fresh import Fresh, fresh_somethings
 from horst.evaluation.latency import BUDGETS, Question, Shown, answer_at, measured, questions, watched_live
 from horst.models import Predictor
+from horst.synth.fresh import Fresh, fresh_somethings
 from horst.video.sampling import observed_frames
 
 FRACTIONS = 0.1, 0.25, 0.5, 0.7, 1.0

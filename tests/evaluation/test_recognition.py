@@ -18,7 +18,6 @@ import horst
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Example
-from horst.data.make import make_somethings
 from horst.data.module import ClipDataModule
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation import report
@@ -27,6 +26,7 @@ from horst.evaluation.measure import measure, metric_names, prior, summary
 from horst.evaluation.predictions import FRACTIONS, Collector, Predictions
 from horst.heads import Logits
 from horst.models import Predictor
+from horst.synth.make import make_somethings
 from horst.video.sampling import observed_frames
 
 VAL = 5

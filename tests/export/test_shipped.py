@@ -20,10 +20,10 @@ from small_graphs import difference
 import horst
 from horst.cli import main
 from horst.cli.export import default_output
-from horst.data.make import make_somethings
 from horst.export import Format, What, open_graph
 from horst.export.check import random_frames
 from horst.models import Predictor
+from horst.synth.make import make_somethings
 from horst.video.decode import VideoFile
 from horst.video.sampling import resample
 

@@ -22,12 +22,12 @@ from safetensors.torch import load_file, save_file
 
 import horst
 from horst.backbones import PrecomputedMaps, create_backbone
+from horst.compat.parity import recorded_release
 from horst.errors import CheckpointError, ConfigError
 from horst.heads import create_head
 from horst.models import MODELS, Predictor, create_model, load, model_config, save
 from horst.models import checkpoint as checkpoint_module
 from horst.models.checkpoint import checksum, read_weights
-from horst.parity import recorded_release
 
 SMALL: dict[str, Any] = {
     "hidden": (4, 4, 4),

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import horst
+from horst.config import read_yaml
 from horst.data.config import DataConfig
-from horst.data.synthetic import kitchen, somethings
 from horst.errors import ConfigError
 from horst.evaluation.evaluate import evaluate
-from horst.evaluation.fresh import fresh_kitchen, fresh_somethings
 from horst.models import pretrained
-from horst.plain import read_yaml
+from horst.synth import kitchen, somethings
+from horst.synth.fresh import fresh_kitchen, fresh_somethings
 
 
 def test_they_are_small(root: Path) -> None:

@@ -15,9 +15,9 @@ import torch
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 from servers import running
 
-from horst.data.synthetic import somethings
 from horst.models import Predictor
 from horst.serving import Limits
+from horst.synth import somethings
 from horst.video.frame import Image
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import horst
-from horst.data.synthetic import somethings
-from horst.data.synthetic.somethings_scene import sample_scene
 from horst.serving.samples import CLIPS, Samples
+from horst.synth import somethings
+from horst.synth.somethings_scene import sample_scene
 from horst.video.decode import VideoFile
 
 

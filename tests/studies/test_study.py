@@ -30,7 +30,7 @@ from horst.errors import ConfigError
 from horst.evaluation.predictions import Predictions
 from horst.models.checkpoint import read_config
 from horst.models.summary import summarize
-from horst.studies.children import hold, work
+from horst.studies.launcher import hold, work
 from horst.training.config import RunConfig
 from horst.training.run import Run
 
@@ -72,8 +72,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
             return Finished(main(words))
 
-    monkeypatch.setattr("horst.studies.children.spawn", here)
-    monkeypatch.setattr("horst.studies.children.PAUSE", 0.0)
+    monkeypatch.setattr("horst.studies.launcher.spawn", here)
+    monkeypatch.setattr("horst.studies.launcher.PAUSE", 0.0)
     return done
 
 

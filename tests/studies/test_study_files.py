@@ -12,10 +12,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from horst.config import from_plain
 from horst.errors import ConfigError
 from horst.models import Predictor, model_config
-from horst.models.methods import method
-from horst.plain import from_plain
+from horst.models.method_table import method
 from horst.studies.config import Study, find_study, known_studies, overrides
 from horst.studies.plan import identity, plan
 from horst.studies.report import header, paper_lines

@@ -13,10 +13,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from horst.config import from_plain
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, DataError, HorstError
-from horst.plain import from_plain
 from horst.training.config import (
     Batches,
     Loss,

@@ -17,16 +17,16 @@ import yaml
 from rich.console import Console
 
 import horst
+from horst.config import from_plain
 from horst.data.module import lightning
 from horst.errors import CheckpointError, ConfigError, DivergedError
 from horst.models import create_model
 from horst.models.opening import model_folder
-from horst.plain import from_plain
 from horst.training.build import build_model, initialise
+from horst.training.checkpoints import Keeper
 from horst.training.completion import Completion
 from horst.training.config import RunConfig
 from horst.training.fit import create_trainer, prepare, resume, train
-from horst.training.keeper import Keeper
 from horst.training.module import TrainingModule
 from horst.training.progress import Bar
 

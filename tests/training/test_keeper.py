@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horst.training.averages import Averages
+from horst.training.checkpoints import ASK_EVERY, KEEP_EVERY, Keeper, _csv, is_better
 from horst.training.fit import train
-from horst.training.keeper import ASK_EVERY, KEEP_EVERY, Keeper, _csv, is_better
 from horst.training.run import Run
 
 
@@ -74,7 +74,7 @@ def test_a_run_ends_the_same_whatever_was_kept_on_its_way(
     runs, written = [], []
     for every in (0.0, 1e9):
         count: list[int] = []
-        monkeypatch.setattr("horst.training.keeper.KEEP_EVERY", every)
+        monkeypatch.setattr("horst.training.checkpoints.KEEP_EVERY", every)
         monkeypatch.setattr(
             Keeper, "_checkpoint", lambda self, trainer, count=count: (count.append(1), checkpoint(self, trainer))
         )

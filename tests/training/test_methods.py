@@ -11,8 +11,8 @@ import torch
 from horst.data.batches import Batch
 from horst.data.config import DataConfig, open_source
 from horst.data.example import Annotations
-from horst.data.make import make_kitchen, make_somethings
-from horst.models.methods import METHODS, Method
+from horst.models.method_table import METHODS, Method
+from horst.synth.make import make_kitchen, make_somethings
 from horst.training.build import build_model
 from horst.training.config import RunConfig
 from horst.training.module import TrainingModule

@@ -17,14 +17,14 @@ import torch
 import videos
 from rich.console import Console
 
+from horst.config import from_plain
 from horst.data.batches import Batch
 from horst.data.example import Annotations
-from horst.data.folder import read_csv
+from horst.data.readers.folder import read_csv
 from horst.errors import ConfigError, DataError
 from horst.evaluation.evaluate import Clips, evaluate
 from horst.models import create_model, load, save
-from horst.models.methods import METHODS, Method
-from horst.plain import from_plain
+from horst.models.method_table import METHODS, Method
 from horst.training.build import build_model, learnt_loss, notices
 from horst.training.config import RunConfig
 from horst.training.fit import train

@@ -22,7 +22,7 @@ import videos
 
 import horst.cli.train as cli_train
 from horst.evaluation.evaluate import Evaluation
-from horst.training import keeper
+from horst.training import checkpoints as keeper
 from horst.training.config import RunConfig
 from horst.training.fit import train
 

@@ -19,9 +19,9 @@ import yaml
 from horst.data.identity import DataIdentity
 from horst.errors import CheckpointError, ConfigError, DataError
 from horst.studies.plan import check_data, same_data
+from horst.training.checkpoints import check_whole
 from horst.training.config import RunConfig
 from horst.training.fit import resume, train
-from horst.training.keeper import check_whole
 from horst.training.run import Run
 
 NAMES = ("train/x/a", "train/x/b", "train/y/c", "train/y/d", "val/x/e", "val/y/f")

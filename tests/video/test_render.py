@@ -12,7 +12,7 @@ from PIL import Image as Pictures
 from PIL import PngImagePlugin, features
 
 from horst.video.frame import Image
-from horst.video.render import (
+from horst.viz.render import (
     COLOURS,
     GROUND,
     HEIGHT,

@@ -94,7 +94,7 @@ def make_somethings(
         processes: How many at once; all cores by default.
     """
     from horst.console import Console
-    from horst.data.make import make_somethings
+    from horst.synth.make import make_somethings
 
     options: dict[str, Any] = {"templates": templates, "packed": packed, "processes": processes}
     Console().print(str(make_somethings(folder, clips, seed=seed, size=size, **options)))
@@ -120,7 +120,7 @@ def make_kitchen(
         processes: How many at once; all cores by default.
     """
     from horst.console import Console
-    from horst.data.make import make_kitchen
+    from horst.synth.make import make_kitchen
 
     Console().print(str(make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes)))
 

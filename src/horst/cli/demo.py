@@ -14,11 +14,11 @@ from rich.text import Text
 import horst
 from horst.cli.demo_kitchen import kitchen
 from horst.cli.demo_somethings import somethings
+from horst.compat.parity import LIMIT, against_release, clip_and_steps
 from horst.console import Console
 from horst.errors import HorstError, InputError
-from horst.files import write_text
+from horst.io import write_text
 from horst.models import create_model
-from horst.parity import LIMIT, against_release, clip_and_steps
 from horst.viz.page import page
 
 

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from horst.console import Console, visible
 from horst.evaluation.evaluate import assess, predict, shown
-from horst.evaluation.fresh import Fresh, fresh_kitchen
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import load_pretrained
+from horst.synth.fresh import Fresh, fresh_kitchen
 from horst.viz.anticipation import ANSWERS, Moment, moments_section
 from horst.viz.evaluated import accuracy_section
 

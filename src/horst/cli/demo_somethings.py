@@ -13,10 +13,10 @@ from rich.text import Text
 from horst.console import Console, visible
 from horst.data.example import Annotations
 from horst.evaluation.evaluate import assess, predict, shown
-from horst.evaluation.fresh import fresh_somethings
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import load_pretrained
+from horst.synth.fresh import fresh_somethings
 from horst.viz.evaluated import accuracy_section
 from horst.viz.page import section
 from horst.viz.streamed import Streamed, clip_section, stream

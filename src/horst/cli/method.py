@@ -14,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from horst.cli.models import TITLES, cost_cells, costs, loss_words, parts
+from horst.config import read_yaml
 from horst.console import Console
 from horst.evaluation.paper import paper_table, paper_tables
 from horst.heads import HEADS
 from horst.models.cores import CORES
-from horst.models.methods import METHODS, SIZES, Method
-from horst.plain import read_yaml
+from horst.models.method_table import METHODS, SIZES, Method
 
 LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "features", "name": "top_k"}
 """What in a method's loss is told about in which file of `horst.training.losses`."""

@@ -17,8 +17,8 @@ from horst.errors import ConfigError
 from horst.evaluation.paper import paper_table
 from horst.models import model_config
 from horst.models.cores import create_core
-from horst.models.methods import METHODS, SIZES, Method
-from horst.models.methods import method as method_of
+from horst.models.method_table import METHODS, SIZES, Method
+from horst.models.method_table import method as method_of
 from horst.models.summary import summarize
 
 FROZEN = ("bn_inception",)

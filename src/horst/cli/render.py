@@ -13,8 +13,8 @@ from horst.streaming import Prediction, Stream
 from horst.video.decode import VideoFile
 from horst.video.frame import Frame, Image
 from horst.video.live import is_live
-from horst.video.render import Said, Scene
 from horst.video.sampling import SLACK
+from horst.viz.render import Said, Scene
 
 LIVE_FPS, MOST_FPS = 12.0, 30.0
 HELD = 2.0

@@ -11,7 +11,7 @@ from horst.data.example import Task
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation, shown
 from horst.evaluation.predictions import Predictions
-from horst.files import write_text
+from horst.io import write_text
 from horst.video.sampling import observed_frames
 from horst.viz.choice import chosen
 from horst.viz.evaluated import accuracy_section, headline, mistakes_section, sureness_section

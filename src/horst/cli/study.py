@@ -11,12 +11,12 @@ from pathlib import Path
 
 from horst.cli.studies import show
 from horst.console import Console
-from horst.data.tables import read_json
+from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, StudyError
-from horst.files import write_text
+from horst.io import write_text
 from horst.registry import check_positive
-from horst.studies.children import Failure, Launch, hold, polite, work
 from horst.studies.config import Study, find_study
+from horst.studies.launcher import Failure, Launch, hold, polite, work
 from horst.studies.plan import ASKED, Job, State, adopt, check_data, finished, identity, plan, same_data, state
 from horst.studies.prepare import prepare
 from horst.studies.report import read_results, values_table, write_results

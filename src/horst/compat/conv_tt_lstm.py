@@ -10,8 +10,8 @@ from torch import Tensor
 
 from horst.compat.official import Weights, check_keys, without_wrapper
 from horst.errors import CheckpointError, ConfigError
-from horst.models.baselines.conv_lstm import ConvLSTM, ConvLSTMConfig
-from horst.models.baselines.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
+from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig
+from horst.models.methods.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
 from horst.registry import check_positive
 from horst.weights import load_checked
 

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from horst.compat.official import check_keys, without_wrapper
 from horst.errors import CheckpointError, InputError
-from horst.models.baselines.lstm import LSTM, LSTMConfig
-from horst.models.baselines.rulstm import RollingUnrollingHead
+from horst.models.methods.lstm import LSTM, LSTMConfig
+from horst.models.methods.rulstm import RollingUnrollingHead
 from horst.registry import Part
 from horst.weights import load_checked
 

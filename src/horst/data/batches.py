@@ -29,7 +29,7 @@ from horst.data.config import Source
 from horst.data.example import Split
 from horst.data.features import FeatureClip
 from horst.errors import ConfigError, DataError, InputError, VideoError
-from horst.files import write_text
+from horst.io import write_text
 
 Pick = int | tuple[int, float]
 """Which clip: its index, and where it is not the config's the fraction of it to observe."""

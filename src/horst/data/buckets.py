@@ -21,7 +21,7 @@ from horst.data.config import Source
 from horst.data.example import Example, Split
 from horst.data.features import Features
 from horst.data.packed import Packed
-from horst.data.pictures import is_pictures, open_pictures
+from horst.data.readers.pictures import is_pictures, open_pictures
 from horst.errors import ConfigError, InputError, VideoError
 from horst.registry import check_positive
 from horst.video.sampling import observed_frames

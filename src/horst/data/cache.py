@@ -21,7 +21,7 @@ from horst.data.clips import Clip, ClipConfig
 from horst.data.example import Example
 from horst.data.identity import clip_key, digest
 from horst.errors import HorstError
-from horst.files import stamp, whole
+from horst.io import stamp, whole
 from horst.video.sampling import observed_frames
 
 Read = Callable[[Example, ClipConfig], Any]

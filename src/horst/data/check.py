@@ -15,8 +15,8 @@ from horst.data.clips import ClipConfig, read_clip, seen_frames
 from horst.data.config import Source
 from horst.data.example import Annotations, Example, Task
 from horst.data.jobs import run_jobs
-from horst.data.lmdb_features import RulstmFeatures
-from horst.data.pictures import frame_prefix, gaps, is_pictures, open_pictures
+from horst.data.readers.lmdb_features import RulstmFeatures
+from horst.data.readers.pictures import frame_prefix, gaps, is_pictures, open_pictures
 from horst.errors import DataError, InputError, VideoError
 
 Depth = Literal["files", "headers", "frames"]

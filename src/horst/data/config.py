@@ -15,21 +15,21 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from horst.config import from_plain, read_yaml
 from horst.data.clips import Clip, ClipConfig, read_clip
-from horst.data.epic import read_epic
 from horst.data.example import Annotations, Example
 from horst.data.features import FeatureClip, Features
-from horst.data.folder import read_csv, read_folder
 from horst.data.folds import refold
-from horst.data.lmdb_features import RulstmFeatures, read_rulstm
-from horst.data.make import make_kitchen, make_somethings
 from horst.data.packed import Packed
-from horst.data.ssv2 import read_ssv2
+from horst.data.readers.epic import read_epic
+from horst.data.readers.folder import read_csv, read_folder
+from horst.data.readers.lmdb_features import RulstmFeatures, read_rulstm
+from horst.data.readers.ssv2 import read_ssv2
 from horst.errors import ConfigError, near
-from horst.plain import from_plain, read_yaml
 from horst.registry import build
 
 Opened = Packed | Features | RulstmFeatures
@@ -40,7 +40,9 @@ def open_somethings(
     folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, templates: int = 0, packed: bool = True
 ) -> Annotations | Opened:
     """`make_somethings`, which makes what is missing, and what it made."""
-    made = make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed)
+    made = import_module("horst.synth.make").make_somethings(
+        folder, clips, seed=seed, size=size, templates=templates, packed=packed
+    )
     return _open(DataConfig.from_file(made))
 
 
@@ -48,7 +50,8 @@ def open_kitchen(
     folder: str | Path, videos: int = 40, seed: int = 0, size: Sequence[int] = (128, 228), packed: bool = True
 ) -> Annotations | Opened:
     """`make_kitchen`, which makes what is missing, and what it made."""
-    return _open(DataConfig.from_file(make_kitchen(folder, videos, seed=seed, size=size, packed=packed)))
+    made = import_module("horst.synth.make").make_kitchen(folder, videos, seed=seed, size=size, packed=packed)
+    return _open(DataConfig.from_file(made))
 
 
 SOURCES: dict[str, Callable[..., Annotations | Opened]] = {

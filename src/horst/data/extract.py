@@ -33,7 +33,7 @@ from horst.data.jobs import run_jobs
 from horst.data.packed import Packed
 from horst.data.sealed import read_sealed, sealed
 from horst.errors import ConfigError, DataError
-from horst.files import stamp, writing
+from horst.io import stamp, writing
 from horst.registry import Part, check_positive
 from horst.video.frame import Image
 

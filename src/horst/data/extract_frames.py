@@ -16,7 +16,7 @@ import numpy as np
 from horst.data.clips import EPIC_FPS, ClipConfig, check_end, seen_frames, shown_time
 from horst.data.example import Example
 from horst.data.features import MICRO, Told
-from horst.data.pictures import is_pictures, open_pictures
+from horst.data.readers.pictures import is_pictures, open_pictures
 from horst.errors import DamagedVideoError, InputError, VideoError
 from horst.video.frame import Frame, Image
 from horst.video.sampling import SLACK

@@ -77,7 +77,7 @@ class StoredVideo:
     sums: NDArray[np.int64] | None = None
     """CRC-32 of each map; None in stores of earlier versions."""
     made_of: str | None = None
-    """What the video's file was, see `horst.files.stamp`; None in stores of earlier versions."""
+    """What the video's file was, see `horst.io.stamp`; None in stores of earlier versions."""
 
 
 class FeatureStore:
@@ -294,7 +294,7 @@ class Told:
     times: dict[int, float] = field(default_factory=dict)
     """Anticipation: the seconds at which a frame was really shown, by its number."""
     made_of: str | None = None
-    """What the video's file is; see `horst.files.stamp`."""
+    """What the video's file is; see `horst.io.stamp`."""
 
     def lose(self, example: Example, why: str) -> None:
         self.bad.append((example.split, example.id, why))

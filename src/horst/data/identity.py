@@ -28,9 +28,9 @@ from horst.data.clips import ClipConfig
 from horst.data.config import Source
 from horst.data.example import Example
 from horst.data.packed import Packed
-from horst.data.tables import read_json
+from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, DataError
-from horst.files import stamp, write_text
+from horst.io import stamp, write_text
 
 READING = 1
 """Raise it whenever other pixels or times are read from the same file."""

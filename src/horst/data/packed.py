@@ -32,7 +32,7 @@ from horst.data.jobs import run_jobs
 from horst.data.packed_index import INDEX, Stored, _grouped, _shards, _told_apart, read_clips, read_index
 from horst.data.sealed import read_sealed, write_sealed
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
-from horst.files import stamp, whole, writing
+from horst.io import stamp, whole, writing
 from horst.video.images import decode_picture
 from horst.video.sampling import UNOBSERVED, frames_at
 

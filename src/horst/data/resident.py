@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from horst.data.batches import BadClip, Batch, ClipDataset, Item, Pick, collate
 from horst.errors import ConfigError
-from horst.files import readable, whole
+from horst.io import readable, whole
 from horst.video.sampling import observed_frames
 
 CHUNK = 8

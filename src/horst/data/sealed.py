@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from horst.errors import DataError
-from horst.files import write_text
+from horst.io import write_text
 
 _HEAD = '{"crc32": "%08x", '
 _LENGTH = len(_HEAD % 0)

@@ -20,7 +20,7 @@ from horst.errors import DataError, InputError
 from horst.evaluation.measure import PARTS, all_scores
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions
-from horst.files import write_text
+from horst.io import write_text
 
 ACTIONS = 100
 """How many action scores a segment has."""

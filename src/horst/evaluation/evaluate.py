@@ -34,15 +34,15 @@ from horst.data.buckets import EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Split, Task
+from horst.data.readers.tables import read_json
 from horst.data.resident import Resident, ResidentLoader
-from horst.data.tables import read_json
 from horst.errors import ConfigError, DataError, near
 from horst.evaluation.gather import place
 from horst.evaluation.guard import check
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions
-from horst.files import write_text
 from horst.heads import Logits
+from horst.io import write_text
 from horst.models import Predictor
 from horst.registry import check_positive
 

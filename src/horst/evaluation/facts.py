@@ -1,6 +1,6 @@
 """What a row of the paper is made of, and where a run that names it differs: model, clips, data.
 
-The model of a row is that of the method that has it (`horst.models.methods`), at the size of the table's data set.
+The model of a row is that of the method that has it (`horst.models.method_table`), at the size of the table's data set.
 HORST may be of either variant. How long and by which optimiser a run was trained is not compared.
 """
 
@@ -15,7 +15,7 @@ from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.paper import PaperTable
 from horst.layers import HORSTConfig
 from horst.models import MODELS, model_config
-from horst.models.methods import METHODS, Method
+from horst.models.method_table import METHODS, Method
 from horst.registry import Part
 
 OF_DATA = ("num_classes", "num_actions", "num_verbs", "num_nouns", "pairs")

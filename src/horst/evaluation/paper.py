@@ -20,8 +20,8 @@ from typing import Any
 
 import yaml
 
+from horst.config import from_plain
 from horst.errors import ConfigError, choices
-from horst.plain import from_plain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +47,7 @@ class PaperTable:
     classes: dict[str, int]
     """How many there are, by task."""
     size: str
-    """The data set as models are named by it; see `horst.models.methods`."""
+    """The data set as models are named by it; see `horst.models.method_table`."""
     train: int
     """Examples of the training split."""
     examples: int

@@ -25,8 +25,8 @@ from horst.data.clips import EPIC_FPS, ClipConfig, seen_frames
 from horst.data.example import Annotations, Example, Task
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.gather import gather
-from horst.files import readable, whole
 from horst.heads import Logits
+from horst.io import readable, whole
 from horst.video.sampling import observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

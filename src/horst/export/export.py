@@ -16,7 +16,7 @@ from horst.export.scan import clip_of
 from horst.export.to_onnx import OPSET, to_onnx
 from horst.export.to_torch import compile_program, save_program
 from horst.export.trace import trace
-from horst.files import whole
+from horst.io import whole
 from horst.models import Predictor
 from horst.registry import check_type
 

@@ -32,7 +32,7 @@ HEADS: dict[str, type[Head]] = {
     "unrolling": UnrollingHead,
     "action": ActionHead,
 }
-"""By name. The methods of `horst.models.baselines` add theirs."""
+"""By name. The methods of `horst.models.methods` add theirs."""
 
 
 def create_head(name: str, channels: int, *, features: int | None = None, **options: Any) -> Head:

@@ -37,7 +37,7 @@ class CoreConfig:
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> Self:
         """From plain data (JSON), with an error that names near matches for an unknown option."""
-        from horst.plain import from_plain  # reads YAML too, which a layer alone does not need
+        from horst.config import from_plain  # reads YAML too, which a layer alone does not need
 
         return from_plain(cls, options, cls.name)
 

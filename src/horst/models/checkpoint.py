@@ -30,7 +30,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from horst.errors import CheckpointError, ConfigError
-from horst.files import readable
+from horst.io import readable
 from horst.models.hub import CARD, SCHEME, download
 from horst.models.hub import card as make_card
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels

@@ -9,7 +9,7 @@ from horst.errors import ConfigError, near
 from horst.layers import HORST, Core, CoreConfig, HORSTConfig
 
 CORES: dict[str, tuple[type[CoreConfig], Callable[[Any], Core]]] = {"horst": (HORSTConfig, HORST)}
-"""The config and the core of each name. `horst.models.baselines` adds its own."""
+"""The config and the core of each name. `horst.models.methods` adds its own."""
 
 
 def core_config(data: dict[str, Any]) -> CoreConfig:

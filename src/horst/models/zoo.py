@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any
 
 from horst.layers import CoreConfig
-from horst.models.baselines import (
+from horst.models.method_table import SIZES
+from horst.models.methods import (
     ActionBanksConfig,
     AVTConfig,
     CNN3DConfig,
@@ -23,7 +24,6 @@ from horst.models.baselines import (
     LSTMConfig,
     TSNConfig,
 )
-from horst.models.methods import SIZES
 from horst.models.predictor import PredictorConfig
 from horst.registry import Part
 

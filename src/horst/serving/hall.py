@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from horst.errors import BusyError, CheckpointError, ConfigError, InputError, near
+from horst.finetune.names import taught_models
 from horst.models import Predictor, load, pretrained
 from horst.models.checkpoint import read_config
 from horst.serving.engine import Engine, Guest
 from horst.serving.limits import Limits
 from horst.serving.metrics import Metrics
 from horst.streaming import Restarts, restarts_by_name
-from horst.teaching.names import taught_models
 
 STRAINED = 5.0
 """Seconds of more work than there is time for, after which the newest stream is sent away."""

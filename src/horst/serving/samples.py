@@ -42,9 +42,9 @@ class Samples:
 
     @cached_property
     def _known(self) -> dict[str, Sample]:
-        from horst.data.ssv2 import plain
-        from horst.data.synthetic import somethings
-        from horst.data.synthetic.somethings_scene import sample_scene
+        from horst.data.readers.ssv2 import plain
+        from horst.synth import somethings
+        from horst.synth.somethings_scene import sample_scene
 
         found = {}
         for number, (seed, template, objects) in enumerate(CLIPS, 1):
@@ -58,7 +58,7 @@ class Samples:
 
     def file(self, name: str) -> Path | None:
         """The mp4 of one by its name; None where there is none of that name."""
-        from horst.data.synthetic import somethings
+        from horst.synth import somethings
         from horst.video.encode import write_video
 
         if name not in self._known:

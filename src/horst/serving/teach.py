@@ -22,7 +22,7 @@ from horst.serving.wire import split_frame
 from horst.video.frame import Image
 
 if TYPE_CHECKING:
-    from horst.teaching import Recordings, Teacher
+    from horst.finetune import Recordings, Teacher
 
 Label = Annotated[str, FromPath(max_length=200, description="What the clip shows, in words.")]
 LENGTH = struct.Struct("<I")
@@ -83,7 +83,7 @@ class School:
 
     @property
     def recordings(self) -> Recordings:
-        from horst.teaching import Recordings
+        from horst.finetune import Recordings
 
         with self._lock:
             if self._recordings is None:
@@ -92,7 +92,7 @@ class School:
 
     @property
     def teacher(self) -> Teacher:
-        from horst.teaching import Teacher
+        from horst.finetune import Teacher
 
         with self._lock:
             if self._teacher is None:

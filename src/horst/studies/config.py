@@ -26,12 +26,12 @@ from typing import Any
 import yaml
 
 import horst
+from horst.config import from_plain, read_yaml
 from horst.data.config import PATHS, DataConfig
 from horst.errors import ConfigError, choices
-from horst.models.methods import Method
-from horst.models.methods import method as method_of
+from horst.models.method_table import Method
+from horst.models.method_table import method as method_of
 from horst.models.opening import is_address
-from horst.plain import from_plain, read_yaml
 
 FOLDER = Path("configs") / "studies"
 PLACES = ("model.init", "model.tsn", "batches.cache", *(f"data.{name}" for name in PATHS))
@@ -51,7 +51,7 @@ class StudyRun:
     changes: dict[str, Any] = field(default_factory=dict)
     """After those of the study, by dotted keys."""
     method: str | None = None
-    """Of `horst.models.methods`: for its title and the paper's figures."""
+    """Of `horst.models.method_table`: for its title and the paper's figures."""
     against: str | None = None
     """The run that this one is compared with, in place of the study's."""
 

@@ -20,7 +20,7 @@ import torch
 from torch.nn.functional import pad
 
 from horst.data.example import Annotations
-from horst.data.tables import read_json
+from horst.data.readers.tables import read_json
 from horst.errors import DataError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.measure import measure

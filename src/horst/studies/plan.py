@@ -19,7 +19,7 @@ from typing import Any, Literal
 from horst.data.config import PATHS, open_source
 from horst.data.example import Task
 from horst.data.identity import DataIdentity
-from horst.data.tables import read_json
+from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
 from horst.models import model_config

@@ -11,7 +11,7 @@ from typing import Any
 import horst
 from horst.console import visible
 from horst.evaluation.paper import paper_table
-from horst.files import write_text
+from horst.io import write_text
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row, rows
 from horst.studies.config import Study
 from horst.studies.outcomes import Outcome, Sample, read_outcomes, samples

@@ -17,12 +17,12 @@ from typing import Any, Literal
 
 import yaml
 
+from horst.config import from_plain, read_yaml
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, near
 from horst.models.opening import is_address
 from horst.ops.backend import Wanted
-from horst.plain import from_plain, read_yaml
 
 Steps = Literal["last", "every", "anticipation"]
 LossName = Literal["cross_entropy", "smooth_top_k", "truncated_top_k"]

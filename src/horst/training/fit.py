@@ -22,9 +22,9 @@ from horst.models import Predictor
 from horst.ops.backend import Choice
 from horst.training.averages import Averages
 from horst.training.build import build_model, learnt_loss, notices
+from horst.training.checkpoints import Keeper, check_whole
 from horst.training.completion import Completion
 from horst.training.config import RunConfig
-from horst.training.keeper import Keeper, check_whole
 from horst.training.module import TrainingModule
 from horst.training.progress import Bar
 from horst.training.run import Run

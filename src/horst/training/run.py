@@ -28,7 +28,7 @@ import torch
 import horst
 from horst.data.identity import DataIdentity
 from horst.errors import ConfigError
-from horst.files import holder, lock, write_text
+from horst.io import holder, lock, write_text
 from horst.training.config import RunConfig
 
 PACKAGES = ("torch", "lightning", "pytorch_optimizer", "numpy", "av", "safetensors")

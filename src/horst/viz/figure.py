@@ -12,7 +12,7 @@ from pathlib import Path
 
 from horst.console import visible
 from horst.errors import ConfigError, MissingExtraError
-from horst.files import whole, write_text
+from horst.io import whole, write_text
 
 CONVERTER = "rsvg-convert"
 MARGIN = 12

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from horst.models.baselines import stack
-from horst.models.baselines.conv_lstm import ConvLSTM, ConvLSTMConfig
-from horst.models.baselines.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
+from horst.models.methods import stack
+from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig
+from horst.models.methods.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
 from horst.ops.fused.lstm import lstm
 
 SIZES = [(1, 1, 1, 1), (2, 3, 4, 5), (3, 24, 5, 7), (2, 64, 3, 1)]  # B, C, H, W

@@ -1,0 +1,1 @@
+"""One module per data set format: annotations and media on disk become `Annotations`."""

@@ -1,0 +1,238 @@
+"""Recorded clips on disk, a few of each label.
+
+    <folder>/<digest of the label>/<id>.safetensors
+
+A file holds the frames of one clip as JPEG, their times, and its label; it appears whole or not at all. What is in the
+folder is all there is to know, so recordings outlive the program. Labels are text that people type: see `names`.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from horst.data.clips import Clip
+from horst.data.packed import encode_picture
+from horst.errors import BusyError, DataError, HorstError, InputError
+from horst.finetune.names import check_label, label_folder
+from horst.io import whole
+from horst.video.frame import Image
+from horst.video.images import decode_picture
+from horst.video.sampling import SLACK
+
+FORMAT = "1"
+QUALITY = 90
+ID = re.compile(r"[0-9a-f]{20}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecordingLimits:
+    """What is kept at most."""
+
+    labels: int = 12
+    clips: int = 30
+    """Of one label."""
+    bytes: int = 256 * 2**20
+    """Of all clips on disk."""
+    shortest: float = 0.3
+    """Seconds."""
+    longest: float = 10.0
+    """Seconds."""
+    fps: float = 15.0
+    """Frames a second that are kept; those between are left out."""
+    side: int = 128
+    """Pixels: larger frames are stretched to this height or width, as models stretch them anyway."""
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} is {getattr(self, name)}; it takes a number above 0")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """One clip of a label."""
+
+    id: str
+    label: str
+    frames: int
+    seconds: float
+    """From its first frame to its last."""
+    bytes: int
+    """On disk."""
+
+    def to_dict(self) -> dict[str, str | int | float]:
+        """Plain data for JSON."""
+        return {"id": self.id, "label": self.label, "frames": self.frames, "seconds": self.seconds}
+
+
+class Recordings:
+    """The clips of a folder. Any number of threads may use it."""
+
+    def __init__(self, folder: str | Path, limits: RecordingLimits | None = None) -> None:
+        self.folder, self.limits = Path(folder), limits or RecordingLimits()
+        self.damaged: list[Path] = []
+        """Files that could not be read when the folder was opened. They are left where they are."""
+        self._lock = threading.Lock()
+        self._known: dict[str, dict[str, Recording]] = {}
+        found = []
+        for file in sorted(self.folder.glob("*/*.safetensors")):
+            try:
+                found.append(_about(file))
+            except DataError:
+                self.damaged.append(file)
+        for recording in sorted(found, key=lambda r: r.id):  # an id begins with the time
+            self._known.setdefault(recording.label, {})[recording.id] = recording
+
+    def add(self, label: str, frames: Iterable[tuple[float, Image]]) -> Recording:
+        """Keep a clip: times in seconds, increasing, and pictures (H, W, 3) of uint8, RGB, all of one size.
+
+        Where there is no room: BusyError. It is kept when this returns.
+        """
+        label = check_label(label)
+        with self._lock:
+            self._check_room(label, 0)
+        times, pictures = self._thinned(frames)
+        lengths = [len(picture) for picture in pictures]
+        tensors: dict[str, NDArray[Any]] = {
+            "pictures": np.frombuffer(b"".join(pictures), np.uint8),
+            "offsets": np.cumsum([0, *lengths], dtype=np.int64),
+            "times": np.asarray(times, np.float64),
+        }
+        ident = f"{time.time_ns():016x}{secrets.token_hex(2)}"
+        file = self.folder / label_folder(label) / f"{ident}.safetensors"
+        with self._lock:
+            self._check_room(label, sum(lengths))
+            try:
+                with whole(file) as unfinished:
+                    save_file(tensors, unfinished, metadata={"format": FORMAT, "label": label})
+            except (OSError, SafetensorError) as error:
+                raise DataError(f"{file} cannot be written: {error}") from error
+            recording = Recording(ident, label, len(times), round(times[-1], 3), file.stat().st_size)
+            self._known.setdefault(label, {})[ident] = recording
+        return recording
+
+    def labels(self) -> dict[str, list[Recording]]:
+        """The clips by label; both in the order in which they came."""
+        with self._lock:
+            return {label: list(clips.values()) for label, clips in self._known.items()}
+
+    def read(self, recording: Recording) -> Clip:
+        """The frames of a clip, and their times from 0 on."""
+        return _read(self._file(recording))
+
+    def clips(self) -> dict[str, list[Callable[[], Clip]]]:
+        """All clips by label, as `teach` takes them: each is read when it is called."""
+        return {label: [partial(_read, self._file(r)) for r in known] for label, known in self.labels().items()}
+
+    def remove(self, label: str, id: str | None = None) -> int:
+        """Delete one clip of a label, or all; returns how many. Unknown ones are an InputError."""
+        label = check_label(label)
+        with self._lock:
+            known = self._known.get(label)
+            if known is None:
+                raise InputError(f"there is no recording of {label!r}")
+            if id is not None and id not in known:
+                raise InputError(f"there is no recording {id!r} of {label!r}")
+            chosen = list(known.values()) if id is None else [known[id]]
+            for recording in chosen:
+                self._file(recording).unlink(missing_ok=True)
+                del known[recording.id]
+            if not known:
+                del self._known[label]
+                _remove_empty(self.folder / label_folder(label))
+        return len(chosen)
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        with self._lock:
+            return self._bytes()
+
+    def _bytes(self) -> int:
+        return sum(recording.bytes for clips in self._known.values() for recording in clips.values())
+
+    def _file(self, recording: Recording) -> Path:
+        return self.folder / label_folder(recording.label) / f"{recording.id}.safetensors"
+
+    def _check_room(self, label: str, more: int) -> None:
+        limits = self.limits
+        if label not in self._known and len(self._known) >= limits.labels:
+            raise BusyError(f"there are {len(self._known)} labels, as many as are kept: remove one first")
+        if len(self._known.get(label, ())) >= limits.clips:
+            raise BusyError(f"there are {limits.clips} clips of {label!r}, as many as are kept: remove one first")
+        if self._bytes() + more > limits.bytes:
+            raise BusyError(f"the recordings fill their {limits.bytes / 2**20:.0f} MiB: remove some first")
+
+    def _thinned(self, frames: Iterable[tuple[float, Image]]) -> tuple[list[float], list[bytes]]:
+        """The frames that are kept, as JPEG. They are looked at one by one, so that a long clip fills no memory."""
+        from horst.streaming.pool import fitted
+
+        limits = self.limits
+        first = last = -np.inf
+        times: list[float] = []
+        pictures: list[bytes] = []
+        size: tuple[int, ...] | None = None
+        for at, image in frames:
+            if not isinstance(at, int | float) or not np.isfinite(at) or at <= last:
+                raise InputError(f"a frame's time is {at} s after one at {last} s; increasing seconds are needed")
+            first = at if size is None else first
+            if at - first > limits.longest:
+                raise InputError(f"the clip is longer than {limits.longest:g} s: record a shorter one")
+            shape: tuple[int, ...] = getattr(image, "shape", ())
+            if size is not None and shape != size:
+                raise InputError(f"a frame has shape {shape} after one of {size}: a clip has one size")
+            last, size = at, shape
+            if not times or at - first - times[-1] >= 1 / limits.fps - SLACK:
+                height, width = shape[:2] if len(shape) == 3 else (1, 1)  # anything else `fitted` refuses
+                kept = max(1, min(height, limits.side)), max(1, min(width, limits.side))
+                pictures.append(encode_picture(fitted(image, kept), QUALITY))
+                times.append(at - first)
+        if len(times) < 2 or times[-1] < limits.shortest:
+            seconds = times[-1] if times else 0.0
+            raise InputError(f"the clip has {len(times)} frames in {seconds:.2f} s; {limits.shortest:g} s are needed")
+        return times, pictures
+
+
+def _about(file: Path) -> Recording:
+    """What a file says of itself, without its pictures."""
+    try:
+        with safe_open(file, "np") as stored:
+            about, times = stored.metadata() or {}, stored.get_tensor("times")
+        label = check_label(about.get("label", ""))
+        right = about.get("format") == FORMAT and label_folder(label) == file.parent.name and ID.fullmatch(file.stem)
+        if not right or times.ndim != 1 or times.dtype != np.float64 or len(times) < 2:
+            raise DataError(f"{file} is no recording of format {FORMAT}")
+        return Recording(file.stem, label, len(times), round(float(times[-1]), 3), file.stat().st_size)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DataError(f"{file} is damaged or no recording: {error}") from error
+
+
+def _read(file: Path) -> Clip:
+    try:
+        with safe_open(file, "np") as stored:
+            data, offsets, times = (stored.get_tensor(name) for name in ("pictures", "offsets", "times"))
+        raw = data.tobytes()
+        pairs = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
+        frames = [decode_picture(raw[a:b], f"{file}, frame {i}") for i, (a, b) in enumerate(pairs)]
+        return Clip(np.stack(frames), times)
+    except (SafetensorError, OSError, ValueError, HorstError) as error:
+        raise DataError(f"{file} cannot be read; remove the recording: {error}") from error
+
+
+def _remove_empty(folder: Path) -> None:
+    with suppress(OSError):  # something else is in it, and is not ours
+        folder.rmdir()

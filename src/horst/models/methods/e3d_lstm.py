@@ -1,0 +1,184 @@
+"""E3D-LSTM: 3-D convolutions inside a recurrent cell that recalls its past cells by attention.
+
+"Eidetic 3D LSTM: A Model for Video Prediction and Beyond", Wang, Jiang, Yang, Li, Long, Fei-Fei, 2019. A layer works
+on the last `window` frames at once. It has a hidden state H and a cell C; one memory M goes up through all layers and
+on to the first layer of the next frame. Before the first frame all are zero, and so are the frames.
+
+    [i, g, r, o] = LN(W_h * H_{t-1}) + the first four of LN(W_x * X_t)
+    RECALL = softmax(s(r) K^T) K,   K = the past cells of the layer
+    C_t = LN(C_{t-1} + RECALL) + s(i) tanh(g)
+    [i', g', f', m'] = LN(W_m * M), with i', g', f' + the last three of LN(W_x * X_t)
+    M' = s(f' + 1) tanh(m') + s(i') tanh(g')
+    O = s(o + W_co * C_t + W_mo * M')
+    H_t = O tanh(W_1 * [C_t; M'])
+
+`*` is a convolution of depth x kernel x kernel (W_1: 1 x 1 x 1), s the sigmoid, LN normalises channels, window and
+map together. y is H of the last layer at the newest frame. The zero that an even depth needs comes before the window,
+so that this frame reads all of it. M' goes on; the public release passed the old M by mistake, as its authors say.
+
+Paper and release differ in two places, which are options (`output_gate`, `carry`). The paper recalls all cells of a
+clip; here the last `history` of them, so that a stream of any length needs the same memory. The release recalls the
+zero cell of the start too, which is left out here. The method has no pooling:
+with `stride`, M is pooled as the layer's input is, and comes back to the first layer as nearest neighbours. The
+network of early recognition (widths, encoder) was not released.
+
+Shapes: B batch, C channels, D frames of the window, H x W map, S cells of the history, P = D H W places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from horst.errors import ConfigError
+from horst.layers import Memory, Said
+from horst.models.methods.stack import StackConfig, StackedCore
+from horst.registry import check_positive, check_type
+
+Recall = Literal["all", "position"]
+OutputGate = Literal["sigmoid", "tanh-sigmoid"]
+Carry = Literal["convolved", "plain"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class E3DLSTMConfig(StackConfig):
+    """A stack of E3D-LSTM layers, all of the same width."""
+
+    name: ClassVar[str] = "e3d_lstm"
+    title: ClassVar[str] = "E3D-LSTM"
+
+    kernel: int = 5
+    depth: int = 2
+    """Frames that a convolution spans, at most the window."""
+    window: int = 2
+    """Frames that a layer works on at once."""
+    history: int = 8
+    """How many past cells are recalled."""
+    recall: Recall = "all"
+    """From every place of the past cells, as published: the cost grows with (H W)^2; or from the same place alone."""
+    output_gate: OutputGate = "sigmoid"
+    """s(.) of the paper, or s(tanh(.)) of the release."""
+    carry: Carry = "convolved"
+    """M' keeps s(f' + 1) tanh(m') of the release, or s(f' + 1) M of the paper, without m'."""
+
+    def __post_init__(self) -> None:
+        StackConfig.__post_init__(self)
+        check_positive(depth=self.depth, window=self.window, history=self.history)
+        check_type("recall", self.recall, Recall)
+        check_type("output_gate", self.output_gate, OutputGate)
+        check_type("carry", self.carry, Carry)
+        if self.depth > self.window:
+            raise ConfigError(f"depth is {self.depth} and the window has {self.window} frames: take no more than these")
+        if len(set(self.hidden)) > 1:
+            raise ConfigError(f"hidden is {self.hidden}; one memory goes through all layers: make them equally wide")
+
+
+class Conv(nn.Sequential):
+    """A 3-D convolution that keeps the size, and the norm after it."""
+
+    def __init__(self, inputs: int, outputs: int, depth: int, kernel: int, *, norm: bool = True) -> None:
+        side = kernel // 2
+        pad = nn.ZeroPad3d((side, side, side, side, depth // 2, (depth - 1) // 2))
+        conv = nn.Conv3d(inputs, outputs, (depth, kernel, kernel))
+        super().__init__(pad, conv, *([nn.GroupNorm(1, outputs)] if norm else []))
+
+
+class E3DLSTMCell(nn.Module):
+    """One layer, one frame."""
+
+    def __init__(self, config: E3DLSTMConfig, in_channels: int, channels: int) -> None:
+        super().__init__()
+        self.config = config
+        shape = config.depth, config.kernel
+        self.from_x = Conv(in_channels, 7 * channels, *shape)
+        self.from_h = Conv(channels, 4 * channels, *shape)
+        self.from_m = Conv(channels, (4 if config.carry == "convolved" else 3) * channels, *shape)
+        self.norm = nn.GroupNorm(1, channels)
+        self.gate_c = Conv(channels, channels, *shape, norm=False)
+        self.gate_m = Conv(channels, channels, *shape, norm=False)
+        self.merge = nn.Conv3d(2 * channels, channels, 1)
+
+    def forward(self, x: Tensor, h: Tensor, history: Tensor, m: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """x (B, C_in, D, H, W); h and m (B, C, D, H, W); past cells (B, S, C, D, H, W): the next h, c and m."""
+        channels = h.shape[1]
+        upper, lower = self.from_x(x).split((4 * channels, 3 * channels), 1)
+        i, g, r, o = (upper + self.from_h(h)).chunk(4, 1)
+        recalled = recall(r.sigmoid(), history, count, self.config.recall)
+        c = self.norm(history[:, -1] + recalled) + i.sigmoid() * g.tanh()
+        given = self.from_m(m)
+        i, g, f = (lower + given[:, : 3 * channels]).chunk(3, 1)
+        kept = given[:, 3 * channels :].tanh() if self.config.carry == "convolved" else m
+        m = (f + 1).sigmoid() * kept + i.sigmoid() * g.tanh()
+        o = o + self.gate_c(c) + self.gate_m(m)
+        if self.config.output_gate == "tanh-sigmoid":
+            o = o.tanh()
+        h = o.sigmoid() * self.merge(torch.cat([c, m], 1)).tanh()
+        dtype = history.dtype  # autocast picks others here and there; a state has one
+        return h.to(dtype), c.to(dtype), m.to(dtype)
+
+
+class E3DLSTM(StackedCore):
+    """The stack. It remembers the window's earlier frames, M, and of each layer H and the last cells, oldest first."""
+
+    config: E3DLSTMConfig
+
+    def __init__(self, config: E3DLSTMConfig) -> None:
+        super().__init__(config)
+        self.layers = nn.ModuleList(E3DLSTMCell(config, *w) for w in self.widths)
+
+    @property
+    def unknown(self) -> str:
+        return self.config.title
+
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
+        config, sizes = self.config, self.sizes(height, width)
+        inner = [(self.channels, config.window, *size) for size in sizes]
+        shapes: dict[str, tuple[int, ...]] = {"m": inner[-1]}
+        if config.window > 1:
+            shapes["x"] = (config.window - 1, config.in_channels, *sizes[0])
+        for i, shape in enumerate(inner):
+            shapes |= {f"h{i}": shape, f"c{i}": (config.history, *shape)}
+        return shapes
+
+    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        """A clip is its fold: the first layer waits for the memory of the last layer at the frame before."""
+        after, m = {}, memory["m"]
+        for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
+            if stride > 1:
+                x = F.max_pool2d(x, stride) if i == 0 else F.max_pool3d(x, (1, stride, stride))
+            if i == 0:
+                past = [memory["x"]] if "x" in memory else []
+                frames = torch.cat([*past, x.unsqueeze(1)], 1)
+                after["x"] = frames[:, 1:]
+                x = frames.transpose(1, 2)  # (B, C, D, H, W)
+                m = F.interpolate(m, size=x.shape[2:]) if m.shape[2:] != x.shape[2:] else m
+            elif stride > 1:
+                m = F.max_pool3d(m, (1, stride, stride))
+            x, c, m = cell(x, memory[f"h{i}"], memory[f"c{i}"], m, count)
+            after[f"h{i}"], after[f"c{i}"] = x, torch.cat([memory[f"c{i}"][:, 1:], c.unsqueeze(1)], 1)
+        after["m"] = m
+        return Said({"y": x[:, :, -1]}), {name: after[name] for name in memory}
+
+
+def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tensor:
+    """What a query (B, C, D, H, W) finds in the past cells (B, S, C, D, H, W), of which the last `count` are there.
+
+    Without any it finds zero: it looks at all, and all are zero.
+    """
+    slots, seen = history.shape[1], count.unsqueeze(1)
+    there = (torch.arange(slots, device=count.device) >= slots - seen) | (seen == 0)  # (B, S)
+    if mode == "position":
+        logits = (query.unsqueeze(1) * history).sum(2)  # (B, S, D, H, W)
+        weights = logits.masked_fill(~there[:, :, None, None, None], float("-inf")).softmax(1)
+        return (weights.unsqueeze(2) * history).sum(1)
+    q = query.flatten(2).transpose(1, 2)  # (B, P, C)
+    k = history.flatten(3).transpose(2, 3).flatten(1, 2)  # (B, S P, C)
+    mask = there.repeat_interleave(q.shape[1], 1)  # (B, S P)
+    found = F.scaled_dot_product_attention(
+        q.unsqueeze(1), k.unsqueeze(1), k.unsqueeze(1), mask[:, None, None], scale=1.0
+    )
+    return found.squeeze(1).transpose(1, 2).unflatten(2, query.shape[2:])

@@ -1,0 +1,166 @@
+"""What cores that are stacks of convolutional layers have in common.
+
+Shapes: B batch, T frames, C channels, H x W map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from horst.errors import ConfigError
+from horst.layers import CoreConfig, FoldedCore, Memory, Said
+from horst.models.methods.repeated import Convolve, laid_out, repeated
+from horst.ops.backend import Choice, Wanted, choose
+from horst.registry import check_positive, check_type
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StackConfig(CoreConfig):
+    """What cores that are stacks of convolutional layers have in common."""
+
+    in_channels: int
+    """Channels of the map that the first layer reads."""
+    hidden: tuple[int, ...]
+    """Channels of each layer."""
+    stride: tuple[int, ...] = ()
+    """Max pooling of each layer's input; all 1 by default."""
+    kernel: int = 3
+    """Height and width of the convolutions, odd."""
+
+    def __post_init__(self) -> None:
+        check_positive(in_channels=self.in_channels, kernel=self.kernel)
+        if self.kernel % 2 == 0:
+            raise ConfigError(f"kernel is {self.kernel}; it takes an odd number, so that maps keep their size")
+        for name in ("hidden", "stride"):
+            values = getattr(self, name)
+            if not isinstance(values, list | tuple) or (name == "hidden" and not values):
+                raise ConfigError(f"{name} is {values!r}; it takes one number a layer, for at least one layer")
+            for value in values:
+                check_positive(**{f"an entry of {name}": value})
+        object.__setattr__(self, "hidden", tuple(self.hidden))  # the class is frozen for everybody else
+        object.__setattr__(self, "stride", tuple(self.stride) or (1,) * len(self.hidden))
+        if len(self.stride) != len(self.hidden):
+            raise ConfigError(f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: give one a layer")
+
+    @property
+    def about(self) -> str:
+        return f"{len(self.hidden)} {self.title} layers of {', '.join(map(str, self.hidden))} channels"
+
+
+class StackedCore(FoldedCore):
+    """A core of layers over maps, each on the pooled output of the one before."""
+
+    config: StackConfig
+    layers: nn.ModuleList
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__(config)
+        self._wanted: Wanted = "auto"
+        self._chosen: dict[torch.device, Choice] = {}
+
+    @property
+    def channels(self) -> int:
+        return self.config.hidden[-1]
+
+    def sizes(self, height: int, width: int) -> list[tuple[int, int]]:
+        """Height and width in each layer, after its pooling."""
+        sizes = []
+        for stride in self.config.stride:
+            height, width = height // stride, width // stride
+            sizes.append((height, width))
+        return sizes
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return self.sizes(height, width)[-1]
+
+    @property
+    def widths(self) -> Iterator[tuple[int, int]]:
+        """What each layer reads and gives, in channels."""
+        return zip((self.config.in_channels, *self.config.hidden[:-1]), self.config.hidden, strict=True)
+
+    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        """A clip of one frame. A subclass with other cells writes `unfold`, or `advance` anew."""
+        said, memory = self.unfold(x.unsqueeze(1), memory, count)
+        return Said({name: value[:, 0] for name, value in said.maps.items()}), memory
+
+    def use_backend(self, name: Wanted) -> None:
+        """Run what lies between convolutions by kernels (triton) or by plain PyTorch (reference)."""
+        if name == "compiled":
+            raise ConfigError(f"the backend compiled is for HORST; {self.config.title} takes auto, reference or triton")
+        check_type("backend", name, Wanted)
+        self._wanted, self._chosen = name, {}
+
+    def backend(self, device: torch.device) -> Choice:
+        """What runs on a device, and why; chosen once, as a stream asks at every frame."""
+        if device not in self._chosen:
+            chosen = choose(device, self.unknown, self._wanted)
+            by_variable = chosen.name == "compiled"  # which is for HORST
+            self._chosen[device] = replace(chosen, name="reference") if by_variable else chosen
+        return self._chosen[device]
+
+    @property
+    def unknown(self) -> str:
+        """What of the config has no kernels."""
+        return ""
+
+    def fused(self, x: Tensor) -> bool:
+        """Whether kernels run here. Their arithmetic is in float32."""
+        if torch.compiler.is_compiling() or x.dtype == torch.float64:
+            return False
+        return self.backend(x.device).name == "triton"
+
+
+class CellStack(StackedCore):
+    """A stack of cells that remember h and c: (clip, h, c) -> (the clip's h, h, c)."""
+
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+        """Layer by layer."""
+        after, fused = {}, self.fused(x)
+        for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
+            h, c = memory[f"h{i}"], memory[f"c{i}"]
+            x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), h, c, fused=fused)
+        return Said({"y": x}), after
+
+
+def pooled(x: Tensor, stride: int) -> Tensor:
+    """Maps (B, T, C, H, W) after max pooling with windows of stride x stride."""
+    return F.max_pool2d(x.flatten(0, 1), stride).unflatten(0, x.shape[:2]) if stride > 1 else x
+
+
+def split_gates(conv: nn.Conv2d, x: Tensor) -> tuple[tuple[Tensor, ...], Convolve]:
+    """A convolution of [x; h] in two: its part for each frame of x (B, T, C_in, H, W), and what is left to do of h."""
+    inputs = x.shape[2]
+    observed = F.conv2d(laid_out(x.flatten(0, 1)), conv.weight[:, :inputs], conv.bias, padding=conv.padding)
+    return observed.unflatten(0, x.shape[:2]).unbind(1), repeated(conv.weight[:, inputs:], None)
+
+
+def lstm(
+    observed: Tensor, recurrent: Tensor, c: Tensor, peepholes: Tensor | None = None, *, fused: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The next h and c, from the two parts of [i, f, o, g] (B, 4 C, H, W), and c (B, C, H, W).
+
+    `peepholes`: w_i, w_f, w_o (3, C, 1, 1). `fused`: by kernels, which know no peepholes.
+    """
+    if fused:
+        from horst.ops.fused import lstm as kernels
+
+        return kernels.lstm(observed, recurrent, c)
+    i, f, o, g = (observed + recurrent).chunk(4, 1)
+    if peepholes is not None:
+        i, f = i + peepholes[0] * c, f + peepholes[1] * c
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()  # as precise as c, also where autocast computes the gates
+    if peepholes is not None:
+        o = o + peepholes[2] * c
+    return o.sigmoid() * c.tanh(), c
+
+
+def stacked(states: Sequence[Tensor]) -> Tensor:
+    """Maps (B, C, H, W) of T frames as (B, T, C, H, W), laid out as they are."""
+    if states[0].is_cuda:
+        return torch.stack([h.permute(0, 2, 3, 1) for h in states], 1).permute(0, 1, 4, 2, 3)
+    return torch.stack(list(states), 1)

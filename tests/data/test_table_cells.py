@@ -1,0 +1,99 @@
+"""Cells of annotation tables: what they mean, and what is said of those that mean nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from horst.data.readers.tables import need, positive, read_json, read_rows, seconds, whole
+from horst.errors import DataError
+
+FILE = Path("table.csv")
+
+
+@given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59_999))
+def test_times_of_day_are_seconds(hours: int, minutes: int, thousandths: int) -> None:
+    wanted = 3600 * hours + 60 * minutes + thousandths / 1000
+    rest = f"{thousandths // 1000:02d}.{thousandths % 1000:03d}"
+    assert seconds(FILE, 1, {"t": f"{hours:02d}:{minutes:02d}:{rest}"}, "t") == pytest.approx(wanted)
+    assert seconds(FILE, 1, {"t": f"{minutes}:{rest}"}, "t") == pytest.approx(wanted - 3600 * hours)
+    assert seconds(FILE, 1, {"t": str(wanted)}, "t") == pytest.approx(wanted)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"), [("soon", "neither seconds nor"), ("1:x", "neither"), ("-0.1", "start at 0"), ("", "t is empty")]
+)
+def test_times_that_are_none(value: str, why: str) -> None:
+    with pytest.raises(DataError, match=f"table.csv, line 7.*{why}"):
+        seconds(FILE, 7, {"t": value}, "t")
+
+
+def test_whole_numbers_and_columns() -> None:
+    assert whole(FILE, 3, {"n": "12"}, "n") == 12
+    with pytest.raises(DataError, match=r"line 3: n is '1\.5', not a whole number"):
+        whole(FILE, 3, {"n": "1.5"}, "n")
+    with pytest.raises(DataError, match=r"has no column 'verb_clas'.*'verb_class'.*there are id, verb_class"):
+        need(FILE, 1, {"id": "1", "verb_class": "2"}, "verb_clas")
+
+
+def test_rows_come_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_bytes('\ufeffid, name\n1, a b \n\n2,"x,\ny"\n'.encode())
+    assert list(read_rows(path)) == [(2, {"id": "1", "name": "a b"}), (5, {"id": "2", "name": "x,\ny"})]
+    path.write_text("1,2\n3,4\n")
+    assert list(read_rows(path, ["a", "b"])) == [(1, {"a": "1", "b": "2"}), (2, {"a": "3", "b": "4"})]
+    for rows in ("a,b\n1,2\n3\n", "a,b\n1,2\n3,4,5\n"):
+        path.write_text(rows)
+        with pytest.raises(DataError, match=r"table.csv, line 3: there are not 2 columns"):
+            list(read_rows(path))
+    path.write_bytes(b"a,b\n\xff,2\n")
+    with pytest.raises(DataError, match="line 2: byte 0xff is not UTF-8"):
+        list(read_rows(path))
+    with pytest.raises(DataError, match="no such file"):
+        list(read_rows(tmp_path / "none.csv"))
+    path.write_text("{")
+    with pytest.raises(DataError, match="cannot be read as JSON"):
+        read_json(path)
+    with pytest.raises(DataError, match="no such file"):
+        read_json(tmp_path / "none.json")
+
+
+def test_any_number_of_keys_is_read_and_none_twice(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({str(i): i for i in range(1000)}))
+    assert read_json(path) == {str(i): i for i in range(1000)}
+    path.write_text('{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}')
+    with pytest.raises(DataError, match="the key 'c' occurs twice"):
+        read_json(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("1e-9", 1e-9), ("59.94", 59.94), ("0", None), ("-1", None), ("inf", None), ("nan", None), ("x", None)],
+)
+def test_numbers_above_0(text: str, number: float | None) -> None:
+    if number is not None:
+        assert positive(FILE, 3, {"n": text}, "n") == number
+        return
+    with pytest.raises(DataError, match=f"line 3: n is '{text}', not a number above 0"):
+        positive(FILE, 3, {"n": text}, "n")
+
+
+def test_the_last_numbers_that_are_taken() -> None:
+    for text, least, taken in (("0", 0, True), ("-1", 0, False), ("+1", 1, True), ("0", 1, False), ("-1", -1, True)):
+        if taken:
+            assert whole(FILE, 3, {"n": text}, "n", least) == int(text)
+        else:
+            with pytest.raises(DataError, match=f"a whole number from {least} on"):
+                whole(FILE, 3, {"n": text}, "n", least)
+    assert seconds(FILE, 1, {"t": "99:59:59.5"}, "t") == 99 * 3600 + 59 * 60 + 59.5
+    assert seconds(FILE, 1, {"t": "75:00"}, "t") == 75 * 60
+    assert seconds(FILE, 1, {"t": "75"}, "t") == 75
+    assert seconds(FILE, 1, {"t": "0"}, "t") == 0
+    for text in ("1:60:00", "1:00:60", "1:00:-1", "1:2:3:4", "inf", "1:nan"):
+        with pytest.raises(DataError, match="neither seconds nor"):
+            seconds(FILE, 1, {"t": text}, "t")

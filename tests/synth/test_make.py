@@ -1,0 +1,189 @@
+"""Made data: real files read back by the real readers, the packed form of the same, kills, checks."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from horst.cli import main
+from horst.data.check import check
+from horst.data.clips import ClipConfig
+from horst.data.config import DataConfig, Source, open_source
+from horst.data.packed import Packed
+from horst.data.readers.epic import read_epic
+from horst.errors import DamagedVideoError, DataError
+from horst.models import create_model, save
+from horst.synth.make import make_kitchen, make_somethings
+from horst.video.decode import VideoFile
+
+
+def opened(config: Path) -> tuple[Source, ClipConfig]:
+    data = DataConfig.from_file(config)
+    return open_source(data), data.clip
+
+
+@pytest.fixture(scope="module")
+def somethings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_somethings(tmp_path_factory.mktemp("data") / "somethings", 6, size=64, processes=1)
+
+
+@pytest.fixture(scope="module")
+def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_kitchen(tmp_path_factory.mktemp("data") / "kitchen", 2, size=(64, 114), processes=1)
+
+
+def difference(a: np.ndarray, b: np.ndarray) -> float:
+    assert a.shape == b.shape
+    return float(np.abs(a.astype(int) - b.astype(int)).mean())
+
+
+def test_somethings_are_read_back(somethings: Path, tmp_path: Path) -> None:
+    """As files and packed: the same clips, labels, times and, but for compression, pictures."""
+    source, clip = opened(somethings)
+    packed, _ = opened(make_somethings(tmp_path / "packed", 6, size=64, packed=True, processes=1))
+    assert source.annotations.classes == packed.annotations.classes
+    assert source.annotations.mirror == packed.annotations.mirror != ()
+    assert {e.id: e.labels for e in source.annotations.examples} == {
+        e.id: e.labels for e in packed.annotations.examples
+    }
+    others = {e.id: e for e in packed.annotations.examples}
+    for example in source.annotations.examples:
+        a, b = source.read(example, clip), packed.read(others[example.id], clip)
+        np.testing.assert_allclose(a.times, b.times, atol=1e-3)
+        assert difference(a.frames, b.frames) < 6
+        quarter = ClipConfig(size=(64, 64), fps=12, observe=0.25)
+        assert len(source.read(example, quarter).frames) == -(-len(a.frames) // 4)
+
+
+def test_kitchen_is_read_back(kitchen: Path, tmp_path: Path) -> None:
+    source, clip = opened(kitchen)
+    packed, _ = opened(make_kitchen(tmp_path / "packed", 2, size=(64, 114), packed=True, processes=1))
+    folder = kitchen.parent / "annotations"
+    official = read_epic(folder, kitchen.parent / "videos", version="ek100", files="official", name="kitchen")
+    assert [(e.id, e.start_frame, dict(e.labels)) for e in official.examples] == [
+        (e.id, e.start_frame, dict(e.labels)) for e in source.annotations.examples
+    ]
+    others = {e.id: e for e in packed.annotations.examples}
+    assert list(others) == [e.id for e in source.annotations.examples]
+    for example in source.annotations.examples[::12]:
+        a, b = source.read(example, clip), packed.read(others[example.id], clip)
+        assert a.frames.shape == (14, 64, 114, 3)
+        observed = a.observed & b.observed
+        assert difference(a.frames[observed], b.frames[observed]) < 6
+    sets = source.annotations.example_sets
+    assert sets["tail action"] == sets["tail verb"] | sets["tail noun"]
+
+
+def test_packing_files(somethings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A damaged file is left out and named; the rest is what the files give."""
+    source, clip = opened(somethings)
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(somethings.parent), str(copy)], check=True)
+    victim = source.annotations.examples[2]
+    (copy / "videos" / victim.media.name).write_bytes(b"no video")
+    assert main(["data", "pack", str(copy / "data.yaml"), str(tmp_path / "packed"), "--processes", "1"]) == 0
+    assert f"left out: {victim.id}" in " ".join(capsys.readouterr().out.split())
+    packed = Packed(tmp_path / "packed")
+    assert [ident for ident, _ in packed.bad] == [victim.id]
+    assert len(packed.annotations.examples) == 6
+    lost = next(e for e in packed.annotations.examples if e.id == victim.id)
+    with pytest.raises(DamagedVideoError, match="when it was packed"):
+        packed.read(lost, clip)
+    example = packed.annotations.examples[0]
+    wanted = source.read(next(e for e in source.annotations.examples if e.id == example.id), clip)
+    assert difference(packed.read(example, clip).frames, wanted.frames) < 5  # JPEG of small pictures
+    (tmp_path / "packed" / "shard-00000.json").unlink()
+    with pytest.raises(DataError, match="not complete: shard 0 of 1"):
+        Packed(tmp_path / "packed")
+
+
+def test_check(somethings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", str(somethings), "--json", "--depth", "frames", "--processes", "1"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["sound"]
+    assert sum(found["counts"].values()) == 6
+    copy = tmp_path / "copy"
+    subprocess.run(["cp", "-r", str(somethings.parent), str(copy)], check=True)
+    videos = sorted((copy / "videos").iterdir())
+    videos[0].unlink()
+    data = videos[1].read_bytes()
+    videos[1].write_bytes(data[: len(data) // 2])
+    validation = copy / "annotations" / "validation.json"
+    train = json.loads((copy / "annotations" / "train.json").read_text())
+    validation.write_text(json.dumps([*json.loads(validation.read_text()), train[0]]))
+    report = check(opened(copy / "data.yaml")[0], depth="frames", processes=1)
+    assert report.missing == (str(videos[0]),)
+    assert [path for path, _ in report.bad] == [str(videos[1])]
+    assert f"clip {train[0]['id']}" in [what for what, _ in report.overlap]
+    assert main(["data", "check", str(copy / "data.yaml"), "--depth", "frames", "--processes", "1"]) == 2
+    assert "1 files are missing and 1 are damaged" in capsys.readouterr().err
+
+
+def test_extract(kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The maps of a saved model's backbone, and a model that reads them in its place."""
+    model = create_model("horst_tiny", backbone={"name": "stem", "widths": [4, 6]}, hidden=(4,), stride=(1,)).eval()
+    save(model, tmp_path / "model")
+    folder = tmp_path / "maps"
+    assert main(["extract", str(kitchen), str(folder), "--weights", str(tmp_path / "model")]) == 0
+    assert "2 videos of part 0 of 1" in capsys.readouterr().out
+    source, clip = opened(kitchen)
+    maps = open_source(DataConfig.from_dict({"source": "features", "folder": str(folder)}))
+    example = source.annotations.examples[5]
+    found = maps.read(next(e for e in maps.annotations.examples if e.id == example.id), clip)
+    frames = torch.from_numpy(source.read(example, clip).frames).permute(0, 3, 1, 2)
+    wanted = model.backbone(frames).detach().numpy()
+    np.testing.assert_allclose(found.maps, wanted, atol=2e-3, rtol=2e-3)
+    assert main(["extract", str(kitchen), str(tmp_path / "other"), "--backbone", "bn_inception"]) == 2
+    assert "random weights" in capsys.readouterr().err
+
+
+def test_folders_belong_to_one_recipe(somethings: Path, tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="choose another folder"):
+        make_somethings(somethings.parent, 7, size=64, processes=1)
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(DataError, match="is not empty"):
+        make_somethings(tmp_path, 6, size=64)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_kill_loses_nothing_that_was_finished(tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed again and again at any moment; what is there is whole, stays, and a rerun completes the rest."""
+    folder = tmp_path / "made"
+    script = f"""
+import horst.data.packed_index as packed_index
+packed_index.CLIPS_A_SHARD = 2
+from horst.synth.make import make_somethings
+make_somethings({str(folder)!r}, 12, size=48, packed={packed}, processes=1)
+"""
+    monkeypatch.setattr("horst.data.packed_index.CLIPS_A_SHARD", 2)
+    kept: dict[str, float] = {}
+    for delay in (0.6, 0.9, 1.1):
+        process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
+        time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        finished = [p for p in folder.rglob("*") if p.suffix in (".webm", ".jpgs") and not p.name.startswith(".")]
+        for path in finished:
+            if path.suffix == ".webm":
+                with VideoFile(path) as video:
+                    assert list(video.frames())
+                    assert video.report.complete
+        for name, changed in kept.items():
+            assert os.stat(name).st_mtime == changed, "what was finished is not made again"
+        complete = [p for p in finished if p.suffix == ".webm" or p.with_suffix(".json").exists()]
+        kept = {str(p): p.stat().st_mtime for p in complete}
+    source, clip = opened(make_somethings(folder, 12, size=48, packed=packed, processes=1))
+    assert len(source.annotations.examples) == 12
+    for name, changed in kept.items():
+        assert os.stat(name).st_mtime == changed
+    for example in source.annotations.examples:
+        assert len(source.read(example, clip).frames) > 10
