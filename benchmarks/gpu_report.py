@@ -1,9 +1,9 @@
-"""Puts the figures of `benchmarks.gpu` into docs/performance.md, and draws them.
+"""Puts the figures of `benchmarks.gpu` into docs/reference/performance.md, and draws them.
 
-    python -m benchmarks.gpu --slow --json docs/gpu.json    # on the GPU
+    python -m benchmarks.gpu --slow --json docs/reference/gpu.json    # on the GPU
     python -m benchmarks.gpu_report                         # anywhere
 
-The part of the page between its two marks is replaced; tests hold that it says what docs/gpu.json has.
+The part of the page between its two marks is replaced; tests hold that it says what docs/reference/gpu.json has.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from horst.viz.chart import Axis, Line, chart, number_axis
 from horst.viz.figure import Figure
 
 DOCS = Path(__file__).parents[1] / "docs"
-START, END = "<!-- from docs/gpu.json: python -m benchmarks.gpu_report -->", "<!-- end of docs/gpu.json -->"
+START = "<!-- from docs/reference/gpu.json: python -m benchmarks.gpu_report -->"
+END = "<!-- end of docs/reference/gpu.json -->"
 
 
 def main() -> None:
-    figures = json.loads((DOCS / "gpu.json").read_text())
-    page = DOCS / "performance.md"
+    figures = json.loads((DOCS / "reference" / "gpu.json").read_text())
+    page = DOCS / "reference" / "performance.md"
     write_text(page, placed(page.read_text(), told(figures)))
     for name, figure in drawn(figures["scaling"]).items():
-        figure.save(DOCS / name)
+        figure.save(DOCS / "images" / name)
 
 
 def placed(page: str, text: str) -> str:
@@ -76,7 +77,7 @@ def told(figures: dict[str, Any]) -> str:
             ),
         )
     )
-    parts.append(" ".join(f"![{name}]({name})" for name in drawn(figures["scaling"])))
+    parts.append(" ".join(f"![{name}](../images/{name})" for name in drawn(figures["scaling"])))
     return "\n\n".join(parts) + "\n"
 
 

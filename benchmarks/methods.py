@@ -2,7 +2,7 @@
 
     python -m benchmarks.methods                     all but HORST's ablations, two at a time; hours on two cores
     python -m benchmarks.methods rulstm avt          some
-    python -m benchmarks.methods --write docs/methods.json
+    python -m benchmarks.methods --write docs/reference/methods.json
 
 Each run is the method's own config with what is said in CHANGES, so models, losses and frames are those of the config,
 and clips fewer and smaller. What was finished is kept in --folder, and not trained again.

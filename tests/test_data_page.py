@@ -1,4 +1,4 @@
-"""The walks of docs/data.md: its YAML reads copies of the public data sets, and `data check` prints what it says.
+"""docs/guides/data.md: its YAML reads copies of the public data sets, and `data check` prints what it says.
 
 The copies are tiny; each goes on to a training step and an evaluation.
 """
@@ -16,7 +16,7 @@ import yaml
 
 from horst.cli import main
 
-PAGE = Path(__file__).parents[1] / "docs" / "data.md"
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "data.md"
 WALKS = {"ssv2": "Something-Something v2", "ek55": "EPIC-Kitchens 55", "ek100": "EPIC-Kitchens 100"}
 SMALL = {"backbone": {"name": "stem", "widths": [4, 4]}, "hidden": [4, 4], "stride": [1, 1], "order": 2}
 

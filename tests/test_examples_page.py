@@ -1,4 +1,4 @@
-"""docs/examples.json and the pictures that it names are what tools/draw_examples.py makes of the package's models."""
+"""docs/results/examples.json and its pictures are what tools/draw_examples.py makes of the package's models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/methods.md is what tools/draw_methods.py prints and draws, and says something of every method."""
+"""docs/reference/methods.md is what tools/draw_methods.py prints and draws, and says something of every method."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from horst.models import model_config
 from horst.models.method_table import METHODS, SIZES
 
 ROOT = Path(__file__).parents[1]
-PAGE = (ROOT / "docs" / "methods.md").read_text()
+PAGE = (ROOT / "docs" / "reference" / "methods.md").read_text()
 
 
 def script() -> ModuleType:
@@ -88,7 +88,7 @@ def test_pictures_are_as_drawn_and_none_is_left_over() -> None:
 
 
 def test_it_has_the_results_of_the_benchmark() -> None:
-    results = [Result(**entry) for entry in json.loads((ROOT / "docs" / "methods.json").read_text())]
+    results = [Result(**entry) for entry in json.loads((ROOT / "docs" / "reference" / "methods.json").read_text())]
     assert table(results) in PAGE
     assert {result.name for result in results} <= set(SHORT)
     assert all(result.best > result.guessing + 5 for result in results)  # as `make nightly` asks of each

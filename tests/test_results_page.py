@@ -1,4 +1,4 @@
-"""docs/results.md says what the studies found, and nothing else: its tables and numbers are theirs."""
+"""docs/results/index.md says what the studies found, and nothing else: its tables and numbers are theirs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from horst.studies.config import find_study
 from horst.studies.report import said
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE = (DOCS / "results.md").read_text()
+PAGE = (DOCS / "results" / "index.md").read_text()
 FOUND = {file.parent.name: file.read_text() for file in sorted((DOCS / "results").glob("*/results.md"))}
 MEASURED = PAGE[PAGE.index("## The recipe") : PAGE.index("## Examples")]
 
@@ -46,7 +46,7 @@ def test_the_page_shows_what_the_study_wrote(name: str) -> None:
     for line in FOUND[name].splitlines():
         if line.startswith("|"):
             assert line in MEASURED, line
-    sys.path.insert(0, str(DOCS))
+    sys.path.insert(0, str(DOCS.parent / "tools"))
     try:
         assert import_module("make_results").filled(PAGE) == PAGE
     finally:
@@ -56,7 +56,8 @@ def test_the_page_shows_what_the_study_wrote(name: str) -> None:
 def test_the_page_has_no_numbers_of_its_own() -> None:
     rows = {line for text in FOUND.values() for line in text.splitlines()}
     assert [line for line in MEASURED.splitlines() if line.startswith("|") and line not in rows] == []
-    told = [*(DOCS / name for name in ("models.md", "methods.md")), *map(find_study, FOUND)]  # settings are a study's
+    pages = (DOCS / "reference" / name for name in ("models.md", "methods.md"))
+    told = [*pages, *map(find_study, FOUND)]  # settings are a study's
     known = "\n".join([*FOUND.values(), *(Path(file).read_text() for file in told)])
     prose = "\n".join(line for line in MEASURED.splitlines() if not line.startswith("|"))
     for number in re.findall(r"\d+\.\d+", prose):

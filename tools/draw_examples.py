@@ -1,6 +1,6 @@
-"""Draws the examples of docs/results.md, and writes what they show as numbers:
+"""Draws the examples of docs/results/index.md, and writes what they show as numbers:
 
-python tools/draw_examples.py     # docs/images/examples/*.svg and docs/examples.json; minutes
+python tools/draw_examples.py     # docs/images/examples/*.svg and docs/results/examples.json; minutes
 
 The package's two models watch clips that they have never seen, those of `horst demo`. Of each kind in examples_kinds.py
 it is the first clip in the order of the data, of an action that no kind before it has shown.
@@ -35,7 +35,7 @@ from horst.viz.streamed import Streamed, stream
 from horst.viz.svg import Canvas, fit
 
 HERE = Path(__file__).resolve().parents[1] / "docs"
-FOLDER, NUMBERS = HERE / "images" / "examples", HERE / "examples.json"
+FOLDER, NUMBERS = HERE / "images" / "examples", HERE / "results" / "examples.json"
 SEED, CLIPS, VIDEOS = 1000, 96, 4
 """As `horst demo` has them, but for the videos, of which it draws more."""
 BEST = 3

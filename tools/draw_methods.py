@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/methods.md, and prints its tables:
+"""Draws the pictures of docs/reference/methods.md, and prints its tables:
 
 python tools/draw_methods.py                        # docs/images/methods/*.svg
 python tools/draw_methods.py --table recognition    # or anticipation, ablations
@@ -26,7 +26,7 @@ def pictures() -> dict[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Draw the pictures of docs/methods.md, or print one of its tables.")
+    parser = argparse.ArgumentParser(description="Draw the pictures of the methods page, or print a table.")
     parser.add_argument("--table", choices=TABLES)
     arguments = parser.parse_args()
     if arguments.table:

@@ -1,4 +1,4 @@
-"""Draws docs/attention.svg and docs/timeline.svg, a clip of which the model changes its mind:
+"""Draws docs/images/attention.svg and docs/images/timeline.svg, a clip of which the model changes its mind:
 
 python tools/make_figures.py
 """
@@ -18,7 +18,7 @@ from horst.viz.streamed import stream
 
 
 def main() -> None:
-    here = Path(__file__).resolve().parents[1] / "docs"
+    here = Path(__file__).resolve().parents[1] / "docs" / "images"
     model = horst.load_pretrained("somethings")
     with tempfile.TemporaryDirectory() as folder:
         fresh = fresh_somethings(folder, clips=48, seed=1000)

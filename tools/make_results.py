@@ -1,4 +1,4 @@
-"""Puts what studies wrote into docs/results, and their tables into docs/results.md.
+"""Puts what studies wrote into docs/results, and their tables into docs/results/index.md.
 
     python tools/make_results.py table1 gestures     of runs/studies, where `horst study` keeps them
     python tools/make_results.py                     only the tables
@@ -46,4 +46,4 @@ def filled(page: str) -> str:
 if __name__ == "__main__":
     for study in sys.argv[1:]:
         take(study)
-    write_text(DOCS / "results.md", filled((DOCS / "results.md").read_text(encoding="utf-8")))
+    write_text(DOCS / "results" / "index.md", filled((DOCS / "results" / "index.md").read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Draws docs/made.jpg, a look at the two data sets that the package makes: `python tools/make_sheet.py`."""
+"""Draws docs/images/made.jpg, a look at the two data sets that the package makes: `python tools/make_sheet.py`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def main() -> None:
     for picture in rows:
         sheet.paste(picture, (0, y))
         y += picture.height + 6
-    sheet.save(Path(__file__).resolve().parents[1] / "docs" / "made.jpg", quality=82)
+    sheet.save(Path(__file__).resolve().parents[1] / "docs" / "images" / "made.jpg", quality=82)
 
 
 if __name__ == "__main__":

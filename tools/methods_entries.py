@@ -1,4 +1,4 @@
-"""What docs/methods.md says of each method in its tables, and the picture that its section shows."""
+"""What docs/reference/methods.md says of each method in its tables, and the picture that its section shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What more than one picture of docs/methods.md has in it, and the legend of them all."""
+"""What more than one picture of docs/reference/methods.md has in it, and the legend of them all."""
 
 from __future__ import annotations
 

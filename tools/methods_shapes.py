@@ -1,4 +1,4 @@
-"""The shapes that pictures of docs/methods.md are made of, and how they become an SVG file.
+"""The shapes that pictures of docs/reference/methods.md are made of, and how they become an SVG file.
 
 A picture is a list of shapes in a field of 560 x 150; time goes from left to right. Blue is what is seen, green what is
 remembered, orange what is foretold, grey what computes. In texts x_t and x_{t-1} have subscripts.

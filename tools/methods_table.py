@@ -1,4 +1,4 @@
-"""The tables of docs/methods.md: what is said of methods, counted of their models, and printed in the paper."""
+"""The tables of docs/reference/methods.md: method descriptions, counted costs, and the paper's figures."""
 
 from __future__ import annotations
 

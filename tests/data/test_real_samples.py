@@ -85,7 +85,7 @@ def test_segments_without_frames_and_leaks(
 
 @pytest.mark.parametrize(("version", "name"), [("ek55", "EPIC-Kitchens 55"), ("ek100", "EPIC-Kitchens 100")])
 def test_disk_that_maps_take(epic: dict[Version, Annotations], root: Path, version: Version, name: str) -> None:
-    """docs/data.md has the frames that clips need and what their maps take."""
+    """docs/guides/data.md has the frames that clips need and what their maps take."""
     needed: dict[str, set[tuple[str, int]]] = {}
     for example in epic[version].examples:
         with suppress(InputError):
@@ -95,7 +95,7 @@ def test_disk_that_maps_take(epic: dict[Version, Annotations], root: Path, versi
         frames = len(set().union(*(needed[split] for split in splits)))
         size = round(frames * 1024 * 8 * 14 * 2 / 1e9)
         row = f"| {name} | {', '.join(splits)} | {frames:,} | {size} GB |"
-        assert row in (root / "docs" / "data.md").read_text()
+        assert row in (root / "docs" / "guides" / "data.md").read_text()
 
 
 def test_official_segments_are_rulstms(epic: dict[Version, Annotations], samples: Path) -> None:

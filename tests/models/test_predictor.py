@@ -133,7 +133,7 @@ def test_models_are_the_papers() -> None:
     """Sizes that the paper states, without making the weights."""
     ssv2, ek55, ek100 = (model_config(n) for n in ("horst_ssv2", "horst_ek55", "horst_ek100_unroll"))
     assert (ssv2.core.hidden, ssv2.core.stride, ssv2.core.order) == ((128, 256, 512, 512), (1, 1, 2, 2), 8)
-    assert (ssv2.core.in_channels, ssv2.size, ssv2.fps) == (128, (224, 224), 12.0)  # each frame once: docs/training.md
+    assert (ssv2.core.in_channels, ssv2.size, ssv2.fps) == (128, (224, 224), 12.0)
     assert (ek55.core.in_channels, ek55.core.hidden, ek55.size) == (1024, (1024, 1024), (256, 454))
     assert ek55.head.options == {"num_actions": 2513, "num_verbs": 125, "num_nouns": 352}
     assert (ek100.core.hidden, ek100.head.name) == ((512, 512), "unrolling")

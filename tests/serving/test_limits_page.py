@@ -10,7 +10,7 @@ from horst.serving import Limits
 
 
 def test_the_page_has_every_limit_with_its_default(root: Path) -> None:
-    text = (root / "docs" / "serving.md").read_text(encoding="utf-8")
+    text = (root / "docs" / "guides" / "serving.md").read_text(encoding="utf-8")
     told = {}
     for names, values in re.findall(r"^\| (`[a-z_]+`[^|]*)\| ([^|]*\d[^|]*) \|", text.partition("## Limits")[2], re.M):
         told |= dict(zip(re.findall(r"`([a-z_]+)`", names), values.split(", "), strict=True))

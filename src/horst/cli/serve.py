@@ -37,7 +37,7 @@ def run(
         from horst.serving.app import create_app
         from horst.serving.run import address, check_binding, server
     except ImportError as error:
-        raise MissingExtraError("serving needs FastAPI and uvicorn: pip install 'horst[serve]'") from error
+        raise MissingExtraError("serving needs FastAPI and uvicorn: pip install 'horst-video[serve]'") from error
     check_binding(host, token)
     limits = Limits(streams=streams)
     if threads is not None:

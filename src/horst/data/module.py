@@ -31,7 +31,7 @@ with suppress(ModuleNotFoundError):
 try:
     import lightning as lightning
 except ModuleNotFoundError as error:
-    raise MissingExtraError("training needs Lightning: pip install 'horst[train]'") from error
+    raise MissingExtraError("training needs Lightning: pip install 'horst-video[train]'") from error
 
 
 class ClipDataModule(lightning.LightningDataModule):

@@ -76,7 +76,7 @@ def _open_onnx(path: Path, threads: int) -> tuple[str, Run]:
     try:
         import onnxruntime
     except ImportError as error:
-        raise MissingExtraError("running ONNX files needs onnxruntime: pip install 'horst[export]'") from error
+        raise MissingExtraError("running ONNX files needs onnxruntime: pip install 'horst-video[export]'") from error
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that wait by running in circles would take the cores from whoever computes in between.

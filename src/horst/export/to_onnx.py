@@ -26,7 +26,7 @@ def import_onnx() -> Any:
         import onnx
         import onnxscript  # noqa: F401
     except ImportError as error:
-        raise MissingExtraError("ONNX files need onnx and onnxscript: pip install 'horst[export]'") from error
+        raise MissingExtraError("ONNX files need onnx and onnxscript: pip install 'horst-video[export]'") from error
     return onnx
 
 

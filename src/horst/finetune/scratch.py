@@ -2,7 +2,7 @@
 
 It knows no hands and no tables beforehand. A larger network, trained without disguise, soon knew its own clips by heart
 and named fresh ones no better than by chance. So this one is small, for many steps in little time, it begins as a
-difference of frames, and it sees clips in false colours and moved aside. docs/teaching.md has how far that goes.
+difference of frames, and it sees clips in false colours and moved aside. docs/guides/finetune.md has how far that goes.
 """
 
 from __future__ import annotations

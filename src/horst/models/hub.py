@@ -25,7 +25,7 @@ def download(address: str, files: list[str]) -> Path:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise MissingExtraError(f"{address} needs huggingface_hub: pip install 'horst[hub]'") from error
+        raise MissingExtraError(f"{address} needs huggingface_hub: pip install 'horst-video[hub]'") from error
     try:
         folder = huggingface_hub.snapshot_download(found["name"], revision=found["revision"], allow_patterns=files)
     except Exception as error:  # of several network libraries, which have no class in common

@@ -1,4 +1,4 @@
-"""The small models that come with the package, trained on the data that it makes; docs/models.md tells how."""
+"""The small models that come with the package, trained on synthetic data: see docs/reference/models.md."""
 
 from __future__ import annotations
 

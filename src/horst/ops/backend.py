@@ -69,7 +69,7 @@ def _hindrance(device: torch.device, unknown: str) -> str:
     if unknown:
         return f"there are no kernels for {unknown}"
     if importlib.util.find_spec("triton") is None:
-        return "Triton is not installed: pip install 'horst[triton]'"
+        return "Triton is not installed: pip install 'horst-video[triton]'"
     if _interpreted():
         return ""
     if device.type != "cuda":

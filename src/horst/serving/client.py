@@ -88,7 +88,7 @@ class Client:
             from websockets.exceptions import InvalidHandshake
             from websockets.sync.client import connect
         except ImportError as error:
-            raise MissingExtraError("the client needs websockets: pip install 'horst[serve]'") from error
+            raise MissingExtraError("the client needs websockets: pip install 'horst-video[serve]'") from error
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             opened = connect(

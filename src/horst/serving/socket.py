@@ -1,6 +1,6 @@
 """The WebSocket `/ws`: one live stream, frames up, answers down, each frame answered once and in order.
 
-`docs/serving.md` has the messages. Nothing is kept without bound: a stream has a few frames under way, further ones are
+`docs/guides/serving.md` has the messages. Nothing is kept without bound: a stream has a few frames under way, more are
 answered "skipped" at once, and while many answers wait to be taken nothing more is read.
 """
 

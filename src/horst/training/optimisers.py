@@ -36,7 +36,7 @@ def _published(name: str) -> Any:
     try:
         import pytorch_optimizer
     except ModuleNotFoundError as error:
-        raise MissingExtraError(f"{name} needs pytorch_optimizer: pip install 'horst[train]'") from error
+        raise MissingExtraError(f"{name} needs pytorch_optimizer: pip install 'horst-video[train]'") from error
     return getattr(pytorch_optimizer, name)
 
 

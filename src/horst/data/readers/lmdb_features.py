@@ -147,4 +147,4 @@ def _import_lmdb() -> Any:
     try:
         return importlib.import_module("lmdb")
     except ImportError as error:
-        raise MissingExtraError("RULSTM's features are an LMDB: pip install 'horst[lmdb]'") from error
+        raise MissingExtraError("RULSTM's features are an LMDB: pip install 'horst-video[lmdb]'") from error
