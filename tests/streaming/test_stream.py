@@ -100,7 +100,7 @@ def test_streams_of_a_pool_do_not_disturb_each_other(model: Predictor, tmp_path:
             said[late] = []
         if late is not None:
             late.push(images[i - 4], 50 + i / FPS)
-        with pytest.raises(InputError, match="a picture"):
+        with pytest.raises(InputError, match="an image"):
             steady.push(image.astype(np.float32), i / FPS)
         for seat, prediction in pool.step():
             said[seat].append(prediction.probabilities["action"])

@@ -179,7 +179,7 @@ class Recordings:
 
     def _thinned(self, frames: Iterable[tuple[float, Image]]) -> tuple[list[float], list[bytes]]:
         """The frames that are kept, as JPEG. They are looked at one by one, so that a long clip fills no memory."""
-        from horst.streaming.pool import fitted
+        from horst.video.resizing import resize_image
 
         limits = self.limits
         first = last = -np.inf
@@ -197,9 +197,9 @@ class Recordings:
                 raise InputError(f"a frame has shape {shape} after one of {size}: a clip has one size")
             last, size = at, shape
             if not times or at - first - times[-1] >= 1 / limits.fps - SLACK:
-                height, width = shape[:2] if len(shape) == 3 else (1, 1)  # anything else `fitted` refuses
+                height, width = shape[:2] if len(shape) == 3 else (1, 1)  # anything else `resize_image` refuses
                 kept = max(1, min(height, limits.side)), max(1, min(width, limits.side))
-                pictures.append(encode_picture(fitted(image, kept), QUALITY))
+                pictures.append(encode_picture(resize_image(image, kept), QUALITY))
                 times.append(at - first)
         if len(times) < 2 or times[-1] < limits.shortest:
             seconds = times[-1] if times else 0.0

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.data.clips import Clip
-from horst.streaming.pool import fitted
+from horst.video.resizing import resize_image
 from horst.video.sampling import frames_at, resample, ticks
 
 NEAREST = 0.8
@@ -31,7 +31,7 @@ TINT = 0.06
 def plain(clip: Clip, fps: float, size: tuple[int, int]) -> Tensor:
     """(T, 3, H, W) uint8: the frames that a stream asks the model about."""
     chosen = resample(clip.times, fps)
-    return torch.from_numpy(np.stack([fitted(clip.frames[i], size) for i in chosen])).permute(0, 3, 1, 2)
+    return torch.from_numpy(np.stack([resize_image(clip.frames[i], size) for i in chosen])).permute(0, 3, 1, 2)
 
 
 def copy(clip: Clip, fps: float, size: tuple[int, int], rng: np.random.Generator) -> Tensor:

@@ -9,9 +9,9 @@ from PIL import Image as Pictures
 from PIL import UnidentifiedImageError
 
 from horst.errors import InputError
-from horst.streaming.pool import fitted
 from horst.video.frame import Image
 from horst.video.images import decode_picture
+from horst.video.resizing import resize_image
 
 KINDS = ("JPEG", "PNG", "WEBP")
 """What Pillow may try: none of its many other readers ever sees a stranger's bytes."""
@@ -29,4 +29,4 @@ def read_picture(data: bytes, pixels: int, size: tuple[int, int] | None = None) 
     if width * height > pixels:
         raise InputError(f"the picture is {width}x{height}; at most {pixels} pixels are taken")
     image = decode_picture(data, "the frame")
-    return image if size is None else fitted(image, size)
+    return image if size is None else resize_image(image, size)

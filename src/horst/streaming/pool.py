@@ -17,7 +17,6 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-import av
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from horst.streaming.prediction import Prediction
 from horst.streaming.restarts import Never, Restarts
 from horst.streaming.ticks import OnGap, Tick, Ticker
 from horst.video.frame import Image, check_number
+from horst.video.resizing import resize_image
 
 WAITING = 8
 """Frames of one stream that may wait. When more come, the oldest go: a late answer is worth less than a fresh one."""
@@ -68,7 +68,7 @@ class Seat:
         The caller may use the memory of `image` again: a camera often does, and a frame may be asked about much later.
         """
         self._check()
-        frame = fitted(image, self._pool.streams.size)
+        frame = resize_image(image, self._pool.streams.size)
         self._queue(list(self._ticker.push(frame.copy() if frame is image else frame, time)))
 
     def finish(self, end: float) -> None:
@@ -220,19 +220,6 @@ class Pool:
     def _leave(self, seat: Seat) -> None:
         self._seats.remove(seat)
         self._free += seat._places
-
-
-def fitted(image: Image, size: tuple[int, int]) -> Image:
-    """A picture in the size of the model, stretched as videos are."""
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-        found = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
-        raise InputError(f"the frame is {found}; a picture (H, W, 3) of uint8, RGB, is needed")
-    if image.shape[:2] == size:
-        return image
-    if 0 in image.shape:
-        raise InputError(f"the frame has shape {image.shape}: it is empty")
-    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
-    return np.asarray(frame.reformat(width=size[1], height=size[0], format="rgb24").to_ndarray(), np.uint8)
 
 
 def _weights(out: Said) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
