@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from horst.config import from_plain
+from horst.config import from_dict
 from horst.console import Console
 from horst.training.config import RunConfig
 
@@ -88,7 +88,7 @@ def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any
 
 
 def config(folder: str | Path, /, **changes: Any) -> RunConfig:
-    return from_plain(RunConfig, plain(folder, **changes))
+    return from_dict(RunConfig, plain(folder, **changes))
 
 
 def weights(folder: Path) -> dict[str, Tensor]:

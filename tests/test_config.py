@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horst.config import from_plain
+from horst.config import from_dict
 from horst.errors import ConfigError
 
 
@@ -61,12 +61,12 @@ def listed(value: Any) -> Any:
 
 @given(outers)
 def test_what_a_class_holds_goes_through(made: Outer) -> None:
-    assert from_plain(Outer, listed(asdict(made))) == made
+    assert from_dict(Outer, listed(asdict(made))) == made
 
 
 @given(st.integers())
 def test_whole_numbers_are_numbers(value: int) -> None:
-    share = from_plain(Inner, {"share": value}).share
+    share = from_dict(Inner, {"share": value}).share
     assert isinstance(share, float)
     assert share == value or abs(value) > 2**53
 
@@ -100,7 +100,7 @@ def test_whole_numbers_are_numbers(value: int) -> None:
 )
 def test_errors_name_the_place_the_value_and_what_it_takes(data: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        from_plain(Outer, data)
+        from_dict(Outer, data)
 
 
 def test_a_class_may_know_better_how_it_is_read() -> None:
@@ -109,8 +109,8 @@ def test_a_class_may_know_better_how_it_is_read() -> None:
         value: int
 
         @classmethod
-        def from_plain(cls, data: Any, where: str) -> Own:
+        def from_entry(cls, data: Any, where: str) -> Own:
             return cls(len(where) + data)
 
     Outermost = dataclass(type("Outermost", (), {"__annotations__": {"deep": Own}}))  # noqa: N806
-    assert from_plain(Outermost, {"deep": 3}).deep == Own(7)  # type: ignore[attr-defined]
+    assert from_dict(Outermost, {"deep": 3}).deep == Own(7)  # type: ignore[attr-defined]

@@ -1,21 +1,31 @@
-"""Dataclasses from plain data (YAML, the command line), with errors that name the key, the value and near matches."""
+"""From plain data (YAML, JSON, the command line) to dataclasses and back, and the checks of single values.
+
+Every error names the entry, its value and what is allowed, with the closest known names.
+"""
 
 from __future__ import annotations
 
 import types
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-import yaml
-
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
+_NAMES: dict[Any, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "text",
+    dict: "a mapping",
+}
 
 
 def read_yaml(path: Path) -> Any:
-    """What a YAML file holds; nothing in it is executed."""
+    """The contents of a YAML file. Nothing in it is executed."""
+    import yaml  # layers and ops, which use the checks below, need torch alone
+
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -23,85 +33,120 @@ def read_yaml(path: Path) -> Any:
     except RecursionError:
         raise ConfigError(f"{path} cannot be read as YAML: it is nested too deeply") from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        reason = " ".join(str(error).split())  # YAML's own has several lines
+        reason = " ".join(str(error).split())  # YAML's own message has several lines
         raise ConfigError(f"{path} cannot be read as YAML: {reason}") from error
 
 
-def from_plain(cls: type[T], data: Any, where: str = "") -> T:
-    """`cls(**data)`, checked key by key; `where` is the dotted place of `data` in its file."""
+def from_dict(cls: type[T], data: Any, where: str = "") -> T:
+    """Build the dataclass `cls` from a mapping. Every key and value is checked.
+
+    A class of an entry may define `from_entry(data, where)` to read itself.
+
+    Args:
+        cls: A dataclass.
+        data: The mapping, as YAML or JSON gives it.
+        where: The dotted path of `data` in its file, for messages.
+    """
+    place, known = where or "the config", [field.name for field in fields(cls)]  # type: ignore[arg-type]
     if not isinstance(data, dict):
-        raise ConfigError(f"{where or 'the config'} is {data!r}; it takes a mapping of {', '.join(names(cls))}")
-    known, hints = names(cls), get_type_hints(cls)
+        raise ConfigError(f"{place} is {data!r}; it takes a mapping of {', '.join(known)}")
     for key in data:
         if key not in known:
-            raise ConfigError(f"{where or 'the config'} has no entry {key!r}{near(str(key), known)}")
+            raise ConfigError(f"{place} has no entry {key!r}{did_you_mean(key, known)}")
     for field in fields(cls):  # type: ignore[arg-type]
         if field.name not in data and field.default is MISSING and field.default_factory is MISSING:
-            raise ConfigError(f"{where or 'the config'} needs the entry {field.name!r}")
+            raise ConfigError(f"{place} needs the entry {field.name!r}")
+    hints = get_type_hints(cls)
     return cls(**{key: convert(value, hints[key], f"{where}.{key}" if where else key) for key, value in data.items()})
 
 
-def names(cls: Any) -> list[str]:
-    return [field.name for field in fields(cls)]
+def to_dict(config: Any) -> dict[str, Any]:
+    """The plain data of a dataclass: `from_dict` gives the same object again."""
+    return _listed(asdict(config))
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _listed(v) for key, v in value.items()}
+    return [_listed(v) for v in value] if isinstance(value, list | tuple) else value
 
 
 def convert(value: Any, hint: Any, where: str) -> Any:
-    """`value` as the type `hint`: dataclasses, choices, numbers, pairs, mappings, or None where that is allowed."""
-    if get_origin(hint) in (Union, types.UnionType):
-        return _one_of(value, get_args(hint), where)
+    """`value` as the type `hint`: a dataclass, a choice, a number, a tuple, a mapping or None; else ConfigError."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return _convert_union(value, get_args(hint), where)
     if is_dataclass(hint) and isinstance(hint, type):
-        # a class may know better how it is read
-        read = getattr(hint, "from_plain", None)
-        return read(value, where) if read else from_plain(hint, value, where)
-    if get_origin(hint) is Literal:
-        if value not in get_args(hint) or isinstance(value, bool):
-            likely = near(value, get_args(hint)) if isinstance(value, str) else ""
-            raise ConfigError(f"{where} is {value!r}; choose from {', '.join(map(repr, get_args(hint)))}{likely}")
+        read = getattr(hint, "from_entry", None)
+        return read(value, where) if read else from_dict(hint, value, where)
+    if origin is Literal:
+        known = get_args(hint)
+        if isinstance(value, bool) or value not in known:
+            close = did_you_mean(value, known) if isinstance(value, str) else ""
+            raise ConfigError(f"{where} is {value!r}; choose from {', '.join(map(repr, known))}{close}")
         return value
-    if get_origin(hint) is tuple:
+    if origin is tuple:
         inner = get_args(hint)
         if not isinstance(value, list | tuple) or (inner[-1] is not ... and len(value) != len(inner)):
-            raise ConfigError(f"{where} is {value!r}; it takes {_said(hint)}")
+            raise ConfigError(f"{where} is {value!r}; it takes {_type_name(hint)}")
         each = inner[:1] * len(value) if inner[-1] is ... else inner
         return tuple(convert(v, h, f"{where}[{i}]") for i, (v, h) in enumerate(zip(value, each, strict=True)))
     if hint is float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ConfigError(f"{where} is {value!r}; it takes a number{_quoted(value)}")
+            raise ConfigError(f"{where} is {value!r}; it takes a number{_unquoted(value)}")
         return float(value)
-    plain = dict if get_origin(hint) is dict else hint
-    if plain in (int, bool, str, dict) and type(value) is not plain:
-        raise ConfigError(f"{where} is {value!r}; it takes {_said(hint)}{_quoted(value)}")
+    if (origin or hint) in (int, bool, str, dict) and type(value) is not (origin or hint):
+        raise ConfigError(f"{where} is {value!r}; it takes {_type_name(hint)}{_unquoted(value)}")
     return value
 
 
-def _one_of(value: Any, hints: tuple[Any, ...], where: str) -> Any:
+def _convert_union(value: Any, hints: tuple[Any, ...], where: str) -> Any:
     if value is None and types.NoneType in hints:
         return None
     errors = []
     for hint in hints:
-        if hint is types.NoneType:
-            continue
-        try:
-            return convert(value, hint, where)
-        except ConfigError as error:
-            errors.append(error)
+        if hint is not types.NoneType:
+            try:
+                return convert(value, hint, where)
+            except ConfigError as error:
+                errors.append(error)
     raise errors[0]
 
 
-def _said(hint: Any) -> str:
-    known = {int: "a whole number", bool: "true or false", str: "text", float: "a number", dict: "a mapping"}
-    if get_origin(hint) is dict:
-        return "a mapping"
+def _type_name(hint: Any) -> str:
     if get_origin(hint) is tuple:
-        return "a list of " + ", ".join(_said(h) for h in get_args(hint) if h is not ...)
-    return known.get(hint, str(hint))
+        return "a list of " + ", ".join(_type_name(h) for h in get_args(hint) if h is not ...)
+    return _NAMES.get(get_origin(hint) or hint, str(hint))
 
 
-def _quoted(value: Any) -> str:
-    """YAML reads 1e-3 as text."""
-    if isinstance(value, str):
-        try:
-            return f", such as {float(value)!r} without quotes (YAML reads 1e-3 as text: write 1.0e-3)"
-        except ValueError:
-            return ""
-    return ""
+def _unquoted(value: Any) -> str:
+    """A remedy for 1e-3, which YAML reads as text."""
+    try:
+        number = float(value) if isinstance(value, str) else None
+    except ValueError:
+        number = None
+    return "" if number is None else f", such as {number!r} without quotes (YAML reads 1e-3 as text: write 1.0e-3)"
+
+
+def check_type(name: str, value: Any, hint: Any) -> None:
+    """ConfigError if `value` is not of the type `hint`; see `convert`."""
+    convert(value, hint, name)
+
+
+def check_positive(**values: int) -> None:
+    """ConfigError for a size or a count that is not a whole number from 1 on."""
+    for name, value in values.items():
+        if type(value) is not int or value < 1:
+            raise ConfigError(f"{name} is {value!r}; it takes a whole number from 1 on")
+
+
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """ConfigError unless low <= value <= high."""
+    if not low <= value <= high:
+        raise ConfigError(f"{name} is {value}; it takes a number from {low} to {high}")
+
+
+def check_dropout(value: float) -> None:
+    """ConfigError unless 0 <= value < 1."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
+        raise ConfigError(f"dropout is {value!r}; it takes a number from 0 to below 1")

@@ -70,21 +70,20 @@ class MissingExtraError(HorstError, ImportError):
     """A feature that needs an optional package which is not installed."""
 
 
-def near(name: str, known: Iterable[str]) -> str:
-    """', did you mean a, b?' for the known names closest to `name`; empty when none is close."""
-    matches = difflib.get_close_matches(name, list(known), n=3, cutoff=0.5)
-    return f", did you mean {', '.join(map(repr, matches))}?" if matches else ""
-
-
-def choices(name: str, known: Iterable[str], are: str = "There are", between: str = ", ") -> str:
-    """The rest of a sentence that ends in an unknown name: those near to it, then all that are known."""
-    known = list(known)
-    return f"{near(name, known) or '.'} {are}: {between.join(known)}."
-
-
 class DivergedError(HorstError):
     """Training came to numbers that are none: the run stopped, its last good weights are kept."""
 
 
 class StudyError(HorstError):
     """Some runs of a study failed; the others are done, and their tables made."""
+
+
+def did_you_mean(name: object, known: Iterable[object], listing: str = "", *, separator: str = ", ") -> str:
+    """The end of a message about an unknown name: ", did you mean 'a', 'b'?", the known names closest to `name`.
+
+    It is empty when no name is close. With `listing`, such as "There are", all known names follow.
+    """
+    names = [str(one) for one in known]
+    matches = difflib.get_close_matches(str(name), names, n=3, cutoff=0.5)
+    close = f", did you mean {', '.join(map(repr, matches))}?" if matches else ""
+    return f"{close or '.'} {listing}: {separator.join(names)}." if listing else close

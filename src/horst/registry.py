@@ -1,15 +1,25 @@
-"""Parts by name: how a config, which is plain data, becomes an object of one of the classes that we know."""
+"""Registries: objects by name, such as heads, data sources and losses. One's own are added with a decorator.
+
+HEADS: Registry[type[Head]] = Registry("head", {"action": ActionHead})
+
+@HEADS.register("mine")
+class MyHead(Head): ...
+
+head = HEADS.create("mine", 512, num_actions=75)
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from importlib import import_module
+from typing import Any, Generic, TypeVar, get_type_hints
 
-from horst.errors import ConfigError, choices, near
+from horst.config import convert
+from horst.errors import ConfigError, did_you_mean
 
-Built = TypeVar("Built")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -20,42 +30,81 @@ class Part:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-def build(kind: str, table: Mapping[str, Callable[..., Built]], name: str, /, *args: Any, **options: Any) -> Built:
-    """`table[name](*args, **options)`, with an error that names near matches for an unknown name or option."""
-    if name not in table:
-        raise ConfigError(f"there is no {kind} {name!r}{choices(name, table)}")
-    make = table[name]
-    parameters = list(inspect.signature(make).parameters.values())[len(args) :]
-    function: Any = make.__init__ if isinstance(make, type) else make  # type: ignore[misc]
-    hints = get_type_hints(function)
-    known = [p.name for p in parameters]
-    for option, value in options.items():
-        if option not in known:
-            raise ConfigError(f"{kind} {name!r} has no option {option!r}{near(option, known)}")
-        check_type(f"option {option!r} of {kind} {name!r}", value, hints.get(option))
-    for parameter in parameters:
-        if parameter.default is inspect.Parameter.empty and parameter.name not in options:
-            raise ConfigError(f"{kind} {name!r} needs the option {parameter.name!r}")
-    return make(*args, **options)
+class Registry(Mapping[str, T], Generic[T]):
+    """Objects of one kind by name. An entry may be "package.module:name", which is imported when it is first used.
+
+    Args:
+        kind: What the objects are, in messages: "head", "data source".
+        entries: The first objects.
+        import_paths: Whether "package.module:name" is accepted as a name. Only for names that users write themselves:
+            a model's config may come from a stranger.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, T | str] | None = None, *, import_paths: bool = False) -> None:
+        self.kind, self.import_paths = kind, import_paths
+        self._entries: dict[str, T | str] = dict(entries or {})
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """A decorator that adds what it decorates under `name`. A name that is taken by something else is an error."""
+
+        def add(value: T) -> T:
+            before = self._entries.get(name)
+            if before is not None and _origin(before) != _origin(value):
+                raise ConfigError(f"there is a {self.kind} {name!r} already: choose another name")
+            self._entries[name] = value
+            return value
+
+        return add
+
+    def __getitem__(self, name: str) -> T:
+        """ConfigError, with the closest names, for an unknown one."""
+        if name not in self:
+            raise ConfigError(f"there is no {self.kind} {name!r}{did_you_mean(name, self._entries, 'There are')}")
+        entry = self._entries.get(name, name)
+        if not isinstance(entry, str):
+            return entry
+        module, _, attribute = entry.partition(":")
+        try:
+            found: T = getattr(import_module(module), attribute)
+        except (ModuleNotFoundError, AttributeError) as error:
+            raise ConfigError(f"the {self.kind} {entry!r} cannot be imported: {error}") from error
+        self._entries[name] = found
+        return found
+
+    def create(self, name: str, /, *args: Any, **options: Any) -> Any:
+        """`self[name](*args, **options)`; ConfigError for an unknown option, one of the wrong type or a missing one."""
+        make: Any = self[name]
+        what = f"{self.kind} {name!r}"
+        parameters = list(inspect.signature(make).parameters.values())[len(args) :]
+        function: Any = make.__init__ if isinstance(make, type) else make  # type: ignore[misc]
+        hints = get_type_hints(function)
+        known = [parameter.name for parameter in parameters]
+        for option, value in options.items():
+            if option not in known:
+                raise ConfigError(f"{what} has no option {option!r}{did_you_mean(option, known)}")
+            convert(value, hints.get(option), f"option {option!r} of {what}")
+        for parameter in parameters:
+            if parameter.default is inspect.Parameter.empty and parameter.name not in options:
+                raise ConfigError(f"{what} needs the option {parameter.name!r}")
+        return make(*args, **options)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name not in self:
+            return default
+        return self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._entries or (self.import_paths and isinstance(name, str) and ":" in name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
-def check_type(what: str, value: Any, hint: Any) -> None:
-    """Refuse a value that a plain annotation (a class or choices) rules out."""
-    if get_origin(hint) is Literal:
-        if not isinstance(value, str) or value not in get_args(hint):
-            raise ConfigError(f"{what} is {value!r}; choose from {', '.join(map(repr, get_args(hint)))}")
-    elif hint in (int, bool, str) and type(value) is not hint:
-        raise ConfigError(f"{what} is {value!r}; it takes {hint.__name__}, not {type(value).__name__}")
-
-
-def check_positive(**values: int) -> None:
-    """Refuse a size or count below 1."""
-    for name, value in values.items():
-        if type(value) is not int or value < 1:
-            raise ConfigError(f"{name} is {value!r}; it takes a whole number from 1 on")
-
-
-def check_dropout(value: float) -> None:
-    """Refuse what is no share, and 1, of which nothing can be learnt."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
-        raise ConfigError(f"dropout is {value!r}; it takes a number from 0 to below 1")
+def _origin(entry: Any) -> str:
+    """Where an object is defined: the same after its module was loaded again."""
+    if isinstance(entry, str):
+        return entry
+    return f"{getattr(entry, '__module__', '')}:{getattr(entry, '__qualname__', entry)}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from horst.errors import CheckpointError, near
+from horst.errors import CheckpointError, did_you_mean
 
 _SHOWN = 3
 
@@ -28,8 +28,8 @@ def check_fit(module: nn.Module, state: Mapping[str, Tensor], *, source: str) ->
     unknown = [key for key in state if key not in own]
     missing = [key for key in own if key not in state and not key.endswith(".num_batches_tracked")]
     # Near matches are slow to look for, and another model's file has hundreds of keys: only for those shown.
-    problems = [f"unknown key {key!r}{near(key, own)}" for key in unknown[:_SHOWN]]
-    problems += [f"missing key {key!r}{near(key, unknown)}" for key in missing[:_SHOWN]]
+    problems = [f"unknown key {key!r}{did_you_mean(key, own)}" for key in unknown[:_SHOWN]]
+    problems += [f"missing key {key!r}{did_you_mean(key, unknown)}" for key in missing[:_SHOWN]]
     misfits = [_misfit(key, state[key], own[key]) for key in own if key in state]
     problems += [misfit for misfit in misfits if misfit]
     if problems:

@@ -113,7 +113,7 @@ def test_heads_by_name() -> None:
         create_head("recognition", 4, num_class=2)
     with pytest.raises(ConfigError, match="needs the option 'num_classes'"):
         create_head("recognition", 4)
-    with pytest.raises(ConfigError, match="takes int, not str"):
+    with pytest.raises(ConfigError, match="takes a whole number"):
         create_head("recognition", 4, num_classes="2")
     with pytest.raises(ConfigError, match=r"'form'.*choose from 'paper', 'released'"):
         create_head("unrolling", 4, **SIZES, form="official")

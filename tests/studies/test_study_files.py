@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horst.config import from_plain
+from horst.config import from_dict
 from horst.errors import ConfigError
 from horst.models import Predictor, model_config
 from horst.models.method_table import method
@@ -161,7 +161,7 @@ def test_paths_of_data_folds_and_runs_are_relative_to_the_file(tmp_path: Path) -
 
 def test_rivals_and_labels() -> None:
     runs = ({"name": "a", "title": "A"}, {"name": "b", "method": "horst", "against": "c"}, {"name": "c"})
-    study = from_plain(Study, {**GOOD, "runs": list(runs)})
+    study = from_dict(Study, {**GOOD, "runs": list(runs)})
     a, b, c = study.runs
     assert [study.rival(run) for run in (a, b, c)] == [None, "c", "a"]
     assert [replace(study, against=None).rival(run) for run in (a, b, c)] == [None, "c", None]
@@ -174,23 +174,23 @@ def test_rivals_and_labels() -> None:
 
 @pytest.mark.parametrize("name", ["a", "A9", "0", "a-b_c.d"])
 def test_names_of_folders(name: str) -> None:
-    assert from_plain(Study, {**GOOD, "name": name, "runs": [{"name": name}], "against": None}).name == name
+    assert from_dict(Study, {**GOOD, "name": name, "runs": [{"name": name}], "against": None}).name == name
     for bad in (f".{name}", f"-{name}", f"{name}/", f"{name} ", ""):
         for place in ({"name": bad}, {"runs": [{"name": bad}], "against": None}):
             with pytest.raises(ConfigError, match="becomes a folder's"):
-                from_plain(Study, {**GOOD, **place})
+                from_dict(Study, {**GOOD, **place})
 
 
 def test_what_is_given_twice_or_not_at_all() -> None:
     for what, twice in (("seeds", [1, 2, 1]), ("metrics", ["area", "decided", "decided"])):
         with pytest.raises(ConfigError, match=f"{what} has {twice[-1]!r} twice"):
-            from_plain(Study, {**GOOD, what: twice})
+            from_dict(Study, {**GOOD, what: twice})
         with pytest.raises(ConfigError, match=f"{what} is empty"):
-            from_plain(Study, {**GOOD, what: []})
+            from_dict(Study, {**GOOD, what: []})
     with pytest.raises(ConfigError, match="against is 'd'"):
-        from_plain(Study, {**GOOD, "runs": [{"name": "a"}, {"name": "b", "against": "d"}]})
+        from_dict(Study, {**GOOD, "runs": [{"name": "a"}, {"name": "b", "against": "d"}]})
     with pytest.raises(ConfigError, match="the run 'b' has no config"):
-        from_plain(Study, {**GOOD, "base": None, "runs": [{"name": "a", "config": "x.yaml"}, {"name": "b"}]})
+        from_dict(Study, {**GOOD, "base": None, "runs": [{"name": "a", "config": "x.yaml"}, {"name": "b"}]})
 
 
 def test_numbers_in_a_mapping_stay_numbers(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from horst.config import from_plain
+from horst.config import from_dict
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, DataError, HorstError
@@ -79,8 +79,8 @@ runs = st.builds(
 @given(run=runs)
 @settings(max_examples=60, deadline=None)
 def test_a_run_is_the_same_after_plain_data_and_after_yaml(run: RunConfig, tmp_path_factory: Any) -> None:
-    assert from_plain(RunConfig, run.to_dict()) == run
-    assert from_plain(RunConfig, yaml.safe_load(run.to_yaml())) == run
+    assert from_dict(RunConfig, run.to_dict()) == run
+    assert from_dict(RunConfig, yaml.safe_load(run.to_yaml())) == run
     file = tmp_path_factory.mktemp("run") / "config.yaml"
     file.write_text(run.to_yaml(), encoding="utf-8")
     assert RunConfig.from_file(file) == run

@@ -17,7 +17,7 @@ import yaml
 from rich.console import Console
 
 import horst
-from horst.config import from_plain
+from horst.config import from_dict
 from horst.data.module import lightning
 from horst.errors import CheckpointError, ConfigError, DivergedError
 from horst.models import create_model
@@ -149,7 +149,7 @@ def test_sequence_completion_comes_first(kitchen: Path, tmp_path: Path, monkeypa
         return forward(self, **inputs)
 
     monkeypatch.setattr(horst.heads.UnrollingHead, "forward", look)
-    whole = train(from_plain(RunConfig, plain), tmp_path / "whole", console=silent())
+    whole = train(from_dict(RunConfig, plain), tmp_path / "whole", console=silent())
     assert seen == [True] * 3 + [False] * 3
     assert len(small_runs.metrics(whole.folder)) == 2
     assert "val/action/top5@1s" in small_runs.metrics(whole.folder)[1]
@@ -164,7 +164,7 @@ def test_sequence_completion_comes_first(kitchen: Path, tmp_path: Path, monkeypa
 
     monkeypatch.setattr(TrainingModule, "training_step", stopped)
     with pytest.raises(InterruptedError):
-        train(from_plain(RunConfig, plain), tmp_path / "stopped", console=silent())
+        train(from_dict(RunConfig, plain), tmp_path / "stopped", console=silent())
     monkeypatch.setattr(TrainingModule, "training_step", stop)
     resume(tmp_path / "stopped", console=silent())
     assert seen == [True] * 3 + [False] * 3
@@ -215,7 +215,7 @@ def test_a_run_goes_on_from_the_best_epoch_of_completion(
     measured(monkeypatch, {"action/top5@1s": [0.9, 0.8, 0.5, 0.4]})
     options = {"name": "sgd", "lr": 0.1, "lookahead": False}
     trainer = {"epochs": 4, "completion_epochs": 2}
-    config = from_plain(RunConfig, small_runs.kitchen(kitchen, trainer=trainer, optimiser=options))
+    config = from_dict(RunConfig, small_runs.kitchen(kitchen, trainer=trainer, optimiser=options))
     begins: dict[int, tuple[dict[str, Any], int]] = {}
     ends: dict[int, dict[str, Any]] = {}
     step = TrainingModule.training_step

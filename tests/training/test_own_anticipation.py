@@ -17,7 +17,7 @@ import torch
 import videos
 from rich.console import Console
 
-from horst.config import from_plain
+from horst.config import from_dict
 from horst.data.batches import Batch
 from horst.data.example import Annotations
 from horst.data.readers.folder import read_csv
@@ -69,7 +69,7 @@ def run_of(method: Method) -> RunConfig:
         options = {"hidden": [8, 8], "stride": [2, 1], **options}
     if "hidden" in method.options:
         options["hidden"] = [8, 8]
-    loss = from_plain(type(config.loss), {"steps": "anticipation", **method.loss})
+    loss = from_dict(type(config.loss), {"steps": "anticipation", **method.loss})
     clip = replace(config.data.clip, size=SIZE)
     return replace(
         config,

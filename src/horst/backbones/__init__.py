@@ -13,7 +13,7 @@ from horst.backbones.efficientnet_lite import EfficientNetLite0, imagenet_classi
 from horst.backbones.maps import PrecomputedMaps
 from horst.backbones.stem import ConvStem
 from horst.backbones.timm_adapter import TimmBackbone
-from horst.registry import Part, build
+from horst.registry import Part, Registry
 
 __all__ = [
     "BACKBONES",
@@ -30,17 +30,20 @@ __all__ = [
     "read_tsn",
 ]
 
-BACKBONES: dict[str, type[Backbone]] = {
-    "stem": ConvStem,
-    "bn_inception": BNInception,
-    "efficientnet_lite0": EfficientNetLite0,
-    "maps": PrecomputedMaps,
-    "timm": TimmBackbone,
-}
+BACKBONES: Registry[type[Backbone]] = Registry(
+    "backbone",
+    {
+        "stem": ConvStem,
+        "bn_inception": BNInception,
+        "efficientnet_lite0": EfficientNetLite0,
+        "maps": PrecomputedMaps,
+        "timm": TimmBackbone,
+    },
+)
 
 
 def create_backbone(name: str, **options: Any) -> Backbone:
     """The backbone `name` with the keyword options of its class; ConfigError for a name or option it does not know."""
-    backbone = build("backbone", BACKBONES, name, **options)
+    backbone: Backbone = BACKBONES.create(name, **options)
     backbone.made_from = Part(name=name, options=options)
     return backbone

@@ -10,9 +10,10 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_type
 from horst.errors import InputError
 from horst.ops.backend import Choice, Wanted
-from horst.registry import Part, check_type
+from horst.registry import Part
 
 
 class Backbone(nn.Module):

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import Normalise
-from horst.errors import CheckpointError, ConfigError, MissingExtraError, near
+from horst.errors import CheckpointError, ConfigError, MissingExtraError, did_you_mean
 from horst.weights import load_checked
 
 FeaturesAt = Literal["s16", "s32"]
@@ -94,7 +94,9 @@ class EfficientNetLite0(Backbone):
         super().__init__(frozen=frozen)
         if features_at not in get_args(FeaturesAt):
             known = get_args(FeaturesAt)
-            raise ConfigError(f"unknown features_at {features_at!r}{near(features_at, known)} ({' or '.join(known)})")
+            raise ConfigError(
+                f"unknown features_at {features_at!r}{did_you_mean(features_at, known)} ({' or '.join(known)})"
+            )
         self.normalise = Normalise((127.0, 127.0, 127.0), (128.0, 128.0, 128.0))
         self.stem = _Unit(self.input_channels, _STEM_CHANNELS, kernel=3, stride=2)
         blocks, c_in = [], _STEM_CHANNELS

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
-from horst.errors import ConfigError, near
+from horst.config import check_positive
+from horst.errors import ConfigError, did_you_mean
 from horst.ops.backend import Choice, Wanted, choose
-from horst.registry import check_positive
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
 
@@ -43,7 +43,9 @@ class ConvStem(Backbone):
         for width in widths:
             check_positive(widths=width)
         if activation not in _ACTIVATIONS:
-            raise ConfigError(f"unknown activation {activation!r}{near(activation, _ACTIVATIONS)} (relu or silu)")
+            raise ConfigError(
+                f"unknown activation {activation!r}{did_you_mean(activation, _ACTIVATIONS)} (relu or silu)"
+            )
         self._backend: Wanted = "auto"
         self._chosen: dict[torch.device, Choice] = {}
         self.activation, self.norm = activation, norm

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import Normalise
-from horst.errors import ConfigError, MissingExtraError, near
+from horst.errors import ConfigError, MissingExtraError, did_you_mean
 from horst.extras import import_torchvision
 
 
@@ -30,7 +30,7 @@ class TimmBackbone(Backbone):
         timm = _import_timm()
         # timm takes hf-hub:... and local-dir:... too, but a config must not make us look anywhere.
         if not timm.is_model(model):
-            raise ConfigError(f"unknown timm model {model!r}{near(model, timm.list_models())}")
+            raise ConfigError(f"unknown timm model {model!r}{did_you_mean(model, timm.list_models())}")
         try:
             net: nn.Module = timm.create_model(
                 model, features_only=True, out_indices=(out_index,), pretrained=pretrained

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from horst.config import check_positive
 from horst.console import Console
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, DataError
@@ -18,7 +19,6 @@ from horst.evaluation.report import show
 from horst.models import Predictor
 from horst.models import open_model as open_saved
 from horst.models.opening import model_title
-from horst.registry import check_positive
 from horst.training.config import RunConfig
 from horst.training.run import Run
 from horst.viz import accuracy_curve

@@ -17,10 +17,10 @@ from rich.table import Table
 from rich.text import Text
 
 from horst.cli.render import interruptible, pages, rate_of
+from horst.config import check_positive
 from horst.console import Console, visible
 from horst.errors import ConfigError, MissingVideoError
 from horst.models import open_model
-from horst.registry import check_positive
 from horst.streaming import Prediction, restarts_by_name
 from horst.video.decode import VideoFile
 from horst.video.encode import write_video

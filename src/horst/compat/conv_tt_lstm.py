@@ -9,10 +9,10 @@ from __future__ import annotations
 from torch import Tensor
 
 from horst.compat.official import Weights, check_keys, without_wrapper
+from horst.config import check_positive
 from horst.errors import CheckpointError, ConfigError
 from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig
 from horst.models.methods.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
-from horst.registry import check_positive
 from horst.weights import load_checked
 
 

@@ -14,7 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from horst.errors import CheckpointError, ConfigError, near
+from horst.errors import CheckpointError, ConfigError, did_you_mean
 from horst.heads import Head, create_head
 from horst.layers import HORST, HORSTConfig
 from horst.weights import load_checked
@@ -171,9 +171,11 @@ def _convolution(weights: Weights, key: str, channels: tuple[int, int] | None = 
 def check_keys(weights: Weights, expected: list[str], ignored: list[str]) -> None:
     for key in expected:
         if key not in weights:
-            raise CheckpointError(f"the checkpoint has no {key!r}{near(key, weights)}")
+            raise CheckpointError(f"the checkpoint has no {key!r}{did_you_mean(key, weights)}")
         if not isinstance(weights[key], Tensor):
             raise CheckpointError(f"the checkpoint's {key!r} is a {type(weights[key]).__name__}, not a tensor")
     for key in weights:
         if key not in expected and key not in ignored:
-            raise CheckpointError(f"the checkpoint has {key!r}, which the release does not{near(key, expected)}")
+            raise CheckpointError(
+                f"the checkpoint has {key!r}, which the release does not{did_you_mean(key, expected)}"
+            )

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import Sampler
 
+from horst.config import check_positive
 from horst.data.batches import Pick
 from horst.data.clips import ClipConfig, wanted_times
 from horst.data.config import Source
@@ -23,7 +24,6 @@ from horst.data.features import Features
 from horst.data.packed import Packed
 from horst.data.readers.pictures import is_pictures, open_pictures
 from horst.errors import ConfigError, InputError, VideoError
-from horst.registry import check_positive
 from horst.video.sampling import observed_frames
 
 WIDTH = 1.1

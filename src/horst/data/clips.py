@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from horst.config import check_type
 from horst.data.example import Example, Task
 from horst.data.readers.pictures import is_pictures, open_pictures
 from horst.errors import ConfigError, DamagedVideoError
-from horst.registry import check_type
 from horst.video.sampling import (
     SLACK,
     UNOBSERVED,

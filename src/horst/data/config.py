@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from horst.config import from_plain, read_yaml
+from horst.config import from_dict, read_yaml
 from horst.data.clips import Clip, ClipConfig, read_clip
 from horst.data.example import Annotations, Example
 from horst.data.features import FeatureClip, Features
@@ -29,8 +29,8 @@ from horst.data.readers.epic import read_epic
 from horst.data.readers.folder import read_csv, read_folder
 from horst.data.readers.lmdb_features import RulstmFeatures, read_rulstm
 from horst.data.readers.ssv2 import read_ssv2
-from horst.errors import ConfigError, near
-from horst.registry import build
+from horst.errors import ConfigError, did_you_mean
+from horst.registry import Registry
 
 Opened = Packed | Features | RulstmFeatures
 """Data sets that bring their own way to read a clip."""
@@ -54,17 +54,20 @@ def open_kitchen(
     return _open(DataConfig.from_file(made))
 
 
-SOURCES: dict[str, Callable[..., Annotations | Opened]] = {
-    "ssv2": read_ssv2,
-    "epic": read_epic,
-    "folder": read_folder,
-    "csv": read_csv,
-    "packed": Packed,
-    "features": Features,
-    "rulstm_lmdb": read_rulstm,
-    "somethings": open_somethings,
-    "kitchen": open_kitchen,
-}
+SOURCES: Registry[Callable[..., Annotations | Opened]] = Registry(
+    "data source",
+    {
+        "ssv2": read_ssv2,
+        "epic": read_epic,
+        "folder": read_folder,
+        "csv": read_csv,
+        "packed": Packed,
+        "features": Features,
+        "rulstm_lmdb": read_rulstm,
+        "somethings": open_somethings,
+        "kitchen": open_kitchen,
+    },
+)
 PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")
 
 
@@ -118,11 +121,11 @@ class DataConfig:
                 options[key] = str((base or Path()) / Path(options[key]).expanduser())
         clip = _clip(data.get("clip", {}))
         unsaid = frozenset({"size", "fps"} - set(data.get("clip", {})))
-        fold = None if data.get("fold") is None else from_plain(Fold, data["fold"], "fold")
+        fold = None if data.get("fold") is None else from_dict(Fold, data["fold"], "fold")
         return cls(source=data["source"], options=options, clip=clip, fold=fold, unsaid=unsaid)
 
     @classmethod
-    def from_plain(cls, data: Any, where: str) -> DataConfig:
+    def from_entry(cls, data: Any, where: str) -> DataConfig:
         """As part of a larger config."""
         try:
             return cls.from_dict(data)
@@ -170,7 +173,7 @@ def open_source(config: DataConfig) -> Source:
 
 
 def _open(config: DataConfig) -> Annotations | Opened:
-    return build("data source", SOURCES, config.source, **config.options)
+    return SOURCES.create(config.source, **config.options)
 
 
 def _folded(opened: Annotations | Opened, fold: Fold) -> Annotations | Opened:
@@ -194,7 +197,7 @@ def _clip(data: Any) -> ClipConfig:
         raise ConfigError(f"clip is {data!r}; it takes a mapping of {', '.join(known)}")
     for name in data:
         if name not in known:
-            raise ConfigError(f"clip has no option {name!r}{near(str(name), known)}")
+            raise ConfigError(f"clip has no option {name!r}{did_you_mean(name, known)}")
     try:
         return ClipConfig(**data)
     except TypeError as error:

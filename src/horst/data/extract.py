@@ -23,6 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from horst.config import check_positive
 from horst.data import features
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, open_source
@@ -34,7 +35,7 @@ from horst.data.packed import Packed
 from horst.data.sealed import read_sealed, sealed
 from horst.errors import ConfigError, DataError
 from horst.io import stamp, writing
-from horst.registry import Part, check_positive
+from horst.registry import Part
 from horst.video.frame import Image
 
 STALE = 86_400.0  # seconds after which an unfinished file of another machine is taken for left behind

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, Sampler
 
+from horst.config import check_positive
 from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter
 from horst.data.batches import BadClips, Batch, ClipDataset, Pick, collate
 from horst.data.buckets import BucketSampler, EvaluationSampler, check_prefix, clip_lengths
@@ -24,7 +25,6 @@ from horst.data.example import Annotations, Split
 from horst.data.resident import Resident, ResidentLoader
 from horst.errors import ConfigError, MissingExtraError
 from horst.extras import import_torchvision
-from horst.registry import check_positive
 
 with suppress(ModuleNotFoundError):
     import_torchvision()  # Lightning's metrics import it where it is installed, and would stumble as timm does

@@ -27,6 +27,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 import horst
+from horst.config import check_positive
 from horst.console import Console
 from horst.console import progress as progress_bar
 from horst.data.batches import UNKNOWN, Batch, ClipDataset, collate
@@ -36,7 +37,7 @@ from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Split, Task
 from horst.data.readers.tables import read_json
 from horst.data.resident import Resident, ResidentLoader
-from horst.errors import ConfigError, DataError, near
+from horst.errors import ConfigError, DataError, did_you_mean
 from horst.evaluation.gather import place
 from horst.evaluation.guard import check
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
@@ -44,7 +45,6 @@ from horst.evaluation.predictions import Collector, Predictions
 from horst.heads import Logits
 from horst.io import write_text
 from horst.models import Predictor
-from horst.registry import check_positive
 
 
 class Loading(Protocol):
@@ -133,7 +133,7 @@ class Evaluation:
             raise DataError(f"an evaluation is a mapping of {', '.join(known)}; got a {type(data).__name__}")
         for name in data:
             if name not in known:
-                raise DataError(f"an evaluation has no entry {name!r}{near(str(name), known)}")
+                raise DataError(f"an evaluation has no entry {name!r}{did_you_mean(name, known)}")
         lacking = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
         lacking = [name for name in lacking if name not in data]
         if lacking:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from horst.config import check_type
 from horst.errors import DataError
 from horst.evaluation.predictions import Predictions
-from horst.registry import check_type
 from horst.video.sampling import Anticipation
 
 SLACK = 1e-6

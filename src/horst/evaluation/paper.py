@@ -20,8 +20,8 @@ from typing import Any
 
 import yaml
 
-from horst.config import from_plain
-from horst.errors import ConfigError, choices
+from horst.config import from_dict
+from horst.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +74,8 @@ class PaperTable:
             if row.name == name:
                 return row
         known = [row.name for row in self.rows]
-        raise ConfigError(f"the paper's table {self.name!r} has no row {name!r}{choices(name, known, between='; ')}")
+        close = did_you_mean(name, known, "There are", separator="; ")
+        raise ConfigError(f"the paper's table {self.name!r} has no row {name!r}{close}")
 
     def values(self, row: PaperResult) -> dict[str, float]:
         """Per cent by metric, where the paper prints one."""
@@ -86,7 +87,7 @@ def paper_table(name: str) -> PaperTable:
     """ConfigError where there is none of that name."""
     tables = paper_tables()
     if name not in tables:
-        raise ConfigError(f"the paper has no table {name!r}{choices(name, tables)}")
+        raise ConfigError(f"the paper has no table {name!r}{did_you_mean(name, tables, 'There are')}")
     return tables[name]
 
 
@@ -108,7 +109,7 @@ def tables_from(data: Any) -> dict[str, PaperTable]:
     if not isinstance(data, dict):
         raise ConfigError(f"tables are a mapping by name; got a {type(data).__name__}")
     tables = {
-        name: from_plain(PaperTable, {**table, "name": name} if isinstance(table, dict) else table, name)
+        name: from_dict(PaperTable, {**table, "name": name} if isinstance(table, dict) else table, name)
         for name, table in data.items()
     }
     for name, table in tables.items():

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import torch
 
+from horst.config import check_type
 from horst.errors import ConfigError, ExportError
 from horst.export.check import Report, compare, time_both
 from horst.export.contract import Format, What, contract
@@ -18,7 +19,6 @@ from horst.export.to_torch import compile_program, save_program
 from horst.export.trace import trace
 from horst.io import whole
 from horst.models import Predictor
-from horst.registry import check_type
 
 SUFFIX: dict[str, str] = {"onnx": ".onnx", "torch": ".pt2", "aoti": ".pt2"}
 COMPARED = 24

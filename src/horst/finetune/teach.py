@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from horst.config import check_type
 from horst.finetune import frozen, scratch
 from horst.finetune.lesson import Lesson, Progress, Report, Source, Trial
 from horst.models.checkpoint import check_place, save
 from horst.models.opening import model_title, open_model
-from horst.registry import check_type
 
 How = Literal["frozen", "scratch"]
 

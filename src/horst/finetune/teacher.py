@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from horst.config import check_type
 from horst.errors import BusyError, HorstError, InputError
 from horst.finetune.names import MODEL_NAME, check_model_name, taught_models
 from horst.finetune.recordings import Recordings
@@ -24,7 +25,6 @@ from horst.finetune.scratch import ENOUGH
 from horst.finetune.teach import How
 from horst.models.checkpoint import CONFIG
 from horst.models.pretrained import pretrained
-from horst.registry import check_type
 
 PATIENCE = 5.0
 """Seconds that a cancelled process has to end by itself."""

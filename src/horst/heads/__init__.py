@@ -11,7 +11,7 @@ from horst.heads.logits import Logits
 from horst.heads.recognition import RecognitionHead
 from horst.heads.unrolling import UnrollingHead
 from horst.heads.verb_noun_action import VerbNounActionHead
-from horst.registry import Part, build
+from horst.registry import Part, Registry
 
 __all__ = [
     "HEADS",
@@ -26,12 +26,15 @@ __all__ = [
     "create_head",
 ]
 
-HEADS: dict[str, type[Head]] = {
-    "recognition": RecognitionHead,
-    "verb_noun_action": VerbNounActionHead,
-    "unrolling": UnrollingHead,
-    "action": ActionHead,
-}
+HEADS: Registry[type[Head]] = Registry(
+    "head",
+    {
+        "recognition": RecognitionHead,
+        "verb_noun_action": VerbNounActionHead,
+        "unrolling": UnrollingHead,
+        "action": ActionHead,
+    },
+)
 """By name. The methods of `horst.models.methods` add theirs."""
 
 
@@ -41,7 +44,7 @@ def create_head(name: str, channels: int, *, features: int | None = None, **opti
     `features`: the channels that the core reads, for heads that go on from its input.
     """
     needed = {"features": features} if "features" in head_options(name) and features is not None else {}
-    head = build("head", HEADS, name, channels, **options, **needed)
+    head: Head = HEADS.create(name, channels, **options, **needed)
     head.made_from = Part(name=name, options=options)
     return head
 

@@ -10,9 +10,10 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_positive
 from horst.errors import ConfigError, InputError
 from horst.heads.logits import Logits
-from horst.registry import Part, check_positive
+from horst.registry import Part
 
 Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
 Advance = Callable[[tuple[Tensor, ...], list[int], int], tuple[Tensor, ...]]

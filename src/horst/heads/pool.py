@@ -13,8 +13,8 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from horst.config import check_type
 from horst.heads.logits import check_maps
-from horst.registry import check_type
 
 Norm = Literal["none", "batch"]
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from horst.config import check_positive
 from horst.heads.base import Head
 from horst.heads.logits import Logits
 from horst.heads.pool import Norm, Pool
-from horst.registry import check_positive
 
 
 class RecognitionHead(Head):

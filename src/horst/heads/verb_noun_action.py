@@ -10,10 +10,10 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_positive, check_type
 from horst.heads.base import Head, check_parts
 from horst.heads.logits import Logits
 from horst.heads.pool import Norm, Pool
-from horst.registry import check_positive, check_type
 
 Form = Literal["paper", "released"]
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from horst.errors import ConfigError, near
+from horst.config import check_type
+from horst.errors import ConfigError, did_you_mean
 from horst.layers.core import CoreConfig
 from horst.ops.reference import Mode, PooledPair, SpatialWeight
-from horst.registry import check_type
 
 Variant = Literal["paper", "released"]
 KeyValueSource = Literal["query+h", "encoding+h", "split"]
@@ -108,7 +108,7 @@ class HORSTConfig(CoreConfig):
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
-                raise ConfigError(f"HORST has no option {name!r}{near(name, known)}")
+                raise ConfigError(f"HORST has no option {name!r}{did_you_mean(name, known)}")
         for name in ("in_channels", "hidden"):
             if name not in options:
                 raise ConfigError(f"HORST needs the option {name!r}")

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol, Self
 import torch
 from torch import Tensor, nn
 
+from horst.config import from_dict
 from horst.errors import InputError
 from horst.ops.backend import Choice, Wanted
 
@@ -37,9 +38,7 @@ class CoreConfig:
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> Self:
         """From plain data (JSON), with an error that names near matches for an unknown option."""
-        from horst.config import from_plain  # reads YAML too, which a layer alone does not need
-
-        return from_plain(cls, options, cls.name)
+        return from_dict(cls, options, cls.name)
 
     @property
     def about(self) -> str:

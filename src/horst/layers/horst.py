@@ -16,13 +16,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_type
 from horst.errors import ConfigError, InputError, StateError
 from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
 from horst.layers.core import Core, CoreOutput, check_lengths, ended_frames, zero_where
 from horst.layers.state import HORSTState
 from horst.ops.backend import Choice, Wanted
-from horst.registry import check_type
 
 
 class HORST(Core):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, did_you_mean
 from horst.layers import HORST, Core, CoreConfig, HORSTConfig
 
 CORES: dict[str, tuple[type[CoreConfig], Callable[[Any], Core]]] = {"horst": (HORSTConfig, HORST)}
@@ -17,7 +17,7 @@ def core_config(data: dict[str, Any]) -> CoreConfig:
     options = dict(data)
     name = options.pop("name", "horst")
     if name not in CORES:
-        raise ConfigError(f"there is no core {name!r}{near(str(name), CORES)} There are: {', '.join(CORES)}.")
+        raise ConfigError(f"there is no core {name!r}{did_you_mean(name, CORES, 'There are')}")
     return CORES[name][0].from_dict(options)
 
 

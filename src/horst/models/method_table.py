@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from horst.errors import ConfigError, choices
+from horst.errors import ConfigError, did_you_mean
 
 SIZES = {"recognition": ("ssv2", "tiny"), "anticipation": ("ek55", "ek100", "tiny")}
 """The data sets that models are made for; "tiny" are those that the package draws."""
@@ -149,5 +149,5 @@ METHODS: dict[str, Method] = {method.name: method for method in _methods()}
 def method(name: str) -> Method:
     """ConfigError where there is none of that name."""
     if name not in METHODS:
-        raise ConfigError(f"there is no method {name!r}{choices(name, METHODS)}")
+        raise ConfigError(f"there is no method {name!r}{did_you_mean(name, METHODS, 'There are')}")
     return METHODS[name]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import torch
 
-from horst.errors import CheckpointError, ConfigError, choices
+from horst.errors import CheckpointError, ConfigError, did_you_mean
 from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, load, read_config
 from horst.models.hub import SCHEME, download
 from horst.models.predictor import Predictor, PredictorConfig
@@ -49,7 +49,7 @@ def model_folder(source: str | Path, weights: str = "best", *, wanted: list[str]
         return path
     if str(source) in pretrained():
         return Path(str(files("horst") / "assets" / "models" / str(source)))
-    known = choices(str(source), pretrained(), "Pass a run, the folder of a saved model, hf://user/name or one of")
+    known = did_you_mean(source, pretrained(), "Pass a run, the folder of a saved model, hf://user/name or one of")
     raise CheckpointError(f"there is no model {str(source)!r}{known}")
 
 

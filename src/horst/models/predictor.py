@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.backbones import Backbone, create_backbone
-from horst.errors import ConfigError, InputError, near
+from horst.errors import ConfigError, InputError, did_you_mean
 from horst.heads import Head, Logits, Unroll, Unroller, create_head
 from horst.layers import Core, CoreConfig, CoreOutput
 from horst.layers.core import check_lengths
@@ -73,7 +73,7 @@ class PredictorConfig:
         known = list(cls.__slots__)
         for name in data:
             if name not in known:
-                raise ConfigError(f"a model's config has no entry {name!r}{near(name, known)}")
+                raise ConfigError(f"a model's config has no entry {name!r}{did_you_mean(name, known)}")
         for name in known:
             if name not in data:
                 raise ConfigError(f"the model's config lacks the entry {name!r}")

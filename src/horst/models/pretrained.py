@@ -6,7 +6,7 @@ from importlib.resources import as_file, files
 
 import torch
 
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, did_you_mean
 from horst.models.checkpoint import load
 from horst.models.predictor import Predictor
 
@@ -20,6 +20,7 @@ def pretrained() -> list[str]:
 def load_pretrained(name: str, *, device: torch.device | str = "cpu") -> Predictor:
     """A model of the package by the name of its data: `load_pretrained("somethings")`."""
     if name not in pretrained():
-        raise ConfigError(f"there is no pretrained model {name!r}{near(name, pretrained())} There are: {pretrained()}")
+        close = did_you_mean(name, pretrained(), "There are")
+        raise ConfigError(f"there is no pretrained model {name!r}{close}")
     with as_file(files("horst") / "assets" / "models" / name) as folder:
         return load(folder, device=device)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from horst.backbones import create_backbone
-from horst.errors import ConfigError, choices, near
+from horst.errors import ConfigError, did_you_mean
 from horst.heads import head_options
 from horst.layers import HORSTConfig
 from horst.models.predictor import Labels, Predictor, PredictorConfig
@@ -122,14 +122,14 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     model is meant.
     """
     if name not in MODELS:
-        raise ConfigError(f"there is no model {name!r}{choices(name, MODELS)}")
+        raise ConfigError(f"there is no model {name!r}{did_you_mean(name, MODELS, 'There are')}")
     config = MODELS[name]()
     core_options = [f.name for f in fields(config.core)]  # type: ignore[arg-type]
     of_head = [option for option in head_options(config.head.name) if option != "features"]
     known = dict.fromkeys((*core_options, *of_head, *OTHER_OPTIONS))
     for option in options:
         if option not in known:
-            raise ConfigError(f"{name} has no option {option!r}{near(option, known)}")
+            raise ConfigError(f"{name} has no option {option!r}{did_you_mean(option, known)}")
     kept = HORST_KEEPS if isinstance(config.core, HORSTConfig) else core_options
     core = {f: getattr(config.core, f) for f in kept}
     if "backbone" in options:

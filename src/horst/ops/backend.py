@@ -17,8 +17,8 @@ from typing import Literal, get_args
 
 import torch
 
+from horst.config import check_type
 from horst.errors import ConfigError
-from horst.registry import check_type
 
 Name = Literal["reference", "compiled", "triton"]
 Wanted = Literal["auto", "reference", "compiled", "triton"]

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from horst.errors import BusyError, CheckpointError, ConfigError, InputError, near
+from horst.errors import BusyError, CheckpointError, ConfigError, InputError, did_you_mean
 from horst.finetune.names import taught_models
 from horst.models import Predictor, load, pretrained
 from horst.models.checkpoint import read_config
@@ -83,7 +83,7 @@ class Hall:
         name = name or self.name
         with self._lock:
             if name not in self.names():
-                raise ConfigError(f"there is no model {name!r}{near(name, self.names())}")
+                raise ConfigError(f"there is no model {name!r}{did_you_mean(name, self.names())}")
             folder = self._folder(name)
             stamp = 0.0 if folder is None else _stamp(folder)
             if name in self._models and self._models[name][0] == stamp:

@@ -26,9 +26,9 @@ from typing import Any
 import yaml
 
 import horst
-from horst.config import from_plain, read_yaml
+from horst.config import from_dict, read_yaml
 from horst.data.config import PATHS, DataConfig
-from horst.errors import ConfigError, choices
+from horst.errors import ConfigError, did_you_mean
 from horst.models.method_table import Method
 from horst.models.method_table import method as method_of
 from horst.models.opening import is_address
@@ -108,14 +108,14 @@ class Study:
                 method_of(run.method)  # raises, with near matches
         for rival in (self.against, *(run.against for run in self.runs)):
             if rival is not None and rival not in names:
-                raise ConfigError(f"against is {rival!r}{choices(rival, names, 'The runs are')}")
+                raise ConfigError(f"against is {rival!r}{did_you_mean(rival, names, 'The runs are')}")
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
         """Its paths are made absolute, so that it does not matter from where a study is started."""
         path = Path(path).resolve()
         try:
-            study = from_plain(cls, read_yaml(path))
+            study = from_dict(cls, read_yaml(path))
             runs = tuple(
                 replace(run, config=_place(run.config, path.parent), changes=anchored(run.changes, path.parent))
                 for run in study.runs
@@ -133,7 +133,7 @@ class Study:
     def run(self, name: str) -> StudyRun:
         names = {run.name: run for run in self.runs}
         if name not in names:
-            raise ConfigError(f"{self.name} has no run {name!r}{choices(name, names)}")
+            raise ConfigError(f"{self.name} has no run {name!r}{did_you_mean(name, names, 'There are')}")
         return names[name]
 
     def rival(self, run: StudyRun) -> str | None:
@@ -149,7 +149,11 @@ def find_study(name: str) -> Path:
         return path
     there = known_studies()
     if name not in there:
-        which = f"{choices(name, there)} Give one of them, or" if there else ", and no configs/studies here: give"
+        which = (
+            f"{did_you_mean(name, there, 'There are')} Give one of them, or"
+            if there
+            else ", and no configs/studies here: give"
+        )
         raise ConfigError(f"there is no study {name!r}{which} a YAML file")
     return there[name]
 

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Protocol
 
 import horst
+from horst.config import check_positive
 from horst.errors import ConfigError
 from horst.io import lock
-from horst.registry import check_positive
 from horst.studies.plan import Job, State, state
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -13,7 +13,7 @@ from torch import Tensor
 from horst.data.batches import UNKNOWN
 from horst.data.clips import ClipConfig
 from horst.data.example import Task
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, did_you_mean
 from horst.evaluation.metrics import bin_of, decided, label_ranks
 from horst.evaluation.predictions import Predictions, position_name, positions
 from horst.heads.logits import TASKS
@@ -38,7 +38,7 @@ def check_metric(name: str, clip: ClipConfig, task: Task) -> None:
     known = known_metrics(clip, task)
     subset = re.fullmatch(r"(\w+/recall5@[^/]+)/.+", name)
     if (subset[1] if subset else name) not in known:
-        raise ConfigError(f"metrics has {name!r}, which nobody measures in {task}{near(name, known)}")
+        raise ConfigError(f"metrics has {name!r}, which nobody measures in {task}{did_you_mean(name, known)}")
 
 
 def statistic(predictions: Predictions, metric: str, *, discard: bool = False) -> Statistic | None:

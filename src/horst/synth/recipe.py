@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from horst.config import check_positive
 from horst.data.packed import is_complete
 from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, DataError
 from horst.io import LOCK, lock, write_text
-from horst.registry import check_positive
 
 MADE = "made.json"
 CONFIG = "data.yaml"

@@ -17,10 +17,10 @@ from typing import Any, Literal
 
 import yaml
 
-from horst.config import from_plain, read_yaml
+from horst.config import check_range, from_dict, read_yaml
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
-from horst.errors import ConfigError, near
+from horst.errors import ConfigError, did_you_mean
 from horst.models.opening import is_address
 from horst.ops.backend import Wanted
 
@@ -109,11 +109,11 @@ class Loss:
     """Of foretold features from the real ones: squared difference, or contrastive among all frames of the batch."""
 
     def __post_init__(self) -> None:
-        _check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
+        check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
         for name in ("ranking", "features"):
-            _check_range(f"loss.{name}", getattr(self, name), 0, float("inf"))
+            check_range(f"loss.{name}", getattr(self, name), 0, float("inf"))
         if self.exponential is not None:
-            _check_range("loss.exponential", self.exponential, 0, 1000)
+            check_range("loss.exponential", self.exponential, 0, 1000)
             if self.ramp:
                 raise ConfigError("loss.ramp and loss.exponential both say how frames count; give one of them")
         if self.ramp and self.steps == "anticipation" and self.times == "sum":
@@ -132,7 +132,9 @@ class Loss:
             raise ConfigError("loss.tasks is empty; name what is learnt from, or leave it out to learn from all")
         for task in tasks:
             if task not in TASKS:
-                raise ConfigError(f"loss.tasks has no {task!r}; choose from {', '.join(TASKS)}{near(task, TASKS)}")
+                raise ConfigError(
+                    f"loss.tasks has no {task!r}; choose from {', '.join(TASKS)}{did_you_mean(task, TASKS)}"
+                )
         if "action" not in tasks and (self.ranking or self.name == "truncated_top_k"):
             what = "loss.ranking" if self.ranking else self.name
             raise ConfigError(f"{what} is a loss of the action, which loss.tasks leaves out; add action to it")
@@ -157,8 +159,8 @@ class Optimiser:
     def __post_init__(self) -> None:
         if not self.lr > 0:
             raise ConfigError(f"optimiser.lr is {self.lr}; it takes a number above 0")
-        _check_range("optimiser.weight_decay", self.weight_decay, 0, float("inf"))
-        _check_range("optimiser.momentum", self.momentum, 0, 1)
+        check_range("optimiser.weight_decay", self.weight_decay, 0, float("inf"))
+        check_range("optimiser.momentum", self.momentum, 0, 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,8 +173,8 @@ class Schedule:
     """The last part of the run, over which it falls to 0."""
 
     def __post_init__(self) -> None:
-        _check_range("schedule.warmup", self.warmup, 0, float("inf"))
-        _check_range("schedule.decay", self.decay, 0, 1)
+        check_range("schedule.warmup", self.warmup, 0, float("inf"))
+        check_range("schedule.decay", self.decay, 0, 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,10 +224,10 @@ class TrainerOptions:
         if self.clip_gradient is not None and not self.clip_gradient > 0:
             raise ConfigError(f"trainer.clip_gradient is {self.clip_gradient}; it takes a number above 0")
         if self.ema is not None:
-            _check_range("trainer.ema", self.ema, 0, 1)
-        _check_range("trainer.validate_every", self.validate_every, 0, float("inf"))
-        _check_range("trainer.completion_epochs", self.completion_epochs, 0, self.epochs)
-        _check_range("trainer.checkpoint_minutes", self.checkpoint_minutes, 0, float("inf"))
+            check_range("trainer.ema", self.ema, 0, 1)
+        check_range("trainer.validate_every", self.validate_every, 0, float("inf"))
+        check_range("trainer.completion_epochs", self.completion_epochs, 0, self.epochs)
+        check_range("trainer.checkpoint_minutes", self.checkpoint_minutes, 0, float("inf"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -264,7 +266,7 @@ class RunConfig:
             data = _anchored(data, path.parent)
             for override in overrides:
                 data = _override(data, override)
-            return from_plain(cls, data)
+            return from_dict(cls, data)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 
@@ -358,8 +360,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(v) for key, v in value.items()}
     return list(value) if isinstance(value, tuple) else value
-
-
-def _check_range(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise ConfigError(f"{name} is {value}; it takes a number from {low} to {high}")

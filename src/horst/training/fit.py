@@ -16,7 +16,7 @@ from horst.data.augmenter import mirror_table
 from horst.data.example import Annotations
 from horst.data.identity import DataIdentity
 from horst.data.module import ClipDataModule, lightning
-from horst.errors import CheckpointError, ConfigError, HorstError, choices
+from horst.errors import CheckpointError, ConfigError, HorstError, did_you_mean
 from horst.evaluation.measure import metric_names
 from horst.models import Predictor
 from horst.ops.backend import Choice
@@ -128,7 +128,9 @@ def _check_monitor(monitor: str, config: RunConfig, annotations: Annotations, mo
         raise ConfigError(f"trainer.monitor is {monitor} and {annotations.name} has no validation clips: leave it out")
     known = metric_names(annotations, "val", config.data.clip, model.head.classes)
     if monitor not in known:
-        raise ConfigError(f"trainer.monitor is {monitor!r}, which validation does not give{choices(monitor, known)}")
+        raise ConfigError(
+            f"trainer.monitor is {monitor!r}, which validation does not give{did_you_mean(monitor, known, 'There are')}"
+        )
 
 
 def _fit(

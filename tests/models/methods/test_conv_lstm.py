@@ -105,7 +105,7 @@ def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> Non
         ConvLSTMConfig(**{"in_channels": 3, "hidden": (4,), **options})
 
 
-def test_config_from_plain_data() -> None:
+def test_config_from_dict() -> None:
     config = ConvLSTMConfig.from_dict({"in_channels": 3, "hidden": [4, 6]})
     assert (config.hidden, config.stride) == ((4, 6), (1, 1))
     assert config.about == "2 ConvLSTM layers of 4, 6 channels"

@@ -20,7 +20,7 @@ from horst.data.clips import check_number
 from horst.data.example import Annotations, Example, Pictures, Task
 from horst.data.readers.pictures import is_pictures, no_rate
 from horst.data.readers.tables import need, positive, read_rows, seconds
-from horst.errors import ConfigError, DataError, near
+from horst.errors import ConfigError, DataError, did_you_mean
 from horst.video.images import SUFFIXES
 from horst.video.sampling import start_frame
 
@@ -97,7 +97,7 @@ def mirrored(names: Sequence[str], pairs: Mapping[str, str] | None) -> tuple[int
     other = {**{one: two for two, one in pairs.items()}, **pairs}
     for name in other:
         if name not in names:
-            raise ConfigError(f"mirror names {name!r}, which is no action{near(str(name), names)}")
+            raise ConfigError(f"mirror names {name!r}, which is no action{did_you_mean(name, names)}")
         if other[other[name]] != name:
             raise ConfigError(f"mirror names {name!r} in several pairs; mirrored twice, an action is what it was")
     return tuple(names.index(other.get(name, name)) for name in names)
@@ -127,7 +127,9 @@ def read_csv(
         raise DataError(f"{path} lists nothing: columns are path, split, label, and start, end, verb, noun as needed")
     columns = rows[0][1]
     if task == "anticipation" and "start" not in columns:
-        raise DataError(f"{path} has no column 'start'{near('start', columns)}: to anticipate, it must be known")
+        raise DataError(
+            f"{path} has no column 'start'{did_you_mean('start', columns)}: to anticipate, it must be known"
+        )
     names = {part: _names(path, rows, part) for part in ("label", "verb", "noun") if part in columns or part == "label"}
     examples: list[Example] = []
     first: dict[tuple[str, str], int] = {}
@@ -135,7 +137,7 @@ def read_csv(
         split = need(path, line, row, "split").lower()
         if split not in SPLITS:
             raise DataError(
-                f"{path}, line {line}: split is {split!r}{near(split, SPLITS)}; train, val or test is needed"
+                f"{path}, line {line}: split is {split!r}{did_you_mean(split, SPLITS)}; train, val or test is needed"
             )
         start = seconds(path, line, row, "start") if row.get("start") else 0.0
         end = seconds(path, line, row, "end") if row.get("end") else None

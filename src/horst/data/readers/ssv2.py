@@ -15,7 +15,7 @@ from typing import Any
 from horst.data.example import Annotations, Example
 from horst.data.readers.folder import pictures_at
 from horst.data.readers.tables import need, read_json, read_rows, read_text
-from horst.errors import DataError, near
+from horst.errors import DataError, did_you_mean
 
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
 
@@ -52,7 +52,9 @@ def read_ssv2(
         for item in _items(file):
             template = plain(item.get("template", ""))
             if template and template not in labels:
-                raise DataError(f"{file}: clip {item['id']} has the template {template!r}{near(template, labels)}")
+                raise DataError(
+                    f"{file}: clip {item['id']} has the template {template!r}{did_you_mean(template, labels)}"
+                )
             if template and template not in number:
                 continue
             if not template and split != "test":
@@ -89,7 +91,7 @@ def read_templates(path: Path, labels: dict[str, int]) -> list[str]:
         if not template:
             continue
         if template not in labels:
-            raise DataError(f"{path}, line {line}: {template!r} is no template{near(template, labels)}")
+            raise DataError(f"{path}, line {line}: {template!r} is no template{did_you_mean(template, labels)}")
         if template in templates:
             raise DataError(f"{path}, line {line}: {template!r} occurs twice; remove one of the lines")
         templates.append(template)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from horst.errors import DataError, near
+from horst.errors import DataError, did_you_mean
 
 
 def read_json(path: Path) -> Any:
@@ -66,7 +66,7 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[tupl
 
 def need(path: Path, line: int, row: dict[str, str], column: str) -> str:
     if column not in row:
-        raise DataError(f"{path} has no column {column!r}{near(column, row)}; there are {', '.join(row)}")
+        raise DataError(f"{path} has no column {column!r}{did_you_mean(column, row)}; there are {', '.join(row)}")
     if not row[column]:
         raise DataError(f"{path}, line {line}: {column} is empty")
     return row[column]

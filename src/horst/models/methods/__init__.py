@@ -67,12 +67,8 @@ CORES.update(
         )
     }
 )
-HEADS.update(
-    {
-        "rolling_unrolling": RollingUnrollingHead,
-        "encoder_decoder": EncoderDecoderHead,
-        "imagine": ImagineHead,
-        "marginal": MarginalHead,
-        "verb_noun": VerbNounHead,
-    }
-)
+HEADS.register("rolling_unrolling")(RollingUnrollingHead)
+HEADS.register("encoder_decoder")(EncoderDecoderHead)
+HEADS.register("imagine")(ImagineHead)
+HEADS.register("marginal")(MarginalHead)
+HEADS.register("verb_noun")(VerbNounHead)

@@ -29,11 +29,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
 from horst.layers.core import CoreConfig, CoreOutput, check_lengths
 from horst.layers.folded import RecurrentState, Said
 from horst.layers.window import WindowCore
-from horst.registry import check_dropout, check_positive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,11 +26,11 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_type
 from horst.errors import ConfigError, InputError
 from horst.layers import CoreOutput, Memory, RecurrentState, Said
 from horst.layers.core import zero_where
 from horst.models.methods.stack import StackConfig, StackedCore, pooled
-from horst.registry import check_type
 
 Padding = Literal["causal", "centred"]
 

@@ -23,8 +23,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_type
 from horst.models.methods.stack import CellStack, StackConfig, lstm, split_gates, stacked
-from horst.registry import check_type
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,10 +27,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_positive
 from horst.errors import ConfigError
 from horst.models.methods.repeated import Convolve, repeated
 from horst.models.methods.stack import CellStack, StackConfig, lstm, split_gates, stacked
-from horst.registry import check_positive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,9 +24,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_dropout, check_positive
 from horst.layers import CoreConfig
 from horst.layers.folded import Memory, Said, VectorCore
-from horst.registry import check_dropout, check_positive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

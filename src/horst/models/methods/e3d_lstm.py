@@ -34,10 +34,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from horst.config import check_positive, check_type
 from horst.errors import ConfigError
 from horst.layers import Memory, Said
 from horst.models.methods.stack import StackConfig, StackedCore
-from horst.registry import check_positive, check_type
 
 Recall = Literal["all", "position"]
 OutputGate = Literal["sigmoid", "tanh-sigmoid"]

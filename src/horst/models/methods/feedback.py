@@ -20,10 +20,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
 from horst.layers import CoreConfig, LSTMCell, Memory, Said, VectorCore
 from horst.models.methods.lstm import roll
-from horst.registry import check_dropout, check_positive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

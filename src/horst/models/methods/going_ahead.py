@@ -16,10 +16,10 @@ from abc import abstractmethod
 
 from torch import Tensor, nn
 
+from horst.config import check_dropout, check_positive
 from horst.heads.base import Unroll, Unroller, select
 from horst.heads.logits import Logits, check_maps
 from horst.layers import LSTMCell
-from horst.registry import check_dropout, check_positive
 
 
 class GoingAheadHead(Unroller):

@@ -21,8 +21,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from horst.config import check_dropout, check_positive
 from horst.layers import CoreConfig, LSTMCell, Memory, Said, VectorCore
-from horst.registry import check_dropout, check_positive
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from horst.config import check_positive, check_type
 from horst.errors import ConfigError
 from horst.layers import CoreConfig, FoldedCore, Memory, Said
 from horst.models.methods.repeated import Convolve, laid_out, repeated
 from horst.ops.backend import Choice, Wanted, choose
-from horst.registry import check_positive, check_type
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

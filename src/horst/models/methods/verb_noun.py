@@ -21,12 +21,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
 from horst.heads.base import Head, check_parts
 from horst.heads.logits import Logits
 from horst.heads.marginal import marginal_logits
 from horst.heads.pool import Norm, Pool
-from horst.registry import check_dropout, check_positive
 
 Pairs = Sequence[Sequence[int]]
 
