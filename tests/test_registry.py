@@ -48,10 +48,10 @@ def test_options_are_checked_before_anything_is_made() -> None:
     table = boxes()
     assert table.create("plain", 3, kind="closed", lid=1).made == (3, "closed", 1)
     for options, says in (
-        ({"knid": "open"}, "box 'plain' has no option 'knid', did you mean 'kind'?"),
+        ({"knid": "open"}, "box 'plain' has no option 'knid', did you mean 'kind', 'lid'?"),
         (
-            {"kind": "opne"},
-            "option 'kind' of box 'plain' is 'opne'; choose from 'open', 'closed', did you mean 'open'?",
+            {"kind": "opn"},
+            "option 'kind' of box 'plain' is 'opn'; choose from 'open', 'closed', did you mean 'open'?",
         ),
         ({"lid": "high"}, "option 'lid' of box 'plain' is 'high'; it takes a number"),
     ):

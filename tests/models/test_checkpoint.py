@@ -196,7 +196,7 @@ def test_nothing_in_a_folder_is_executed(saved: Path, tmp_path: Path) -> None:
         ({"bacbone": 1}, "no entry 'bacbone', did you mean 'backbone'"),
         ({"core": 3}, "core is 3; it takes a mapping"),
         ({"core": {"in_channels": 4}}, "needs the option 'hidden'"),
-        ({"head": {"name": "recognition", "options": {"num_classes": "two"}}}, "takes int, not str"),
+        ({"head": {"name": "recognition", "options": {"num_classes": "two"}}}, "takes a whole number"),
         ({"head": {"nam": "recognition"}}, "takes a name and options"),
         ({"size": [112]}, "takes .height, width."),
         ({"fps": -1}, "fps is -1"),

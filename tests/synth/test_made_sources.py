@@ -113,7 +113,7 @@ def test_another_recipe_is_refused(tmp_path: Path) -> None:
 def test_wrong_options(tmp_path: Path) -> None:
     bad: list[tuple[str, dict[str, Any], str]] = [
         ("somethings", {"clips": 0}, "count is 0"),
-        ("somethings", {"clips": "10"}, "'clips' .* takes int"),
+        ("somethings", {"clips": "10"}, "'clips' .* takes a whole number"),
         ("somethings", {"seed": -1}, "seed is -1"),
         ("somethings", {"size": 8}, r"size is \(8, 8\); .* from 16 on"),
         ("somethings", {"clip": {}, "videos": 3}, "no option 'videos'"),
