@@ -20,10 +20,10 @@ import numpy as np
 from horst.data.clips import Clip
 from horst.finetune.teach import How, Taught, teach
 from horst.models import load
-from horst.synth.canvas import Canvas, Sensor
-from horst.synth.hands import make_hand
+from horst.synth.render.hands import make_hand
+from horst.synth.render.raster import Canvas, Sensor
 from horst.synth.somethings import FPS, plan, render
-from horst.synth.somethings_room import draw_room, make_room
+from horst.synth.somethings.background import draw_room, make_room
 
 KNOWN = (
     "Pushing [something] from left to right",

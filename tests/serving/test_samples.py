@@ -7,7 +7,7 @@ from pathlib import Path
 import horst
 from horst.serving.samples import CLIPS, Samples
 from horst.synth import somethings
-from horst.synth.somethings_scene import sample_scene
+from horst.synth.somethings.scene import sample_scene
 from horst.video.decode import VideoFile
 
 

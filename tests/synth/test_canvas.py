@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from horst.synth import textures
-from horst.synth.canvas import Camera, Canvas, Sensor, bilinear, blur, make_sprite, opaque_sprite
-from horst.synth.easel import Easel
-from horst.synth.hands import make_hand, reach_angle
-from horst.synth.sprites import KINDS, make_object, names
+from horst.synth.render import textures
+from horst.synth.render.hands import make_hand, reach_angle
+from horst.synth.render.raster import Camera, Canvas, Sensor, bilinear, blur, make_sprite, opaque_sprite
+from horst.synth.render.shapes import Easel
+from horst.synth.somethings.props import KINDS, make_object, names
 
 WHITE = np.ones((20, 10, 4), np.float32)
 

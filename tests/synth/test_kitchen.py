@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from horst.synth import kitchen
-from horst.synth.kitchen_cook import initial_world
-from horst.synth.kitchen_motion import Stage, choreograph
-from horst.synth.kitchen_world import CAPACITY, DOORS, HANDS, HOME, ImpossibleStepError, Step, World, apply
+from horst.synth.kitchen.agent import initial_world
+from horst.synth.kitchen.motion import Stage, choreograph
+from horst.synth.kitchen.world import CAPACITY, DOORS, HANDS, HOME, ImpossibleStepError, Step, World, apply
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from horst.synth.somethings import FPS, LABELS, MIRROR, TEMPLATES, ClipSpec, plan, render
-from horst.synth.somethings_scene import FRAMES, sample_scene
+from horst.synth.somethings.scene import FRAMES, sample_scene
 
 FRACTIONS = [i / 8 for i in range(9)]
 # told apart by coarse motion, so that a linear classifier can learn them from a few dozen clips each

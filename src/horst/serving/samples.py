@@ -44,7 +44,7 @@ class Samples:
     def _known(self) -> dict[str, Sample]:
         from horst.data.readers.ssv2 import plain
         from horst.synth import somethings
-        from horst.synth.somethings_scene import sample_scene
+        from horst.synth.somethings.scene import sample_scene
 
         found = {}
         for number, (seed, template, objects) in enumerate(CLIPS, 1):

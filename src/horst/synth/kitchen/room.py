@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
-from horst.synth.canvas import RGB, Plane, Sprite, blur, smoothstep
-from horst.synth.easel import Easel, cylinder_light, streak
-from horst.synth.kitchen_cast import Look
-from horst.synth.textures import Colour, flat, mix, plain, shade, vary, wood
+from horst.synth.kitchen.participants import Look
+from horst.synth.render.raster import RGB, Plane, Sprite, blur, smoothstep
+from horst.synth.render.shapes import Easel, cylinder_light, streak
+from horst.synth.render.textures import Colour, flat, mix, plain, shade, vary, wood
 
 Point = tuple[float, float]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.synth.canvas import RGB, blur
-from horst.synth.kitchen_cook import Habits
-from horst.synth.textures import (
+from horst.synth.kitchen.agent import Habits
+from horst.synth.render.raster import RGB, blur
+from horst.synth.render.textures import (
     Colour,
     Texture,
     checks,

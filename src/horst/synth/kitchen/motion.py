@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Literal
 
-from horst.synth.kitchen_room import (
+from horst.synth.kitchen.room import (
     BIN,
     CUPBOARD_SIZE,
     DRYING,
@@ -23,8 +23,8 @@ from horst.synth.kitchen_room import (
     WASTE,
     Point,
 )
-from horst.synth.kitchen_spec import VideoSpec
-from horst.synth.kitchen_world import DOORS, HOME, Step, World, apply, noun_of
+from horst.synth.kitchen.spec import VideoSpec
+from horst.synth.kitchen.world import DOORS, HOME, Step, World, apply, noun_of
 
 Side = Literal[0, 1]
 RIGHT: Side = 0

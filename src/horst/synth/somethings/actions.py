@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from horst.synth.somethings_beats import (
+from horst.synth.somethings.animation import Script, brake, fall
+from horst.synth.somethings.beats import (
     SMALL,
     TABLE,
     beside,
@@ -21,8 +22,7 @@ from horst.synth.somethings_beats import (
     take,
     tilt,
 )
-from horst.synth.somethings_scene import COVER, ROLLER, SECRET, SHELF, THING, magnification, table_edge
-from horst.synth.somethings_script import Script, brake, fall
+from horst.synth.somethings.scene import COVER, ROLLER, SECRET, SHELF, THING, magnification, table_edge
 
 Act = Callable[[Script], tuple[int, ...]]
 

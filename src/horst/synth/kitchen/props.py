@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.synth.canvas import Sprite
-from horst.synth.easel import Easel, cylinder_light, half_size, streak
-from horst.synth.kitchen_cast import Look
-from horst.synth.textures import Colour, shade, tinted, vary
+from horst.synth.kitchen.participants import Look
+from horst.synth.render.raster import Sprite
+from horst.synth.render.shapes import Easel, cylinder_light, half_size, streak
+from horst.synth.render.textures import Colour, shade, tinted, vary
 
 _STEEL, _BLACK, _GREEN = (0.78, 0.79, 0.81), (0.15, 0.15, 0.17), (0.30, 0.56, 0.24)
 _WOOD = (0.66, 0.45, 0.27)

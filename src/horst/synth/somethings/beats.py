@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from horst.synth.hands import Pose
-from horst.synth.somethings_scene import COVER, ROLLER, SHELF, THING
-from horst.synth.somethings_script import Script
+from horst.synth.render.hands import Pose
+from horst.synth.somethings.animation import Script
+from horst.synth.somethings.scene import COVER, ROLLER, SHELF, THING
 
 TABLE = (ROLLER, THING, COVER)
 SMALL = (ROLLER, THING, SHELF)

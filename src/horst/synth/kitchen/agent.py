@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from horst.synth.kitchen_world import DISHES, DOORS, HOME, Spot, Step, World, noun_of
+from horst.synth.kitchen.world import DISHES, DOORS, HOME, Spot, Step, World, noun_of
 
 
 @dataclass(frozen=True, slots=True)

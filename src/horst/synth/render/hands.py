@@ -14,9 +14,9 @@ from typing import Literal
 
 import numpy as np
 
-from horst.synth.canvas import RGB, Canvas, Plane, Sprite
-from horst.synth.easel import Easel
-from horst.synth.textures import COLOURS, COVERS, Colour, shade, vary
+from horst.synth.render.raster import RGB, Canvas, Plane, Sprite
+from horst.synth.render.shapes import Easel
+from horst.synth.render.textures import COLOURS, COVERS, Colour, shade, vary
 
 Pose = Literal["open", "grip", "point"]
 Point = tuple[float, float]

@@ -14,8 +14,8 @@ from typing import Literal
 
 import numpy as np
 
-from horst.synth.hands import Pose
-from horst.synth.sprites import KINDS, Role, names
+from horst.synth.render.hands import Pose
+from horst.synth.somethings.props import KINDS, Role, names
 
 FRAMES = (22, 40)
 """The shortest and the longest clip."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from horst.synth.kitchen_cook import Cook, Moves, fetch, put, run_tap
-from horst.synth.kitchen_recipes import RECIPES, Recipe, stir
-from horst.synth.kitchen_world import DISHES, DOORS, HANDS, HOME, VEGETABLES, Step, apply, noun_of
+from horst.synth.kitchen.agent import Cook, Moves, fetch, put, run_tap
+from horst.synth.kitchen.recipes import RECIPES, Recipe, stir
+from horst.synth.kitchen.world import DISHES, DOORS, HANDS, HOME, VEGETABLES, Step, apply, noun_of
 
 INTERLEAVED = 0.7
 """How often a second recipe is under way at the same time."""

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from horst.synth.canvas import RGB, Camera, Canvas, Frame, Sensor
-from horst.synth.hands import Pose, reach_angle
-from horst.synth.kitchen_cast import look_of
-from horst.synth.kitchen_cook import initial_world
-from horst.synth.kitchen_draw import draw_item, draw_standing, paint_sprites
-from horst.synth.kitchen_motion import GRIP, LEFT, RIGHT, SWING, Side, Stage, choreograph, free_slot, rhythm
-from horst.synth.kitchen_room import BURNER, SPOTS, TAP, Point, paint_room
-from horst.synth.kitchen_spec import FPS, Segment, VideoSpec
-from horst.synth.kitchen_world import DOORS, SWITCHES, World, noun_of
+from horst.synth.kitchen.agent import initial_world
+from horst.synth.kitchen.draw import draw_item, draw_standing, paint_sprites
+from horst.synth.kitchen.motion import GRIP, LEFT, RIGHT, SWING, Side, Stage, choreograph, free_slot, rhythm
+from horst.synth.kitchen.participants import look_of
+from horst.synth.kitchen.room import BURNER, SPOTS, TAP, Point, paint_room
+from horst.synth.kitchen.spec import FPS, Segment, VideoSpec
+from horst.synth.kitchen.world import DOORS, SWITCHES, World, noun_of
+from horst.synth.render.hands import Pose, reach_angle
+from horst.synth.render.raster import RGB, Camera, Canvas, Frame, Sensor
 
 MARGIN = 0.07
 """How much of the room, at each side, is outside of a frame: the head turns by that much."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.synth.kitchen_cast import SEEN, UNSEEN, habits_of
-from horst.synth.kitchen_cook import Cook, initial_world
-from horst.synth.kitchen_plan import steps
-from horst.synth.kitchen_scene import render
-from horst.synth.kitchen_spec import ACTIONS, FPS, Action, Segment, VideoSpec, action_id
-from horst.synth.kitchen_world import NOUNS, VERBS, Step
+from horst.synth.kitchen.agent import Cook, initial_world
+from horst.synth.kitchen.participants import SEEN, UNSEEN, habits_of
+from horst.synth.kitchen.scene import render
+from horst.synth.kitchen.schedule import steps
+from horst.synth.kitchen.spec import ACTIONS, FPS, Action, Segment, VideoSpec, action_id
+from horst.synth.kitchen.world import NOUNS, VERBS, Step
 
 __all__ = [
     "ACTIONS", "EPIC_FPS", "FPS", "NOUNS", "SEEN", "UNSEEN", "VERBS",

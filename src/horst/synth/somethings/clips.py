@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.synth import somethings_acts as acts
-from horst.synth.canvas import Camera, Canvas, Frame, Sensor, Sprite
-from horst.synth.hands import Hand, make_hand, reach_angle
-from horst.synth.somethings_room import Room, draw_room, make_occluder, make_room
-from horst.synth.somethings_scene import SHELF_Y, Occluder, ground, magnification, sample_scene
-from horst.synth.somethings_script import Place, Script, State, on_screen, smooth
-from horst.synth.sprites import make_object
+from horst.synth.render.hands import Hand, make_hand, reach_angle
+from horst.synth.render.raster import Camera, Canvas, Frame, Sensor, Sprite
+from horst.synth.somethings import actions as acts
+from horst.synth.somethings.animation import Place, Script, State, on_screen, smooth
+from horst.synth.somethings.background import Room, draw_room, make_occluder, make_room
+from horst.synth.somethings.props import make_object
+from horst.synth.somethings.scene import SHELF_Y, Occluder, ground, magnification, sample_scene
 
 FPS = 12
 

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from horst.synth.canvas import RGB, RGBA, Plane, Sprite, clamp, make_sprite, smoothstep
-from horst.synth.textures import COVERS, Colour
+from horst.synth.render.raster import RGB, RGBA, Plane, Sprite, clamp, make_sprite, smoothstep
+from horst.synth.render.textures import COVERS, Colour
 
 # the light comes from the upper left, a little from the front
 _LIGHT = (-0.45, -0.62, 0.64)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from horst.synth.hands import Point, Pose
-from horst.synth.somethings_scene import Item, Scene, ground, magnification
+from horst.synth.render.hands import Point, Pose
+from horst.synth.somethings.scene import Item, Scene, ground, magnification
 
 Ease = Callable[[float], float]
 

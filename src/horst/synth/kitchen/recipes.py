@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from horst.synth.kitchen_cook import PAUSE, Cook, Moves, fetch, light_hob, put, put_down, run_tap
-from horst.synth.kitchen_world import DISHES, VEGETABLES, Step, noun_of
+from horst.synth.kitchen.agent import PAUSE, Cook, Moves, fetch, light_hob, put, put_down, run_tap
+from horst.synth.kitchen.world import DISHES, VEGETABLES, Step, noun_of
 
 VEGETABLE_WEIGHTS = (0.5, 0.35, 0.15)
 

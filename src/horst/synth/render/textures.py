@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.synth.canvas import RGB, Plane, blur, smoothstep
+from horst.synth.render.raster import RGB, Plane, blur, smoothstep
 
 Colour = tuple[float, float, float]
 Texture = Callable[[np.random.Generator, int, int, Colour], RGB]

@@ -12,10 +12,10 @@ from typing import Literal
 
 import numpy as np
 
-from horst.synth import covers, things
-from horst.synth.canvas import Sprite
-from horst.synth.easel import Easel
-from horst.synth.textures import COLOURS, Colour, vary
+from horst.synth.render.raster import Sprite
+from horst.synth.render.shapes import Easel
+from horst.synth.render.textures import COLOURS, Colour, vary
+from horst.synth.somethings import covers, things
 
 Role = Literal["roller", "thing", "cover"]
 Painter = Callable[[Easel, np.random.Generator, Colour], None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from horst.synth.kitchen_world import NOUNS, VERBS, Step
+from horst.synth.kitchen.world import NOUNS, VERBS, Step
 
 FPS = 10
 """Frames per second of the rendered video."""

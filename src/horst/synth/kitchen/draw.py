@@ -7,11 +7,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.synth.canvas import Canvas, Sprite
-from horst.synth.hands import Hand, make_hand
-from horst.synth.kitchen_cast import Look
-from horst.synth.kitchen_motion import Stage
-from horst.synth.kitchen_room import (
+from horst.synth.kitchen.motion import Stage
+from horst.synth.kitchen.participants import Look
+from horst.synth.kitchen.props import (
+    KINDS,
+    RAW,
+    paint_dirt,
+    paint_liquid,
+    paint_pieces,
+    paint_scraps,
+    paint_stream,
+    paint_thing,
+)
+from horst.synth.kitchen.room import (
     BURNER,
     CUPBOARD,
     CUPBOARD_SIZE,
@@ -27,17 +35,9 @@ from horst.synth.kitchen_room import (
     tap_sprite,
     water_sprite,
 )
-from horst.synth.kitchen_things import (
-    KINDS,
-    RAW,
-    paint_dirt,
-    paint_liquid,
-    paint_pieces,
-    paint_scraps,
-    paint_stream,
-    paint_thing,
-)
-from horst.synth.kitchen_world import DOORS, HOME, VEGETABLES, World, noun_of
+from horst.synth.kitchen.world import DOORS, HOME, VEGETABLES, World, noun_of
+from horst.synth.render.hands import Hand, make_hand
+from horst.synth.render.raster import Canvas, Sprite
 
 FOODS = (*VEGETABLES, "pasta", "egg")
 LIQUIDS = ("tea", "milk", "water", "oil")

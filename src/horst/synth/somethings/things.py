@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from horst.synth.canvas import smoothstep
-from horst.synth.easel import Easel, contrast, cylinder_light, half_size, random_texture, streak
-from horst.synth.textures import Colour, flat, mix, shade, speckles, tinted, value_noise
+from horst.synth.render.raster import smoothstep
+from horst.synth.render.shapes import Easel, contrast, cylinder_light, half_size, random_texture, streak
+from horst.synth.render.textures import Colour, flat, mix, shade, speckles, tinted, value_noise
 
 
 def ball(easel: Easel, rng: np.random.Generator, colour: Colour) -> None:

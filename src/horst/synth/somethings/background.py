@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.synth.canvas import Camera, Canvas, Plane, Sprite, bilinear, blur, make_sprite
-from horst.synth.easel import Easel
-from horst.synth.somethings_scene import SHELF_Y, ground, table_edge
-from horst.synth.sprites import KINDS, make_object
-from horst.synth.textures import (
+from horst.synth.render.raster import Camera, Canvas, Plane, Sprite, bilinear, blur, make_sprite
+from horst.synth.render.shapes import Easel
+from horst.synth.render.textures import (
     COLOURS,
     COVERS,
     TABLES,
@@ -26,6 +24,8 @@ from horst.synth.textures import (
     vary,
     wood,
 )
+from horst.synth.somethings.props import KINDS, make_object
+from horst.synth.somethings.scene import SHELF_Y, ground, table_edge
 
 _MARGIN = 0.16
 _DRIFT = 0.16

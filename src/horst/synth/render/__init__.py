@@ -1,0 +1,1 @@
+"""A small software renderer in numpy."""
