@@ -29,7 +29,7 @@ from benchmarks import gpu_networks as networks
 from benchmarks.gpu_timing import NoFigureError, ceilings, graphed, measure
 from benchmarks.release_algorithm import RecomputingCore
 from horst.layers import HORST
-from horst.models import Streams, create_model
+from horst.models import BatchedStep, create_model
 from horst.ops import backend
 
 SECTIONS = ("ceilings", "parity", "train", "stream", "scaling")
@@ -130,7 +130,7 @@ def stream(args: argparse.Namespace, limits: dict[str, float]) -> list[dict[str,
         with torch.autocast("cuda", torch.bfloat16):
             plain = measure(lambda f=frames, s=state: model.step(f, s), 20)  # type: ignore[misc]
         del state
-        streams = Streams(model, count)
+        streams = BatchedStep(model, count)
         ours = measure(lambda f=frames, s=streams: s(f), 20 * args.repeats)  # type: ignore[misc]
         rows.append({"streams": count, "plain_ms": plain["ms"], **ours})
         row = (plain["ms"], ours["ms"], ours["p95"])

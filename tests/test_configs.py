@@ -54,7 +54,7 @@ def test_it_is_a_run_whose_model_fits_its_data(file: Path) -> None:
     anticipates = config.loss.steps == "anticipation"
     assert (model.head.task == "anticipation") == anticipates
     assert set(config.loss.tasks or ()) <= set(model.head.classes)
-    assert not config.loss.features or model.core.foretells or model.head.foretells
+    assert not config.loss.features or model.core.predicts_features or model.head.predicts_features
     assert not {"size", "fps"} & set(config.model.options)  # those of the clips are taken
     assert config.data.source in SOURCES
     assert not config.model.freeze_backbone or any(True for _ in model.backbone.parameters())

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from horst.errors import HorstError as HorstError
     from horst.layers import HORST as HORST
     from horst.layers import HORSTConfig as HORSTConfig
+    from horst.models import BatchedStep as BatchedStep
     from horst.models import Predictor as Predictor
-    from horst.models import Streams as Streams
     from horst.models import create_model as create_model
     from horst.models import load as load
     from horst.models import load_pretrained as load_pretrained
@@ -31,7 +31,7 @@ _HOME = {
     "HORSTConfig": "horst.layers",
     "HorstError": "horst.errors",
     "Predictor": "horst.models",
-    "Streams": "horst.models",
+    "BatchedStep": "horst.models",
     "create_model": "horst.models",
     "load": "horst.models",
     "load_pretrained": "horst.models",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from horst.compat.conv_tt_lstm import conv_lstm_from_official, conv_tt_lstm_from_official
 from horst.errors import CheckpointError, ConfigError
-from horst.layers import FoldedCore
+from horst.layers import RecurrentCore
 
 LIMIT = 1e-6
 TRAIN = {"order": 3, "steps": 5, "ranks": 4}
@@ -32,7 +32,7 @@ def weights_of(cell: str, recorded: dict[str, Tensor]) -> dict[str, Tensor]:
     return {k.removeprefix(prefix): v for k, v in recorded.items() if k.startswith(prefix)}
 
 
-def cell_of(name: str, recorded: dict[str, Tensor]) -> FoldedCore:
+def cell_of(name: str, recorded: dict[str, Tensor]) -> RecurrentCore:
     weights = weights_of(name, recorded)
     if name == "conv_lstm":
         return conv_lstm_from_official(weights)

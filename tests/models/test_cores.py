@@ -206,7 +206,7 @@ def test_models_stream_save_and_use_every_parameter(name: str, tmp_path: Any) ->
     frames = torch.randint(0, 256, (3, 6, 3, 24, 32), generator=torch.Generator().manual_seed(2), dtype=torch.uint8)
     out, _ = model(frames)
     futures = [f for f in (out.core.future, out.logits.future) if f is not None]
-    assert bool(futures) == (model.core.foretells or model.head.foretells)
+    assert bool(futures) == (model.core.predicts_features or model.head.predicts_features)
     sum(a.square().sum() for a in [*(out.logits[task] for task in out.logits), *futures]).backward()
     assert [n for n, p in model.named_parameters() if p.grad is None] == []
 
@@ -285,14 +285,14 @@ def test_live_streams(name: str) -> None:
 def test_what_takes_whole_clips_alone_cannot_stream() -> None:
     options = {"backbone": {"name": "stem", "widths": [6, 8]}, "size": (24, 32), "padding": "centred"}
     model = create_model("cnn3d_tiny", **options).eval()
-    with pytest.raises(InputError, match="3D-CNN takes whole clips alone"):
+    with pytest.raises(InputError, match="3D-CNN takes whole clips only"):
         model.stream()
     with pytest.raises(InputError, match="causal"):
         model.step(torch.zeros(1, 3, 24, 32), model.init_state(1, 24, 32))
 
 
 def test_models_on_vectors_say_what_they_need() -> None:
-    with pytest.raises(InputError, match="reads maps that a backbone made before"):
+    with pytest.raises(InputError, match="reads precomputed feature maps"):
         create_model("tsn_ek55").eval().stream()
     with pytest.raises(ConfigError, match="give the frames' size too"):
         create_model("tsn_ek55", backbone="bn_inception")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from horst.errors import ConfigError, HorstError, InputError
 from horst.heads import create_head
-from horst.models import MODELS, Output, Predictor, create_model, model_config
+from horst.models import MODELS, Predictor, PredictorOutput, create_model, model_config
 
 # The networks of the paper at their full width are for GPUs: the same models, narrow.
 NARROW: dict[str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ def clip(model: Predictor, batch: int = 2, frames: int = 6) -> Tensor:
     return torch.randn(batch, frames, channels, 5, 6).double()
 
 
-def parts(out: Output) -> list[Tensor]:
+def parts(out: PredictorOutput) -> list[Tensor]:
     return [*(out.logits[task] for task in out.logits), out.core.y]
 
 

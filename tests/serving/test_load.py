@@ -114,7 +114,7 @@ def test_costs_are_measured() -> None:
     cost = Cost.measured(pool)
     assert 0 < cost.step(1) < cost.step(8)
     assert cost.step(0) == 0
-    assert pool.streams.ages == [0] * 8
+    assert pool.streams.frame_counts == [0] * 8
 
 
 def test_the_newest_goes_where_it_is_too_much_for_long() -> None:

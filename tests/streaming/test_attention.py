@@ -114,8 +114,8 @@ def test_kernels_are_left_for_it() -> None:
         if i > 4:
             second.push(image, i / FPS)
         pool.step()
-        kinds.append(type(pool.streams._engine).__name__)
-    assert kinds == ["_Kernels"] * 5 + ["_Plain"] * 2
+        kinds.append(type(pool.streams._runner).__name__)
+    assert kinds == ["_FusedStep"] * 5 + ["_EagerStep"] * 2
     whole = small().stream()
     for i, image in enumerate(IMAGES):
         said = whole.push(image, i / FPS)

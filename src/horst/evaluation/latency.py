@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from horst.errors import InputError
-from horst.models import Predictor, Streams
+from horst.models import BatchedStep, Predictor
 
 FRACTIONS = 0.25, 0.5, 0.75, 1.0
 BUDGETS = 0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64
@@ -134,12 +134,12 @@ def watched_live(
 
 def measured(model: Predictor, steps: int = 40) -> float:
     """Seconds that a step of one stream takes here, from pixels to probabilities: the median of some."""
-    streams = Streams(model)
+    streams = BatchedStep(model)
     frame = torch.zeros(1, model.backbone.input_channels, *model.size, dtype=torch.uint8)
     taken = []
     for _ in range(steps + 5):
         begin = time.perf_counter()
-        streams(frame).action.softmax(-1).cpu()
+        streams(frame).logits.action.softmax(-1).cpu()
         taken.append(time.perf_counter() - begin)
     return statistics.median(taken[5:])
 

@@ -27,7 +27,7 @@ class Head(nn.Module):
     task: ClassVar[Literal["recognition", "anticipation"]] = "anticipation"
     """Whether it names the action that it sees or the next one."""
     unrolls: ClassVar[bool] = False
-    foretells: bool = False
+    predicts_features: bool = False
     """Whether it says what features come, in `Logits.future`."""
     made_from: Part | None = None
     """How `create_head` made it."""

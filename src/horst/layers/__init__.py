@@ -3,8 +3,8 @@
 from horst.layers.cell import HORSTCell
 from horst.layers.config import HORSTConfig
 from horst.layers.core import Core, CoreConfig, CoreOutput, State
-from horst.layers.folded import FoldedCore, LSTMCell, Memory, RecurrentState, Said, VectorCore
 from horst.layers.horst import HORST
+from horst.layers.recurrent import CoreStep, LSTMCell, Memory, RecurrentCore, RecurrentState, VectorCore
 from horst.layers.state import HORSTState, LayerState
 from horst.layers.window import WindowCore
 
@@ -13,15 +13,15 @@ __all__ = [
     "Core",
     "CoreConfig",
     "CoreOutput",
-    "FoldedCore",
+    "CoreStep",
     "HORSTCell",
     "HORSTConfig",
     "HORSTState",
     "LSTMCell",
     "LayerState",
     "Memory",
+    "RecurrentCore",
     "RecurrentState",
-    "Said",
     "State",
     "VectorCore",
     "WindowCore",

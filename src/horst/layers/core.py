@@ -97,7 +97,7 @@ class Core(nn.Module):
     """A `CoreConfig`."""
     gives: ClassVar[tuple[str, ...]] = ("y",)
     """What heads may read; see `CoreOutput.named`."""
-    foretells: bool = False
+    predicts_features: bool = False
     """Whether it says what its pooled input will be, in `CoreOutput.future`."""
     streaming: bool = True
     """Whether it takes frame after frame; if not, whole clips alone."""

@@ -10,7 +10,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from horst.layers.folded import Memory, Said, VectorCore
+from horst.layers.recurrent import CoreStep, Memory, VectorCore
 
 
 class WindowCore(VectorCore):
@@ -31,7 +31,7 @@ class WindowCore(VectorCore):
         return x
 
     @abstractmethod
-    def look(self, window: Tensor, age: Tensor) -> Said:
+    def look(self, window: Tensor, age: Tensor) -> CoreStep:
         """What windows (B, T, N, C) show, the newest frame last.
 
         `age` (B, T): how many frames of them were seen, 1 to N; the slots before these are zero.
@@ -40,16 +40,16 @@ class WindowCore(VectorCore):
     def memory_sizes(self) -> dict[str, tuple[int, ...]]:
         return {"queue": (self.window, self.remembered)}
 
-    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         said, memory = self._slide(x.unsqueeze(1), memory, count)
         future = None if said.future is None else said.future.squeeze(1)
-        return Said({name: v.squeeze(1) for name, v in said.maps.items()}, future), memory
+        return CoreStep({name: v.squeeze(1) for name, v in said.maps.items()}, future), memory
 
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         said, memory = self._slide(x.mean((-2, -1)), memory, count)
         return said._replace(maps={name: v[..., None, None] for name, v in said.maps.items()}), memory
 
-    def _slide(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def _slide(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """Frames x (B, T, C), each with the window that ends with it."""
         frames, device = x.shape[1], x.device
         queue = torch.cat([memory["queue"], self.prepare(x)], 1)  # (B, N + T, C)

@@ -87,7 +87,7 @@ class PredictorConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class PredictorOutput:
     """What a predictor says of a clip (leading axes B, T) or of one frame (B)."""
 
     logits: Logits
@@ -168,7 +168,7 @@ class Predictor(nn.Module):
         *,
         unroll: Unroll | None = None,
         attention: bool = False,
-    ) -> tuple[Output, Any]:
+    ) -> tuple[PredictorOutput, Any]:
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `Unroller`."""
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
         seen = check_lengths(lengths, *frames.shape[:2])
@@ -179,16 +179,16 @@ class Predictor(nn.Module):
         if lengths is not None and self.training:  # a batch norm counts no padding
             places = torch.arange(frames.shape[1], device=frames.device)
             valid = places < torch.tensor(seen, device=frames.device).unsqueeze(1)
-        return Output(self.read(out, valid, **_given(unroll=unroll)), out), state
+        return PredictorOutput(self.read(out, valid, **_given(unroll=unroll)), out), state
 
     def step(
         self, frame: Tensor, state: Any, *, unroll: Unroll | None = None, attention: bool = False
-    ) -> tuple[Output, Any]:
+    ) -> tuple[PredictorOutput, Any]:
         """One frame (B, 3, H, W) of every stream."""
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
-        return Output(self.read(out, **_given(unroll=unroll)), out), state
+        return PredictorOutput(self.read(out, **_given(unroll=unroll)), out), state
 
     def stream(self, **options: Any) -> Stream:
         """A live stream of frames with times; options: `horst.streaming.Stream`."""

@@ -22,8 +22,8 @@ import torch
 from numpy.typing import NDArray
 
 from horst.errors import BusyError, InputError
+from horst.models.batched_step import BatchedStep, StepOutput
 from horst.models.predictor import Predictor
-from horst.models.streams import Said, Streams
 from horst.streaming.attention import Attention
 from horst.streaming.horizon import horizon_of
 from horst.streaming.prediction import Prediction
@@ -125,7 +125,7 @@ class Pool:
             capacity: States; a stream takes as many as its policy has `places`.
             drop_late: Leave ticks out where more than a few wait; without it they wait, as those of a file may.
         """
-        self.streams = Streams(model, capacity)
+        self.streams = BatchedStep(model, capacity)
         self.model, self.drop_late = model, drop_late
         self.names, self.horizon = _names(model), horizon_of(model)
         self._free = list(range(capacity))
@@ -182,7 +182,7 @@ class Pool:
                 seat._past[place].clear()
         active = [place for seat, _, _ in asked for place in seat._places]
         horizon, attention = self.horizon, any(seat.attention for seat, _, _ in asked)
-        out = self.streams.ask(
+        out = self.streams(
             torch.from_numpy(frames).permute(0, 3, 1, 2),
             active,
             unroll=horizon.steps or None,
@@ -193,7 +193,7 @@ class Pool:
         if ahead:
             chances = {task: rows[:, horizon.main] for task, rows in ahead.items()}
         weights = _weights(out) if attention else None
-        ages, now = self.streams.ages, time.perf_counter()
+        ages, now = self.streams.frame_counts, time.perf_counter()
         said = []
         for seat, tick, pushed in asked:
             chosen = seat._restarts.choose(chances["action"][seat._places])
@@ -222,7 +222,7 @@ class Pool:
         self._free += seat._places
 
 
-def _weights(out: Said) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _weights(out: StepOutput) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Temporal (B, S) and spatial (B, S, h, w)."""
     assert out.temporal is not None
     assert out.spatial is not None

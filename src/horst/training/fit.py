@@ -106,7 +106,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
         _check_monitor(config.trainer.monitor, config, annotations, model)
     if config.trainer.completion_epochs and not model.head.unrolls:
         raise ConfigError(f"trainer.completion_epochs is for unrolling heads; {config.model.name} has none")
-    if config.loss.features and not (model.core.foretells or model.head.foretells):
+    if config.loss.features and not (model.core.predicts_features or model.head.predicts_features):
         raise ConfigError(
             f"loss.features is {config.loss.features}; {config.model.name} foretells no features: set it to 0"
         )

@@ -58,7 +58,7 @@ class Network(nn.Module):
             if self.foretold is None or not self.training:
                 return found
             future = out.future if logits.future is None else logits.future
-            assert future is not None  # `foretells` was asked before
+            assert future is not None  # `predicts_features` was asked before
             return *found, feature_loss(
                 future, maps.mean((-2, -1)), valid, self.foretold.distance, self.foretold.temperature
             )

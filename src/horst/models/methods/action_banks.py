@@ -34,7 +34,7 @@ from torch import Tensor, nn
 from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
 from horst.layers import CoreConfig
-from horst.layers.folded import Said
+from horst.layers.recurrent import CoreStep
 from horst.layers.window import WindowCore
 
 
@@ -160,9 +160,9 @@ class ActionBanks(WindowCore):
     def channels(self) -> int:
         return 2 * self.config.hidden * len(self.config.recent)
 
-    def look(self, window: Tensor, age: Tensor) -> Said:
+    def look(self, window: Tensor, age: Tensor) -> CoreStep:
         config = self.config
         pasts = [snippets(window, age, config.memory, parts) for parts in config.spanning]
         recents = [snippets(window, age, span, config.recent_snippets) for span in config.recent]
         seen = [aggregate(pasts, recent) for aggregate, recent in zip(self.aggregates, recents, strict=True)]
-        return Said({"y": torch.cat(seen, -1)})
+        return CoreStep({"y": torch.cat(seen, -1)})

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive
-from horst.layers import CoreConfig, Said, WindowCore
+from horst.layers import CoreConfig, CoreStep, WindowCore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,5 +79,5 @@ class TSN(WindowCore):
         x = self.dropout(x)
         return x if self.layer is None else torch.relu(self.layer(x))
 
-    def look(self, window: Tensor, age: Tensor) -> Said:
-        return Said({"y": window.sum(-2) / age.unsqueeze(-1)})
+    def look(self, window: Tensor, age: Tensor) -> CoreStep:
+        return CoreStep({"y": window.sum(-2) / age.unsqueeze(-1)})

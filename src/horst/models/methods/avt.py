@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
 from horst.layers.core import CoreConfig, CoreOutput, check_lengths
-from horst.layers.folded import RecurrentState, Said
+from horst.layers.recurrent import CoreStep, RecurrentState
 from horst.layers.window import WindowCore
 
 
@@ -94,7 +94,7 @@ class AVT(WindowCore):
     """y_t = z^_{t+1}, and that is what it foretells."""
 
     config: AVTConfig
-    foretells = True
+    predicts_features = True
 
     def __init__(self, config: AVTConfig) -> None:
         super().__init__(config)
@@ -128,7 +128,7 @@ class AVT(WindowCore):
         *,
         attention: bool = False,
     ) -> tuple[CoreOutput, RecurrentState]:
-        """A clip x (B, T, C, H, W), as `FoldedCore.forward`; in one pass where that is the same."""
+        """A clip x (B, T, C, H, W), as `RecurrentCore.forward`; in one pass where that is the same."""
         self._refuse(attention)
         self.check_input(x, 5, "(B, T, C, H, W)")
         batch, frames = x.shape[:2]
@@ -142,7 +142,7 @@ class AVT(WindowCore):
         after = RecurrentState({"queue": queue}, state.count + frames, self.config)
         return self._output(said._replace(maps={"y": said.maps["y"][..., None, None]})), after
 
-    def look(self, window: Tensor, age: Tensor) -> Said:
+    def look(self, window: Tensor, age: Tensor) -> CoreStep:
         shape, slots = age.shape, torch.arange(self.window, device=age.device)
         window, age = window.flatten(0, 1), age.flatten().unsqueeze(-1)
         # what was seen goes to the front, where its places are counted from; nothing looks at what is behind it
@@ -159,6 +159,6 @@ class AVT(WindowCore):
         return self.decoder(self.norm(u))
 
     @staticmethod
-    def _say(foretold: Tensor) -> Said:
+    def _say(foretold: Tensor) -> CoreStep:
         """Of z^ (..., C)."""
-        return Said({"y": foretold}, foretold.unsqueeze(-2))
+        return CoreStep({"y": foretold}, foretold.unsqueeze(-2))

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from horst.config import check_type
 from horst.errors import ConfigError, InputError
-from horst.layers import CoreOutput, Memory, RecurrentState, Said
+from horst.layers import CoreOutput, CoreStep, Memory, RecurrentState
 from horst.layers.core import zero_where
 from horst.models.methods.stack import StackConfig, StackedCore, pooled
 
@@ -104,10 +104,10 @@ class CNN3D(StackedCore):
         self._refuse_to_go_on()
         return super().step(x, state, attention=attention)
 
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         if not self.streaming:
             prefixes = [self._centred(x[:, : t + 1]).mean(1) for t in range(x.shape[1])]
-            return Said({"y": torch.stack(prefixes, 1).to(x.dtype)}), {}
+            return CoreStep({"y": torch.stack(prefixes, 1).to(x.dtype)}), {}
         after, span = {}, self.config.kernel - 1
         for i, (block, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
             seen = torch.cat([memory[f"x{i}"], pooled(x, stride)], 1)
@@ -119,13 +119,13 @@ class CNN3D(StackedCore):
         number = count.view(-1, 1, 1, 1, 1) + torch.arange(1, x.shape[1] + 1, device=x.device).view(-1, 1, 1, 1)
         y = mean + (x.to(mean.dtype) - mean).cumsum(1) / number
         after["mean"] = y[:, -1].clone()
-        return Said({"y": y}), after
+        return CoreStep({"y": y}), after
 
-    def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[Said, Memory]:
+    def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[CoreStep, Memory]:
         if self.streaming:
             return super()._unfold_ragged(x, state, ended)
         said, memory = self.unfold(zero_where(x, ended), state.memory, state.count)
-        return Said({"y": zero_where(said.maps["y"], ended)}), memory
+        return CoreStep({"y": zero_where(said.maps["y"], ended)}), memory
 
     def _centred(self, x: Tensor) -> Tensor:
         """The stack on a clip (B, T, C, H, W), with zeros on both ends of each convolution."""

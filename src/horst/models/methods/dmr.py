@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive
 from horst.layers import CoreConfig
-from horst.layers.folded import Memory, Said, VectorCore
+from horst.layers.recurrent import CoreStep, Memory, VectorCore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,7 +64,7 @@ class DMR(VectorCore):
     """It remembers nothing: every frame speaks for itself."""
 
     config: DMRConfig
-    foretells = True
+    predicts_features = True
 
     def __init__(self, config: DMRConfig) -> None:
         super().__init__(config)
@@ -83,18 +83,18 @@ class DMR(VectorCore):
     def memory_sizes(self) -> dict[str, tuple[int, ...]]:
         return {}
 
-    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         return self.guess(x), {}
 
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         said = self.guess(x.mean((-2, -1)))
         return said._replace(maps={"y": said.maps["y"][..., None, None]}), {}
 
-    def guess(self, x: Tensor) -> Said:
+    def guess(self, x: Tensor) -> CoreStep:
         """Of frames x (..., C), however many."""
         guesses = torch.stack([network(x) for network in self.networks], -2)  # (..., M, K C)
         future = guesses.unflatten(-1, (self.config.ahead, self.config.in_channels))  # (..., M, K, C)
         last = self.dropout(future[..., -1, :])
         if self.mlp is not None:
             last = torch.relu(self.mlp(last))
-        return Said({"y": last.mean(-2)}, future)
+        return CoreStep({"y": last.mean(-2)}, future)

@@ -36,7 +36,7 @@ from torch import Tensor, nn
 
 from horst.config import check_positive, check_type
 from horst.errors import ConfigError
-from horst.layers import Memory, Said
+from horst.layers import CoreStep, Memory
 from horst.models.methods.stack import StackConfig, StackedCore
 
 Recall = Literal["all", "position"]
@@ -144,7 +144,7 @@ class E3DLSTM(StackedCore):
             shapes |= {f"h{i}": shape, f"c{i}": (config.history, *shape)}
         return shapes
 
-    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """A clip is its fold: the first layer waits for the memory of the last layer at the frame before."""
         after, m = {}, memory["m"]
         for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
@@ -161,7 +161,7 @@ class E3DLSTM(StackedCore):
             x, c, m = cell(x, memory[f"h{i}"], memory[f"c{i}"], m, count)
             after[f"h{i}"], after[f"c{i}"] = x, torch.cat([memory[f"c{i}"][:, 1:], c.unsqueeze(1)], 1)
         after["m"] = m
-        return Said({"y": x[:, :, -1]}), {name: after[name] for name in memory}
+        return CoreStep({"y": x[:, :, -1]}), {name: after[name] for name in memory}
 
 
 def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tensor:

@@ -22,7 +22,7 @@ from horst.models.methods.going_ahead import GoingAheadHead
 class EncoderDecoderHead(GoingAheadHead):
     """The decoder reads what it has foretold itself."""
 
-    foretells = True
+    predicts_features = True
 
     def __init__(
         self, channels: int, *, features: int, num_actions: int, steps: int = 14, dropout: float = 0.8

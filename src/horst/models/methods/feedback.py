@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
-from horst.layers import CoreConfig, LSTMCell, Memory, Said, VectorCore
+from horst.layers import CoreConfig, CoreStep, LSTMCell, Memory, VectorCore
 from horst.models.methods.lstm import roll
 
 
@@ -75,19 +75,19 @@ class Feedback(VectorCore):
     def memory_sizes(self) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("h_a", "c_a", "h_b", "c_b", "y"), (self.config.hidden,))
 
-    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         a, c = self.lstm_a(self.dropout(x), memory["h_a"], memory["c_a"])
         after = {"h_a": a, "c_a": c, **self._follow(a, memory)}
-        return Said({"y": after["y"]}), after
+        return CoreStep({"y": after["y"]}), after
 
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """As the fold, but the stream to which nothing is fed back runs first."""
         a, c = roll(self.lstm_a, self.dropout(x.mean((-2, -1))), memory["h_a"], memory["c_a"])
         y = []
         for frame in a:
             memory = self._follow(frame, memory)
             y.append(memory["y"])
-        return Said({"y": torch.stack(y, 1)[..., None, None]}), {"h_a": a[-1], "c_a": c[-1], **memory}
+        return CoreStep({"y": torch.stack(y, 1)[..., None, None]}), {"h_a": a[-1], "c_a": c[-1], **memory}
 
     def _follow(self, a: Tensor, memory: Memory) -> Memory:
         """The second stream and the output, after stream one said `a` (B, C)."""

@@ -84,7 +84,7 @@ class GoingAheadHead(Unroller):
             h, c = self.lstm(self.dropout(seen), h, c)
             return h, c, self.following(h, seen)
 
-        ahead, future = self.ahead((h, c, x), horizons, advance, keep=2 if self.foretells else None)
+        ahead, future = self.ahead((h, c, x), horizons, advance, keep=2 if self.predicts_features else None)
         action = self.fc(self.dropout(ahead))  # (B, T, U, classes)
         action = action if several else action.squeeze(2)
         if clip:

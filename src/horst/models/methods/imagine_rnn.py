@@ -26,7 +26,7 @@ from horst.models.methods.going_ahead import GoingAheadHead
 class ImagineHead(GoingAheadHead):
     """The LSTM reads what it has imagined itself."""
 
-    foretells = True
+    predicts_features = True
 
     def __init__(
         self,

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive
-from horst.layers import CoreConfig, LSTMCell, Memory, Said, VectorCore
+from horst.layers import CoreConfig, CoreStep, LSTMCell, Memory, VectorCore
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,14 +72,14 @@ class LSTM(VectorCore):
     def memory_sizes(self) -> dict[str, tuple[int, ...]]:
         return {f"{name}{i}": (self.config.hidden,) for i in range(self.config.layers) for name in "hc"}
 
-    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         y, after = self.dropout(x), Memory()
         for i, cell in enumerate(self.cells):
             y, c = cell(y, memory[f"h{i}"], memory[f"c{i}"])
             after |= {f"h{i}": y, f"c{i}": c}
-        return Said({"y": y, "c": c, "x": x}), after
+        return CoreStep({"y": y, "c": c, "x": x}), after
 
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """As the fold, but layer by layer."""
         pooled, after = x.mean((-2, -1)), Memory()
         y = self.dropout(pooled)
@@ -88,7 +88,7 @@ class LSTM(VectorCore):
             y = torch.stack(h, 1)
             after |= {f"h{i}": h[-1], f"c{i}": c[-1]}
         said = {"y": y, "c": torch.stack(c, 1), "x": pooled}
-        return Said({name: v[..., None, None] for name, v in said.items()}), after
+        return CoreStep({name: v[..., None, None] for name, v in said.items()}), after
 
 
 def roll(cell: LSTMCell, x: Tensor, h: Tensor, c: Tensor) -> tuple[list[Tensor], list[Tensor]]:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from horst.config import check_positive, check_type
 from horst.errors import ConfigError
-from horst.layers import CoreConfig, FoldedCore, Memory, Said
+from horst.layers import CoreConfig, CoreStep, Memory, RecurrentCore
 from horst.models.methods.repeated import Convolve, laid_out, repeated
 from horst.ops.backend import Choice, Wanted, choose
 
@@ -52,7 +52,7 @@ class StackConfig(CoreConfig):
         return f"{len(self.hidden)} {self.title} layers of {', '.join(map(str, self.hidden))} channels"
 
 
-class StackedCore(FoldedCore):
+class StackedCore(RecurrentCore):
     """A core of layers over maps, each on the pooled output of the one before."""
 
     config: StackConfig
@@ -83,10 +83,10 @@ class StackedCore(FoldedCore):
         """What each layer reads and gives, in channels."""
         return zip((self.config.in_channels, *self.config.hidden[:-1]), self.config.hidden, strict=True)
 
-    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """A clip of one frame. A subclass with other cells writes `unfold`, or `advance` anew."""
         said, memory = self.unfold(x.unsqueeze(1), memory, count)
-        return Said({name: value[:, 0] for name, value in said.maps.items()}), memory
+        return CoreStep({name: value[:, 0] for name, value in said.maps.items()}), memory
 
     def use_backend(self, name: Wanted) -> None:
         """Run what lies between convolutions by kernels (triton) or by plain PyTorch (reference)."""
@@ -118,13 +118,13 @@ class StackedCore(FoldedCore):
 class CellStack(StackedCore):
     """A stack of cells that remember h and c: (clip, h, c) -> (the clip's h, h, c)."""
 
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """Layer by layer."""
         after, fused = {}, self.fused(x)
         for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
             h, c = memory[f"h{i}"], memory[f"c{i}"]
             x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), h, c, fused=fused)
-        return Said({"y": x}), after
+        return CoreStep({"y": x}), after
 
 
 def pooled(x: Tensor, stride: int) -> Tensor:

@@ -1,14 +1,14 @@
-"""Many live streams through one model: a frame of each in, a prediction of each out.
+"""One step of many streams in a batch: the next frame of each stream in, the prediction for each stream out.
 
-    streams = horst.Streams(model, count=16)
-    logits = streams(frames)                    # (16, 3, H, W), RGB in 0..255
-    logits = streams(frames, active=[0, 3, 5])  # where only some have a new frame
-    streams.reset(3)                            # a new camera in place 3
+    step = horst.BatchedStep(model, batch_size=16)
+    logits = step(frames).logits                    # (16, 3, H, W), RGB in 0..255
+    logits = step(frames, active=[0, 3, 5]).logits  # only some streams have a new frame
+    step.reset(3)                                   # slot 3 gets a new stream
 
-The memory of all streams lies in buffers that are made once. On a GPU with the kernels of `horst.ops.fused` the whole
-step, from pixels to logits, is captured as a CUDA graph with weights cast once; elsewhere it runs `Predictor.step`.
-Streams may have any age: each has its own count of frames. The kernels keep no weights of attention: from the first
-call on that asks for them, `Predictor.step` runs, with what the streams remember.
+The state of all streams is in buffers that are allocated once. On a GPU with the kernels of `horst.ops.fused` the whole
+step, from pixels to logits, is captured as a CUDA graph with weights cast once. Elsewhere it runs `Predictor.step`.
+Streams can have any age: each has its own frame count. The kernels do not keep attention weights: from the first call
+that asks for them, `Predictor.step` runs, and continues from the state of the kernels.
 
 Shapes: B streams, H x W pixels, S states.
 """
@@ -27,28 +27,31 @@ from horst.errors import InputError
 from horst.heads import Logits, Unroll
 from horst.layers import HORST, CoreOutput, HORSTState, LayerState, State
 from horst.layers import fused as fused_layers
-from horst.models.predictor import Output, Predictor
+from horst.models.predictor import Predictor, PredictorOutput
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
-    """What is said of all streams; of those that were not asked NaN."""
+class StepOutput:
+    """The prediction for every stream; NaN for streams that were not active."""
 
     logits: Logits
-    """(B, classes) by task; of several horizons (B, U, classes)."""
+    """(B, classes) by task; (B, U, classes) for several horizons."""
     spatial: Tensor | None = None
-    """On request, S(Q, K) of the last layer, (B, S, h, w), oldest frame first."""
+    """On request: S(Q, K) of the last layer, (B, S, h, w), oldest frame first."""
     temporal: Tensor | None = None
-    """On request, T(Q, K) of the last layer, (B, S), aligned likewise."""
+    """On request: T(Q, K) of the last layer, (B, S), in the same order."""
 
 
-class Streams:
-    """`count` streams of frames of one size. It keeps the model's weights as they are when it is made."""
+class BatchedStep:
+    """A step of `batch_size` streams, each in its slot, with frames of one size.
+
+    It uses the weights that the model has when it is created.
+    """
 
     def __init__(
         self,
         model: Predictor,
-        count: int = 1,
+        batch_size: int = 1,
         *,
         size: tuple[int, int] | None = None,
         precision: torch.dtype | None = None,
@@ -56,99 +59,95 @@ class Streams:
     ) -> None:
         """
         Args:
-            model: In evaluation mode, on the device where it shall run.
-            count: How many streams.
-            size: Height and width of the frames; the model's own by default.
-            precision: Of the kernels' arithmetic; bfloat16 on a GPU by default. Without the kernels the model's own.
-            graph: Capture the step as a CUDA graph, where it runs on a GPU with the kernels.
+            model: In evaluation mode, on the device on which it runs.
+            batch_size: Number of streams.
+            size: Height and width of the frames; by default the model's.
+            precision: Of the kernels' arithmetic; by default bfloat16 on a GPU. Without kernels, the model's own.
+            graph: Capture the step as a CUDA graph where the kernels run on a GPU.
         """
-        if count < 1:
-            raise InputError(f"count is {count}; there is at least one stream")
+        if batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
         if model.training:
             raise InputError("the model is in training mode: call model.eval() first")
         if isinstance(model.backbone, PrecomputedMaps):
-            raise InputError("the model reads maps that a backbone made before, not pictures: use model.step")
+            raise InputError("the model reads precomputed feature maps, not images: use model.step")
         if not model.core.streaming:
-            raise InputError(f"{model.core.config.title} takes whole clips alone, as it is made here: it cannot stream")
+            raise InputError(f"{model.core.config.title} takes whole clips only here: it cannot stream")
         self.model, self.size = model, size or model.size
         self.device = next(model.parameters()).device
-        self.active = torch.ones(count, dtype=torch.uint8, device=self.device)
-        frames = torch.zeros(count, *self.size, model.backbone.input_channels, dtype=torch.uint8, device=self.device)
-        frames = frames.permute(0, 3, 1, 2)  # in memory as pictures are, and as convolutions want them
+        self.active = torch.ones(batch_size, dtype=torch.uint8, device=self.device)
+        shape = (batch_size, *self.size, model.backbone.input_channels)
+        frames = torch.zeros(shape, dtype=torch.uint8, device=self.device).permute(0, 3, 1, 2)  # channels last
         chosen = model.core.backend(self.device).name
-        kernels = chosen == "triton" and isinstance(model.core, HORST) and not model.head.unrolls
+        fused = chosen == "triton" and isinstance(model.core, HORST) and not model.head.unrolls
         with torch.inference_mode():
-            self._engine = (
-                _Kernels(model, frames, self.active, precision, graph)
-                if kernels
-                else _Plain(model, frames, self.active)
+            self._runner = (
+                _FusedStep(model, frames, self.active, precision, graph)
+                if fused
+                else _EagerStep(model, frames, self.active)
             )
 
     def __len__(self) -> int:
         return len(self.active)
 
-    def __call__(self, frames: Tensor, active: Sequence[int] | None = None, *, unroll: Unroll | None = None) -> Logits:
-        """The next frame (B, 3, H, W), uint8, of all streams, or of those in `active`: of the others nothing is said.
-
-        The logits are the caller's to keep. `unroll`: the horizons that an unrolling head is asked for.
-        """
-        return self.ask(frames, active, unroll=unroll).logits
-
     @torch.inference_mode()
-    def ask(
+    def __call__(
         self,
         frames: Tensor,
         active: Sequence[int] | None = None,
         *,
         unroll: Unroll | None = None,
         attention: bool = False,
-    ) -> Said:
-        """As a call, with the attention on request."""
+    ) -> StepOutput:
+        """The next frame (B, 3, H, W), uint8, of all streams, or of the slots in `active`.
+
+        The output is a copy. `unroll`: the horizons of an unrolling head. `attention`: return the attention weights.
+        """
         wanted = (len(self), self.model.backbone.input_channels, *self.size)
         if tuple(frames.shape) != wanted:
-            raise InputError(f"the frames have shape {tuple(frames.shape)}; these streams take {wanted}")
+            raise InputError(f"the frames have shape {tuple(frames.shape)}; this step takes {wanted}")
         if frames.dtype != torch.uint8:
-            raise InputError(f"the frames are {frames.dtype}; streams take uint8, RGB in 0..255")
+            raise InputError(f"the frames are {frames.dtype}; a step takes uint8, RGB in 0..255")
         if active is None:
             self.active.fill_(1)
         else:
-            chosen = {self._place(place) for place in active}
+            chosen = {self._check_slot(slot) for slot in active}
             if not chosen:
-                raise InputError("active is empty: there is no stream to ask")
+                raise InputError("active is empty: name at least one slot")
             self.active.copy_(torch.tensor([i in chosen for i in range(len(self))], dtype=torch.uint8))
-        if isinstance(self._engine, _Kernels):
-            if not attention and unroll is None:  # where there are kernels, no head unrolls: the model will say so
-                return Said(self._engine.step(frames))
-            self._engine = _Plain(self.model, frames, self.active, self._engine.state())
-        return self._engine.step(frames, unroll, attention)
+        if isinstance(self._runner, _FusedStep):
+            if not attention and unroll is None:  # heads that unroll have no kernels: the model raises the error
+                return StepOutput(self._runner.step(frames))
+            self._runner = _EagerStep(self.model, frames, self.active, self._runner.state())
+        return self._runner.step(frames, unroll, attention)
 
     @torch.inference_mode()
-    def reset(self, place: int | None = None) -> None:
-        """A stream, or all of them, starts afresh."""
-        places = range(len(self)) if place is None else [self._place(place)]
-        self._engine.reset(list(places))
+    def reset(self, slot: int | None = None) -> None:
+        """Reset the state of one stream, or of all."""
+        slots = range(len(self)) if slot is None else [self._check_slot(slot)]
+        self._runner.reset(list(slots))
 
     @property
-    def ages(self) -> list[int]:
+    def frame_counts(self) -> list[int]:
         """How many frames each stream has seen."""
-        return [int(n) for n in self._engine.count.tolist()]
+        return [int(n) for n in self._runner.count.tolist()]
 
     @property
     def state(self) -> State:
-        """A copy of the memory of all streams, as `Predictor.step` takes it."""
-        return self._engine.state()
+        """A copy of the state of all streams, as `Predictor.step` takes it."""
+        return self._runner.state()
 
-    def _place(self, place: int) -> int:
-        if not 0 <= place < len(self):
-            raise InputError(f"there is no stream {place}: there are 0 to {len(self) - 1}")
-        return place
+    def _check_slot(self, slot: int) -> int:
+        if not 0 <= slot < len(self):
+            raise InputError(f"there is no slot {slot}: there are 0 to {len(self) - 1}")
+        return slot
 
 
-class _Plain:
-    """By `Predictor.step`. Its buffers are written in place: a step for some streams costs what those cost."""
+class _EagerStep:
+    """Runs `Predictor.step`. State is updated in place: a step of some streams costs only those streams."""
 
     def __init__(self, model: Predictor, frames: Tensor, active: Tensor, now: State | None = None) -> None:
-        """`now`: what the streams remember already, which is then the engine's own."""
+        """`now`: a state to continue from; it is modified."""
         self.model, self.active = model, active
         size = frames.shape[-2:]
         self.fresh = model.init_state(1, *size)
@@ -158,34 +157,34 @@ class _Plain:
     def count(self) -> Tensor:
         return self.now.count
 
-    def step(self, frames: Tensor, unroll: Unroll | None, attention: bool) -> Said:
+    def step(self, frames: Tensor, unroll: Unroll | None, attention: bool) -> StepOutput:
         rows = self.active.nonzero().flatten()
         frames = frames.to(rows.device)
-        if len(rows) == len(self.active):  # the state that comes back is new: it takes the place of the old one
+        if len(rows) == len(self.active):  # the returned state is new and replaces the old one
             out, self.now = self.model.step(frames, self.now, unroll=unroll, attention=attention)
-            return _said(out)
+            return _output(out)
         before = self.now.map(lambda x: x.index_select(0, rows))
         out, after = self.model.step(frames[rows], before, unroll=unroll, attention=attention)
         for buffer, new in _pairs(self.now, after):
             buffer.index_copy_(0, rows, new)
-        return _said(out, lambda x: x.new_full((len(frames), *x.shape[1:]), torch.nan).index_copy_(0, rows, x))
+        return _output(out, lambda x: x.new_full((len(frames), *x.shape[1:]), torch.nan).index_copy_(0, rows, x))
 
-    def reset(self, places: list[int]) -> None:
+    def reset(self, slots: list[int]) -> None:
         for buffer, start in _pairs(self.now, self.fresh):
-            buffer[places] = start
+            buffer[slots] = start
 
     def state(self) -> State:
         return self.now.map(Tensor.clone)
 
 
-class _Kernels:
-    """By the kernels, in one CUDA graph."""
+class _FusedStep:
+    """Runs the kernels, in one CUDA graph."""
 
     def __init__(
         self, model: Predictor, frames: Tensor, active: Tensor, precision: torch.dtype | None, graph: bool
     ) -> None:
         cuda = active.device.type == "cuda"
-        assert isinstance(model.core, HORST)  # no other core has kernels
+        assert isinstance(model.core, HORST)  # the only core with these kernels
         self.model, self.core, self.frames, self.active = model, model.core, frames, active
         self.precision = precision or (torch.bfloat16 if cuda else torch.float32)
         self.backbone = fused_layers.backbone(model.backbone, self.precision)
@@ -207,7 +206,7 @@ class _Kernels:
         if self._replay is None:
             return self._run()
         self._replay()
-        return self.said.map(Tensor.clone)
+        return self.output.map(Tensor.clone)
 
     def _run(self) -> Logits:
         model, order = self.model, self.core.order
@@ -225,7 +224,7 @@ class _Kernels:
         return logits.map(Tensor.float)
 
     def _capture(self) -> None:
-        """Runs the step a few times, captures it, and starts all streams afresh."""
+        """Runs the step a few times, captures it, and resets all streams."""
         side = torch.cuda.Stream(self.active.device)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -233,17 +232,17 @@ class _Kernels:
                 self._run()
         torch.cuda.current_stream().wait_stream(side)
         captured = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(captured, capture_error_mode="thread_local"):  # others may pin and allocate meanwhile
-            self.said = self._run()
+        with torch.cuda.graph(captured, capture_error_mode="thread_local"):  # other threads may pin and allocate
+            self.output = self._run()
         self._replay = captured.replay
         self.reset(list(range(len(self.frames))))
 
-    def reset(self, places: list[int]) -> None:
-        """Before its first frame a stream's last slot holds the all-zero state."""
-        self.count[places] = 0
+    def reset(self, slots: list[int]) -> None:
+        """Before the first frame the last entry of a stream's ring is the all-zero state."""
+        self.count[slots] = 0
         for layer, zero in zip(self.layers, self.zeros, strict=True):
             for ring, start in zip(layer.ring, zero, strict=True):
-                ring[-1, places] = start
+                ring[-1, slots] = start
 
     def state(self) -> HORSTState:
         dtype = self.core.cells[0].key_value.norm.weight.dtype
@@ -260,15 +259,15 @@ class _Kernels:
         return HORSTState(tuple(layers), self.core.config)
 
 
-def _said(out: Output, spread: Callable[[Tensor], Tensor] = lambda x: x) -> Said:
-    """`spread` puts the rows of those that were asked among those of all."""
+def _output(out: PredictorOutput, spread: Callable[[Tensor], Tensor] = lambda x: x) -> StepOutput:
+    """`spread` puts the rows of the active streams among those of all streams."""
     logits = out.logits.map(spread)
     if out.core.spatial is None or out.core.temporal is None:
-        return Said(logits)
-    return Said(logits, spread(out.core.spatial[-1]), spread(out.core.temporal[-1]))
+        return StepOutput(logits)
+    return StepOutput(logits, spread(out.core.spatial[-1]), spread(out.core.temporal[-1]))
 
 
 def _pairs(a: State, b: State) -> Iterator[tuple[Tensor, Tensor]]:
-    """The tensors of two states, side by side."""
+    """The tensors of two states, in pairs."""
     for (_, x), (_, y) in zip(a.tensors(), b.tensors(), strict=True):
         yield x, y

@@ -54,7 +54,7 @@ class RecurrentState:
         return sum(value.nbytes for _, value in self.tensors())
 
 
-class Said(NamedTuple):
+class CoreStep(NamedTuple):
     """What a step gives: y and what else the core announces in `gives`, each (B, C, H, W), and what it foretells."""
 
     maps: Mapping[str, Tensor]
@@ -62,7 +62,7 @@ class Said(NamedTuple):
     """(B, K, C), or (B, M, K, C)"""
 
 
-class FoldedCore(Core):
+class RecurrentCore(Core):
     """A core whose clip is the fold of its step."""
 
     config: Any
@@ -76,10 +76,10 @@ class FoldedCore(Core):
         """The shapes of what one stream remembers, for maps of height x width."""
 
     @abstractmethod
-    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """One frame x (B, C, H, W); `count` (B,), how many frames each stream has seen before it."""
 
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """A clip x (B, T, C, H, W) without padding: `advance`, frame after frame."""
         said = []
         for t, frame in enumerate(x.unbind(1)):
@@ -172,7 +172,7 @@ class FoldedCore(Core):
         """Plain PyTorch, anywhere."""
         return Choice("reference", f"{self.config.title} has no kernels of its own")
 
-    def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[Said, Memory]:
+    def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[CoreStep, Memory]:
         """A clip whose samples end at different frames: from there on a sample's memory stays as it is."""
         x, memory, said = zero_where(x, ended), state.memory, []
         for t, frame in enumerate(x.unbind(1)):
@@ -185,18 +185,18 @@ class FoldedCore(Core):
             said.append(out)
         whole = stack(said)
         future = None if whole.future is None else zero_where(whole.future, ended)
-        return Said({name: zero_where(m, ended) for name, m in whole.maps.items()}, future), memory
+        return CoreStep({name: zero_where(m, ended) for name, m in whole.maps.items()}, future), memory
 
     def _refuse(self, attention: bool) -> None:
         if attention:
             raise InputError(f"{self.config.title} keeps no weights of attention over past frames: leave attention out")
 
-    def _output(self, said: Said) -> CoreOutput:
+    def _output(self, said: CoreStep) -> CoreOutput:
         maps = dict(said.maps)
         return CoreOutput(maps.pop("y"), more=maps, future=said.future)
 
 
-class VectorCore(FoldedCore):
+class VectorCore(RecurrentCore):
     """A core on the mean of each map: its inputs are (B, C), its outputs maps of one place, (B, C', 1, 1)."""
 
     @abstractmethod
@@ -204,13 +204,13 @@ class VectorCore(FoldedCore):
         """The shapes of what one stream remembers."""
 
     @abstractmethod
-    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """One frame x (B, C) as `advance`; what is said are vectors (B, C')."""
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return self.memory_sizes()
 
-    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[Said, Memory]:
+    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         said, memory = self.read(x.mean((-2, -1)), memory, count)
         return said._replace(maps={name: v[..., None, None] for name, v in said.maps.items()}), memory
 
@@ -218,11 +218,11 @@ class VectorCore(FoldedCore):
         return min(height, 1), min(width, 1)
 
 
-def stack(said: Sequence[Said]) -> Said:
+def stack(said: Sequence[CoreStep]) -> CoreStep:
     """What was said frame after frame, as one clip (B, T, ...)."""
     maps = {name: torch.stack([s.maps[name] for s in said], 1) for name in said[0].maps}
     futures = [s.future for s in said if s.future is not None]
-    return Said(maps, torch.stack(futures, 1) if futures else None)
+    return CoreStep(maps, torch.stack(futures, 1) if futures else None)
 
 
 class LSTMCell(nn.Module):
