@@ -20,7 +20,7 @@ from av.video.reformatter import VideoReformatter
 
 from horst.errors import DamagedVideoError, InputError
 from horst.video.container import Container
-from horst.video.frame import Frame, Image, Report, Size, VideoInfo, check_number, check_size
+from horst.video.frame import DecodeReport, Frame, Image, Size, VideoInfo, check_number, check_size
 from horst.video.sampling import SLACK
 
 MAX_GAP = 3600.0
@@ -48,7 +48,7 @@ class VideoFile:
         self._container = Container(path, threads)
         self.info = self._container.info
         self._reformatter = VideoReformatter()  # its tables cost as much as the conversion of a small frame
-        self._report: Report | None = None
+        self._report: DecodeReport | None = None
 
     def __enter__(self) -> VideoFile:
         return self
@@ -60,7 +60,7 @@ class VideoFile:
         self._container.close()
 
     @property
-    def report(self) -> Report:
+    def report(self) -> DecodeReport:
         """What the last complete pass over the file found."""
         if self._report is None:
             raise InputError(f"{self.path}: there is no report before all frames were read")
@@ -213,7 +213,7 @@ class _Account:
         self.decoded += 1
         return Frame(image, time, self.decoded - 1)
 
-    def report(self, info: VideoInfo, slack: float) -> Report:
+    def report(self, info: VideoInfo, slack: float) -> DecodeReport:
         beat = 1 / info.fps if info.fps else 0.0
         seconds = 0.0 if self.last is None else self.last + beat
         missing = max(0.0, (info.duration or 0.0) - seconds)
@@ -224,7 +224,7 @@ class _Account:
             promised = min(promised, math.floor(info.duration * info.fps + 0.01))
         lost = promised - self.decoded - self.corrupt - round(missing / beat if beat else 0)
         skipped = max(self.skipped() + self.skipped_at_the_start(beat), lost, 0)
-        return Report(self.decoded, self.corrupt, skipped, missing, info.duration)
+        return DecodeReport(self.decoded, self.corrupt, skipped, missing, info.duration)
 
     def skipped_at_the_start(self, beat: float) -> int:
         """Frames before the first one that decodes: a recording that was cut out begins between key frames."""

@@ -1,10 +1,11 @@
-"""What decoding gives: pictures that carry their time, and a report of what was lost."""
+"""Frames with timestamps, what a file promises and delivers, and which files hold video or images."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +17,31 @@ Image = NDArray[np.uint8]
 Size = tuple[int, int]
 """Height, width."""
 MAX_PIXELS = 2**26
-"""8192 x 8192: larger pictures are taken for damage, so that a broken header cannot ask for all memory."""
+"""8192 x 8192. Larger images are rejected, so that a damaged header cannot exhaust the memory."""
+VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
+"""File name endings of videos, in lower case."""
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
+"""File name endings of images, in lower case."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One picture of a video."""
+    """One image of a video."""
 
     image: Image
     time: float
     """Seconds since the start of the video."""
     index: int
-    """Its number among the decoded frames, from 0."""
+    """Position among the decoded frames, from 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
-    """What a container says of its video, before anything is decoded. What it does not say is None."""
+    """The metadata of a container, before anything is decoded. Values that it does not state are None."""
 
     width: int
     height: int
-    """As stored: before a rotation that the file may ask for."""
+    """Width and height as stored, before a rotation that the file may request."""
     fps: float | None
     duration: float | None
     """Seconds."""
@@ -44,19 +49,19 @@ class VideoInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What came out of a file, beside what it promised."""
+class DecodeReport:
+    """What was decoded of a file, compared with what its container announces."""
 
     decoded: int
     """Frames."""
     corrupt: int
-    """Packets or frames that did not decode, or whose time makes no sense."""
+    """Packets or frames that did not decode, or whose timestamp is invalid."""
     skipped: int
-    """Frames that are missing before or between others, by the container's count or by gaps in a regular beat."""
+    """Frames missing at the start or in between, by the container's frame count or by gaps in a constant rate."""
     missing: float
-    """Seconds at the end that were promised and did not come."""
+    """Announced seconds at the end that were not decoded."""
     promised: float | None
-    """Seconds that the container announces; None where it does not."""
+    """The duration in seconds that the container announces; None if it does not."""
 
     @property
     def complete(self) -> bool:
@@ -74,7 +79,7 @@ class Report:
 
 
 def check_number(name: str, value: float, *, zero: bool = False, negative: bool = False) -> float:
-    """`value` as a float; InputError where it is not a finite number above 0 (or 0, or below, where that may be)."""
+    """`value` as a float. InputError unless it is finite and above 0; `zero` and `negative` allow more."""
     number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     if not number or not (negative or value > 0 or (zero and value == 0)):
         kind = "a finite number" if negative else "a number from 0 on" if zero else "a number above 0"
@@ -83,6 +88,11 @@ def check_number(name: str, value: float, *, zero: bool = False, negative: bool 
 
 
 def check_size(size: Size | None) -> None:
-    """InputError where `size` is not (height, width) in pixels."""
+    """InputError unless `size` is None or (height, width) in pixels."""
     if size is not None and (len(size) != 2 or not all(type(side) is int and side > 0 for side in size)):
         raise InputError(f"size is {size}; it takes (height, width) in pixels")
+
+
+def is_image_sequence(path: Path) -> bool:
+    """Whether a video is stored as a folder or a tar file of images."""
+    return path.suffix == ".tar" or path.is_dir()

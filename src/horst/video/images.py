@@ -21,11 +21,10 @@ from PIL import Image as Pictures
 from PIL import ImageOps, UnidentifiedImageError
 
 from horst.errors import DamagedVideoError, EmptyVideoError, MissingVideoError, NotAVideoError
-from horst.video.frame import MAX_PIXELS, Frame, Image, Size, check_number, check_size
+from horst.video.frame import IMAGE_SUFFIXES, MAX_PIXELS, Frame, Image, Size, check_number, check_size
 
 Place = Path | tuple[int, int]
 """A file, or (offset, length) in a tar file."""
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 
 
 class ImageSequence:
@@ -51,7 +50,7 @@ class ImageSequence:
             raise MissingVideoError(path, "there is no such folder or tar file")
         self._files = self._numbered(files, prefix)
         if not self._files:
-            raise EmptyVideoError(path, f"there is no numbered picture ({', '.join(SUFFIXES)}) in it")
+            raise EmptyVideoError(path, f"there is no numbered picture ({', '.join(IMAGE_SUFFIXES)}) in it")
 
     def __enter__(self) -> ImageSequence:
         return self
@@ -109,7 +108,8 @@ class ImageSequence:
         for path, place in files:
             name = path.rsplit("/", 1)[-1]
             digits = re.findall(r"\d+", name.rsplit(".", 1)[0])
-            if not digits or name.startswith(".") or not name.startswith(prefix) or not name.lower().endswith(SUFFIXES):
+            hidden = name.startswith(".") or not name.startswith(prefix)
+            if not digits or hidden or not name.lower().endswith(IMAGE_SUFFIXES):
                 continue
             number = int(digits[-1])
             if number in found:

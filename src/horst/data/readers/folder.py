@@ -21,7 +21,7 @@ from horst.data.example import Annotations, Example, Pictures, Task
 from horst.data.readers.pictures import is_pictures, no_rate
 from horst.data.readers.tables import need, positive, read_rows, seconds
 from horst.errors import ConfigError, DataError, did_you_mean
-from horst.video.images import SUFFIXES
+from horst.video.frame import IMAGE_SUFFIXES
 from horst.video.sampling import start_frame
 
 VIDEOS = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
@@ -73,7 +73,7 @@ def read_folder(
 def _is_clip(path: Path) -> bool:
     """Whether it is a tar file, or a folder with pictures in it."""
     if path.is_dir():
-        return any(file.suffix.lower() in SUFFIXES for file in path.iterdir())
+        return any(file.suffix.lower() in IMAGE_SUFFIXES for file in path.iterdir())
     return path.suffix == ".tar"
 
 
