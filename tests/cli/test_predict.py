@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import containers
@@ -15,10 +13,7 @@ from PIL import Image as Pictures
 
 import horst
 from horst.cli import main
-from horst.cli.predict import _Newest
-from horst.errors import VideoError
 from horst.video.decode import VideoFile
-from horst.video.frame import Frame
 
 
 @pytest.fixture(scope="module")
@@ -123,25 +118,3 @@ def test_what_cannot_be_is_told(
     notes.write_text("no video")
     assert main(["predict", *(a.format(saved=saved, notes=notes) for a in arguments)]) == 2
     assert told in capsys.readouterr().err
-
-
-def test_a_slow_reader_gets_the_newest_frame_and_the_error_at_the_end() -> None:
-    def camera() -> Iterator[Frame]:
-        for i in range(60):
-            time.sleep(0.005)
-            yield Frame(videos.picture(i % 50), i / 200, i)
-        raise VideoError("camera:0", "it went away")
-
-    seen = []
-
-    def look() -> None:
-        with _Newest(camera()) as frames:
-            for frame in frames:
-                seen.append(frame.index)
-                time.sleep(0.05)
-
-    with pytest.raises(VideoError, match="went away"):
-        look()
-    assert seen == sorted(set(seen))
-    assert 3 <= len(seen) < 30
-    assert seen[-1] >= 50

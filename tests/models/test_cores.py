@@ -258,27 +258,27 @@ def test_heads_read_what_their_core_gives() -> None:
 @pytest.mark.parametrize("name", ["conv_lstm_tiny", "rulstm_tiny"])
 def test_live_streams(name: str) -> None:
     """Frame by frame with times, by many streams, with nothing to tell of attention; as the whole clip."""
-    from horst.streaming import Pool
+    from horst.streaming import SessionPool
 
     model = tiny(name).eval()
     frames = torch.randint(0, 256, (5, 24, 32, 3), generator=torch.Generator().manual_seed(4), dtype=torch.uint8)
-    pool = Pool(model, capacity=2)
+    pool = SessionPool(model, capacity=2)
     first, late = pool.open(attention=True), pool.open()
     for i, image in enumerate(frames.numpy()):
         first.push(image, i / model.fps)
         if i > 1:
             late.push(image, i / model.fps)
         pool.step()
-    steps = pool.horizon.steps[pool.horizon.main] if pool.horizon.steps else None
-    for seat, seen in ((first, frames), (late, frames[2:])):
+    steps = round(pool.horizon * model.fps) if model.head.unrolls else None
+    for slot, seen in ((first, frames), (late, frames[2:])):
         with torch.inference_mode():
             unroll = {} if steps is None else {"unroll": [steps] * len(seen)}
             whole, _ = model(seen.permute(0, 3, 1, 2)[None], **unroll)
-        assert seat.latest is not None
-        assert seat.latest.attention is None
+        assert slot.latest is not None
+        assert slot.latest.attention is None
         wanted = whole.logits.action[0, -1].softmax(-1)
         torch.testing.assert_close(
-            torch.from_numpy(seat.latest.probabilities["action"]).float(), wanted, atol=1e-4, rtol=1e-3
+            torch.from_numpy(slot.latest.probabilities["action"]).float(), wanted, atol=1e-4, rtol=1e-3
         )
 
 

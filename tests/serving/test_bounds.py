@@ -22,7 +22,7 @@ from horst.serving.engine import Engine
 from horst.serving.pictures import read_picture
 from horst.serving.socket import TEXT
 from horst.serving.wire import HEADER, join_frame, split_frame
-from horst.streaming import Pool
+from horst.streaming import SessionPool
 
 LIMITS = Limits(
     load=1000,
@@ -137,10 +137,10 @@ def test_a_rest_earns_no_more_frames_than_a_second_has(server: Running) -> None:
 
 def test_no_more_frames_are_under_way_than_are_granted(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the model is at work. The others are skipped without being decoded, and later ones are taken again."""
-    step, gate, handed = Pool.step, threading.Event(), []
+    step, gate, handed = SessionPool.step, threading.Event(), []
     hand_over = Engine.hand_over
 
-    def blocked(self: Pool) -> object:
+    def blocked(self: SessionPool) -> object:
         assert gate.wait(20)
         return step(self)
 
@@ -149,7 +149,7 @@ def test_no_more_frames_are_under_way_than_are_granted(server: Running, monkeypa
         hand_over(self, guest, ticket)
 
     with stream(server) as client:
-        monkeypatch.setattr(Pool, "step", blocked)
+        monkeypatch.setattr(SessionPool, "step", blocked)
         monkeypatch.setattr(Engine, "hand_over", watched)
         for number in range(8):
             client.send(frame(number, number / FPS))

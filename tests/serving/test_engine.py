@@ -15,7 +15,7 @@ from horst.serving.engine import Engine, Guest, Ticket
 from horst.serving.hall import Hall
 from horst.serving.load import MANY, PROBES, Cost
 from horst.serving.metrics import Metrics
-from horst.streaming import Never
+from horst.streaming import NeverReset
 
 MODEL = tiny()
 
@@ -46,7 +46,7 @@ def show(engine: Engine, guests: list[Guest], number: int) -> list[Ticket]:
 
 
 def test_steps_of_half_the_streams_or_more_tell_the_cost(engine: Engine) -> None:
-    guests = [engine.open(Never(), 0.0, False, lambda: None) for _ in range(4)]
+    guests = [engine.open(NeverReset(), 0.0, False, lambda: None) for _ in range(4)]
     assert len(engine) == 4
     learnt = []
     for number, count in enumerate((1, 2, 3, 4, 1)):
@@ -62,7 +62,7 @@ def test_steps_of_half_the_streams_or_more_tell_the_cost(engine: Engine) -> None
 def test_the_load_is_that_of_the_streams_inside(engine: Engine) -> None:
     assert engine.load() == 0
     assert engine.load(1) == pytest.approx(MODEL.fps * 0.02)
-    guests = [engine.open(Never(), 0.0, False, lambda: None) for _ in range(2)]
+    guests = [engine.open(NeverReset(), 0.0, False, lambda: None) for _ in range(2)]
     assert engine.load() == pytest.approx(MODEL.fps * 0.03)
     assert engine.load(2) == pytest.approx(MODEL.fps * 0.05)
     assert engine.newest == max(guest.opened for guest in guests)
@@ -72,7 +72,7 @@ def test_the_load_is_that_of_the_streams_inside(engine: Engine) -> None:
 
 
 def test_a_frame_between_two_ticks_is_held_and_a_reset_waits_for_nobody(engine: Engine) -> None:
-    guest = engine.open(Never(), 0.0, False, lambda: None)
+    guest = engine.open(NeverReset(), 0.0, False, lambda: None)
     first = Ticket(0, 0.0, image=videos.picture(0, *SIZE))
     between = Ticket(1, 0.01, image=videos.picture(1, *SIZE))
     reset = Ticket(2, 0.0, reset=True)
@@ -88,8 +88,8 @@ def test_frames_that_the_model_could_not_keep_up_with_are_skipped(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of 12 frames that come at once, 8 may wait. Each of the others is answered too."""
-    monkeypatch.setattr("horst.streaming.pool.LATE", 60.0)
-    guest = engine.open(Never(), 0.0, False, lambda: None)
+    monkeypatch.setattr("horst.streaming.pool.MAX_AGE", 60.0)
+    guest = engine.open(NeverReset(), 0.0, False, lambda: None)
     tickets = [Ticket(i, i / MODEL.fps, image=videos.picture(i, *SIZE)) for i in range(12)]
     for ticket in tickets:
         engine.hand_over(guest, ticket)
@@ -102,7 +102,7 @@ def test_frames_that_the_model_could_not_keep_up_with_are_skipped(
 
 
 def test_a_frame_that_decides_several_ticks_gets_the_newest_answer(engine: Engine) -> None:
-    guest = engine.open(Never(), 0.0, False, lambda: None)
+    guest = engine.open(NeverReset(), 0.0, False, lambda: None)
     for number, age in ((0, 1), (4, 5), (5, 6)):
         (ticket,) = show(engine, [guest], number)
         assert ticket.status == "predicted"
@@ -129,14 +129,14 @@ def test_costs_are_linear_in_the_states(slow: float, monkeypatch: pytest.MonkeyP
         def reset(self) -> None:
             pass
 
-    class Pool:
-        streams = Streams()
+    class SessionPool:
+        batched_step = Streams()
 
     monkeypatch.setattr("horst.serving.load.time.perf_counter", lambda: now)
-    cost = Cost.measured(Pool())  # type: ignore[arg-type]
+    cost = Cost.measured(SessionPool())  # type: ignore[arg-type]
     assert (cost.base, cost.each) == (pytest.approx(slow * 0.010), pytest.approx(slow * 0.002))
     assert cost.step(5) == pytest.approx(slow * 0.020)
-    assert Pool.streams.calls <= 2 * PROBES
+    assert SessionPool.batched_step.calls <= 2 * PROBES
 
 
 def test_models_that_nobody_uses_make_room_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,11 +151,11 @@ def test_models_that_nobody_uses_make_room_the_oldest_first(monkeypatch: pytest.
             hall._make_room()  # there is room
             assert list(hall._models) == ["mine", newer]
         hall._models["used"] = (0.0, MODEL)
-        hall._engine("used", MODEL).open(Never(), 0.0, False, lambda: None)
+        hall._engine("used", MODEL).open(NeverReset(), 0.0, False, lambda: None)
         hall._make_room()
         assert list(hall._models) == ["mine", "used"]
         hall._models["b"] = (0.0, MODEL)
-        hall._engine("b", MODEL).open(Never(), 0.0, False, lambda: None)
+        hall._engine("b", MODEL).open(NeverReset(), 0.0, False, lambda: None)
         with pytest.raises(BusyError, match="3 models are in use"):
             hall._make_room()
     finally:

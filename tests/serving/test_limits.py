@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed
 from horst.errors import ConfigError
 from horst.serving import Limits
 from horst.serving.load import Cost
-from horst.streaming import Pool, Seat
+from horst.streaming import SessionPool, Slot
 
 
 def closed_with(client: object) -> int:
@@ -121,14 +121,14 @@ def test_a_client_that_does_not_read_is_closed(tmp_path: Path) -> None:
 
 
 def test_a_mistake_in_one_stream_is_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    push = Seat.push
+    push = Slot.push
 
-    def broken(self: Seat, image: object, time: float) -> None:
+    def broken(self: Slot, image: object, time: float) -> None:
         if time == 666:
             raise RuntimeError("a mistake")
         push(self, image, time)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Seat, "push", broken)
+    monkeypatch.setattr(Slot, "push", broken)
     with running(tmp_path) as server, server.socket({}) as good, server.socket({}) as bad:
         bad.send(frame(1, 666.0))
         assert hear(bad)["type"] in ("answer", "busy")
@@ -140,9 +140,9 @@ def test_a_mistake_in_one_stream_is_no_others(tmp_path: Path, monkeypatch: pytes
 def test_a_step_that_fails_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(tmp_path) as server:
         honest(server)
-        step, left = Pool.step, [2]
+        step, left = SessionPool.step, [2]
 
-        def failing(self: Pool) -> object:
+        def failing(self: SessionPool) -> object:
             said = step(self)
             if left[0]:
                 left[0] -= 1
@@ -150,7 +150,7 @@ def test_a_step_that_fails_is_answered(tmp_path: Path, monkeypatch: pytest.Monke
             return said
 
         with server.socket({}) as client:
-            monkeypatch.setattr(Pool, "step", failing)
+            monkeypatch.setattr(SessionPool, "step", failing)
             statuses = []
             for number in range(4):
                 client.send(frame(number, number / FPS))

@@ -19,7 +19,7 @@ from horst.serving.engine import Engine, Guest
 from horst.serving.hall import STRAINED, Hall
 from horst.serving.load import TRUST, WINDOW, Cost
 from horst.serving.metrics import Metrics
-from horst.streaming import Every, Never, Pool, Restarts
+from horst.streaming import NeverReset, PeriodicReset, ResetPolicy, SessionPool
 
 MODEL = tiny()
 
@@ -38,8 +38,8 @@ def hall(base: float, each: float, *, lesson: Callable[[], bool] = lambda: False
 
 
 def enter(hall: Hall, states: int = 1) -> tuple[Engine, Guest]:
-    def policy(model: object) -> Restarts:
-        return Never() if states == 1 else Every(3.0, states)
+    def policy(model: object) -> ResetPolicy:
+        return NeverReset() if states == 1 else PeriodicReset(3.0, states)
 
     return hall.open(None, policy, 0.0, False, lambda: None)
 
@@ -110,11 +110,11 @@ def test_a_machine_that_is_quick_again_is_believed(monkeypatch: pytest.MonkeyPat
 
 
 def test_costs_are_measured() -> None:
-    pool = Pool(MODEL, 8)
+    pool = SessionPool(MODEL, 8)
     cost = Cost.measured(pool)
     assert 0 < cost.step(1) < cost.step(8)
     assert cost.step(0) == 0
-    assert pool.streams.frame_counts == [0] * 8
+    assert pool.batched_step.frame_counts == [0] * 8
 
 
 def test_the_newest_goes_where_it_is_too_much_for_long() -> None:

@@ -19,13 +19,13 @@ from servers import FPS, Running, frame, hear, honest, metrics, picture, running
 from websockets.exceptions import ConnectionClosed
 
 from horst.serving import Limits
-from horst.streaming import Every
+from horst.streaming import PeriodicReset
 
 
 def test_the_stream_says_what_the_model_says(server: Running) -> None:
     """Frames without loss, of another size and beat than the model's: the very probabilities of a local stream."""
     with server.socket({"top": 4, "restarts": "every", "seconds": 1, "states": 2}) as client:
-        local = server.model.stream(restarts=Every(1, 2))
+        local = server.model.stream(reset=PeriodicReset(1, 2))
         for number in range(25):
             image, at = videos.picture(number, 30, 50), 100 + number / 8
             client.send(frame(number, at, picture(number, "png", (30, 50))))

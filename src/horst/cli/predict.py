@@ -6,7 +6,6 @@ import contextlib
 import json
 import statistics
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +20,7 @@ from horst.config import check_positive
 from horst.console import Console, visible
 from horst.errors import ConfigError, MissingVideoError
 from horst.models import open_model
-from horst.streaming import Prediction, restarts_by_name
+from horst.streaming import LatestFrames, Prediction, reset_policy
 from horst.video.decode import VideoFile
 from horst.video.encode import write_video
 from horst.video.frame import Frame, Size
@@ -50,8 +49,8 @@ def run(
     check_positive(top=top)
     predictor = open_model(model, device=device)
     live, drawn = is_live(source), render is not None
-    restarts = restarts_by_name(restart, predictor.head.classes, seconds=seconds, states=states, endless=live)
-    stream = predictor.stream(restarts=restarts, threshold=threshold, attention=drawn, live=live)
+    reset = reset_policy(restart, predictor.head.classes, seconds=seconds, states=states, live=live)
+    stream = predictor.stream(reset=reset, threshold=threshold, attention=drawn, live=live)
     taken: list[float] = []
     with contextlib.ExitStack() as stack:
         frames, end = open_source(source, None if live and drawn else predictor.size, fps, patience, stack)
@@ -87,7 +86,7 @@ def open_source(
     """Frames in a size or their own, and where it is known when the last one is over."""
     if is_live(source):
         live = LiveSource(source=source, size=size, patience=patience)
-        return stack.enter_context(_Newest(live.frames())), None
+        return stack.enter_context(LatestFrames(live.frames())), None
     path = Path(source)
     if not path.exists():
         raise MissingVideoError(source, "there is no such file, folder, camera (camera:0) or address (rtsp://...)")
@@ -98,60 +97,6 @@ def open_source(
         return pictures.frames(), pictures.duration
     video = stack.enter_context(VideoFile(path, size=size))
     return video.frames(), video.info.duration
-
-
-class _Newest:
-    """The newest frame of a live source: a camera goes on while the model thinks, and what it sent meanwhile is old."""
-
-    def __init__(self, frames: Iterator[Frame]) -> None:
-        self._frames, self._ready = frames, threading.Condition()
-        self._frame: Frame | None = None
-        self._error: BaseException | None = None
-        self._over = False
-        self._given = self._give()
-
-    def __enter__(self) -> _Newest:
-        threading.Thread(target=self._read, daemon=True, name="camera").start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def stop(self) -> None:
-        """No more frames; a signal's handler may call it."""
-        self._over = True
-
-    def __next__(self) -> Frame:
-        return next(self._given)
-
-    def __iter__(self) -> Iterator[Frame]:
-        return self
-
-    def _give(self) -> Iterator[Frame]:
-        while True:
-            with self._ready:
-                while not self._ready.wait_for(lambda: self._frame is not None or self._over, 0.2):
-                    pass  # `stop` wakes nobody
-                frame, self._frame = self._frame, None
-            if frame is None:
-                if self._error is not None:
-                    raise self._error
-                return
-            yield frame
-
-    def _read(self) -> None:
-        try:
-            for frame in self._frames:
-                with self._ready:
-                    self._frame = frame
-                    self._ready.notify()
-                if self._over:
-                    return
-        except BaseException as error:  # told where the frames are asked for
-            self._error = error
-        with self._ready:
-            self._over = True
-            self._ready.notify()
 
 
 def _lines(top: int) -> Callable[[Prediction], None]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from horst.streaming import Prediction, Stream
+from horst.streaming import Prediction, StreamSession
 from horst.video.decode import VideoFile
 from horst.video.frame import Frame, Image
 from horst.video.live import is_live
@@ -22,7 +22,7 @@ HELD = 2.0
 
 
 def pages(
-    stream: Stream,
+    stream: StreamSession,
     frames: Iterator[Frame],
     end: float | None,
     seen: Iterator[Frame] | None,

@@ -26,7 +26,7 @@ from horst.models.cores import core_config, create_core
 from horst.registry import Part
 
 if TYPE_CHECKING:
-    from horst.streaming import Stream
+    from horst.streaming import StreamSession
 
 LARGEST = 4096
 """Pixels each way. The limits are far above what anybody uses: a config that exceeds them would take all memory."""
@@ -190,11 +190,11 @@ class Predictor(nn.Module):
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
         return PredictorOutput(self.read(out, **_given(unroll=unroll)), out), state
 
-    def stream(self, **options: Any) -> Stream:
-        """A live stream of frames with times; options: `horst.streaming.Stream`."""
-        from horst.streaming import Stream
+    def stream(self, **options: Any) -> StreamSession:
+        """A live stream of frames with times; options: `horst.streaming.StreamSession`."""
+        from horst.streaming import StreamSession
 
-        return Stream(self, **options)
+        return StreamSession(self, **options)
 
     def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: Any) -> None:
         """Everything that can be wrong is found before the backbone runs: it may keep statistics."""

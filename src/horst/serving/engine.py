@@ -26,7 +26,7 @@ from horst.errors import BusyError, HorstError
 from horst.models import Predictor
 from horst.serving.load import Cost
 from horst.serving.metrics import Metrics
-from horst.streaming import Pool, Prediction, Restarts, Seat
+from horst.streaming import Prediction, ResetPolicy, SessionPool, Slot
 from horst.video.frame import Image
 
 Status = Literal["predicted", "held", "skipped", "refused", "reset"]
@@ -64,7 +64,7 @@ class Ticket:
 class Guest:
     """One stream of an engine. `notify` is called, from the engine's thread, when tickets are settled."""
 
-    def __init__(self, seat: Seat, places: int, notify: Callable[[], None]) -> None:
+    def __init__(self, seat: Slot, places: int, notify: Callable[[], None]) -> None:
         self.seat, self.places, self.notify = seat, places, notify
         self.opened = time.monotonic()
         self.left = False
@@ -147,7 +147,7 @@ class Engine:
         self._wake = threading.Condition()
         self._stir = self._stopping = False
         self._failed, self._why = 0, ""
-        self._pool: Pool
+        self._pool: SessionPool
         self.cost: Cost
         self._ready: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name=f"model {name}", daemon=True)
@@ -171,7 +171,7 @@ class Engine:
         """When the last of its streams came."""
         return max((guest.opened for guest in tuple(self._guests)), default=-math.inf)
 
-    def open(self, restarts: Restarts, threshold: float, attention: bool, notify: Callable[[], None]) -> Guest:
+    def open(self, restarts: ResetPolicy, threshold: float, attention: bool, notify: Callable[[], None]) -> Guest:
         """A new stream, from any thread but the event loop's. BusyError where all places are taken."""
         told: Future[Guest] = Future()
 
@@ -181,7 +181,7 @@ class Engine:
             except BaseException as error:
                 told.set_exception(error)
                 return
-            guest = Guest(seat, restarts.places, notify)
+            guest = Guest(seat, restarts.states, notify)
             self._guests.append(guest)
             told.set_result(guest)
 
@@ -229,7 +229,7 @@ class Engine:
 
     def _run(self) -> None:
         try:
-            self._pool = Pool(self.model, self._places)
+            self._pool = SessionPool(self.model, self._places)
             self.cost = Cost.measured(self._pool)
         except BaseException as error:
             self._ready.set_exception(error)
@@ -260,7 +260,7 @@ class Engine:
         """Shows what came, asks once, and tells."""
         settled = {guest for guest in tuple(self._guests) if self._advance(guest)}
         places = sum(guest.places for guest in self._guests if guest.seat.waiting)
-        said: dict[Seat, Prediction] = {}
+        said: dict[Slot, Prediction] = {}
         if places:
             start = time.perf_counter()
             try:

@@ -24,7 +24,7 @@ from horst.models.checkpoint import read_config
 from horst.serving.engine import Engine, Guest
 from horst.serving.limits import Limits
 from horst.serving.metrics import Metrics
-from horst.streaming import Restarts, restarts_by_name
+from horst.streaming import ResetPolicy, reset_policy
 
 STRAINED = 5.0
 """Seconds of more work than there is time for, after which the newest stream is sent away."""
@@ -121,7 +121,7 @@ class Hall:
         }
 
     def open(
-        self, name: str | None, policy: Callable[[Predictor], Restarts], threshold: float, attention: bool,
+        self, name: str | None, policy: Callable[[Predictor], ResetPolicy], threshold: float, attention: bool,
         notify: Callable[[], None],
     ) -> tuple[Engine, Guest]:  # fmt: skip
         """A new stream; BusyError where there is no room or no time. Not from the event loop: a model may be opened."""
@@ -133,7 +133,7 @@ class Hall:
             restarts = policy(model)
             try:
                 engine = self._engine(name, model)
-                more = engine.load(restarts.places) - engine.load()
+                more = engine.load(restarts.states) - engine.load()
                 if self.metrics.streams and self.load + more > self.limits.load:
                     raise BusyError("the models have no time for another stream: try again in a while")
                 guest = engine.open(restarts, threshold, attention, notify)
@@ -220,10 +220,10 @@ TITLES = {"somethings": "Hands and things (24 actions)", "kitchen": "What a cook
 
 def choose_policy(
     model: Predictor, restarts: str, seconds: float, states: int, limits: Limits, *, endless: bool = True
-) -> Restarts:
+) -> ResetPolicy:
     """By name, within the limits."""
-    chosen = restarts_by_name(restarts, model.head.classes, seconds=seconds, states=states, endless=endless)
-    if chosen.places > limits.states:
+    chosen = reset_policy(restarts, model.head.classes, seconds=seconds, states=states, live=endless)
+    if chosen.states > limits.states:
         raise InputError(f"states is {states}; at most {limits.states} are granted")
     return chosen
 

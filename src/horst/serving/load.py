@@ -13,7 +13,7 @@ from collections import deque
 
 import torch
 
-from horst.streaming import Pool
+from horst.streaming import SessionPool
 
 PROBES = 4
 """Steps of each size that are timed at the start; the quickest counts."""
@@ -38,19 +38,19 @@ class Cost:
         self._steps: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # when, and how much dearer than was measured
 
     @classmethod
-    def measured(cls, pool: Pool) -> Cost:
+    def measured(cls, pool: SessionPool) -> Cost:
         """Times steps of one state and of several, and leaves the pool as it was."""
-        count = min(len(pool.streams), MANY)
-        frames = torch.zeros(len(pool.streams), 3, *pool.streams.size, dtype=torch.uint8)
+        count = min(len(pool.batched_step), MANY)
+        frames = torch.zeros(len(pool.batched_step), 3, *pool.batched_step.size, dtype=torch.uint8)
         quickest, end = {}, time.perf_counter() + PATIENCE
         for places in (1, count):
             taken: list[float] = []
             while len(taken) < PROBES and (not taken or time.perf_counter() < end):
                 start = time.perf_counter()
-                pool.streams(frames, range(places))
+                pool.batched_step(frames, range(places))
                 taken.append(time.perf_counter() - start)
             quickest[places] = min(taken)
-        pool.streams.reset()
+        pool.batched_step.reset()
         each = (quickest[count] - quickest[1]) / (count - 1) if count > 1 else quickest[1]
         each = max(each, 0.1 * quickest[count] / count)
         return cls(max(quickest[1] - each, 0.0), each)

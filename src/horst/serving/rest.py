@@ -160,7 +160,7 @@ def routes(
 def _predict(path: Path, model: Predictor, restarts: str, top: int, limits: Limits) -> list[dict[str, Any]]:
     check_container(path)
     start, said = time.monotonic(), []
-    stream = model.stream(restarts=choose_policy(model, restarts, 3.0, limits.states, limits, endless=False))
+    stream = model.stream(reset=choose_policy(model, restarts, 3.0, limits.states, limits, endless=False))
     with VideoFile(path, size=model.size, threads=1) as video:
         if video.info.width * video.info.height > limits.frame_pixels:
             raise ApiError(413, "large", f"its frames have more than {limits.frame_pixels} pixels")

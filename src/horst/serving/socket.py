@@ -28,7 +28,7 @@ from horst.serving.limits import Limits
 from horst.serving.metrics import Metrics
 from horst.serving.pictures import read_picture
 from horst.serving.wire import split_frame
-from horst.streaming import Restarts
+from horst.streaming import ResetPolicy
 
 ANSWERS = 64
 """Answers that may wait to be taken before nothing more is read."""
@@ -145,7 +145,7 @@ class Session:
     def _open(self) -> tuple[Engine, Guest]:
         start = self.start
 
-        def policy(model: Predictor) -> Restarts:
+        def policy(model: Predictor) -> ResetPolicy:
             return choose_policy(model, start.restarts, start.seconds, start.states, self.limits)
 
         return self.hall.open(start.model, policy, start.threshold, start.attention, self._notify)

@@ -1,23 +1,25 @@
 """Live video: frames with times in, predictions out, for one stream or many."""
 
-from horst.streaming.attention import Attention
-from horst.streaming.pool import Pool, Seat
-from horst.streaming.prediction import Prediction
-from horst.streaming.restarts import Every, Never, OnMotion, Restarts, restarts_by_name
-from horst.streaming.stream import Stream
-from horst.streaming.ticks import Tick, Ticker
+from horst.streaming.late import FrameQueue, LatestFrames
+from horst.streaming.pool import SessionPool, Slot
+from horst.streaming.prediction import AttentionMaps, Prediction
+from horst.streaming.reset import MotionReset, NeverReset, PeriodicReset, ResetPolicy, reset_policy
+from horst.streaming.sampler import FrameSampler, SampledFrame
+from horst.streaming.session import StreamSession
 
 __all__ = [
-    "Attention",
-    "Every",
-    "Never",
-    "OnMotion",
-    "Pool",
+    "AttentionMaps",
+    "FrameQueue",
+    "FrameSampler",
+    "LatestFrames",
+    "MotionReset",
+    "NeverReset",
+    "PeriodicReset",
     "Prediction",
-    "Restarts",
-    "Seat",
-    "Stream",
-    "Tick",
-    "Ticker",
-    "restarts_by_name",
+    "ResetPolicy",
+    "SampledFrame",
+    "SessionPool",
+    "Slot",
+    "StreamSession",
+    "reset_policy",
 ]

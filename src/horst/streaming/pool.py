@@ -1,244 +1,249 @@
-"""Many live streams on one model. They come and go; each step asks the model once, for all that have a frame.
+"""Many live streams on one model. Streams open and close at any time; each step runs the model once for all of them.
 
-    pool = Pool(model, capacity=32)
-    seat = pool.open()
-    seat.push(image, time)              # cheap: the frame waits for the next step
-    for seat, prediction in pool.step():
+    pool = SessionPool(model, capacity=32)
+    slot = pool.open()
+    slot.push(image, time)              # cheap: the frame waits for the next step
+    for slot, prediction in pool.step():
         ...
-    seat.close()
+    slot.close()
 
-Memory is that of `capacity` states and of a few waiting frames a stream. A stream that sends nonsense is told so by its
-own `push`, and nobody else notices.
+Memory is bounded by `capacity` states and a few waiting frames per stream. An invalid frame raises an error in its own
+`push`; other streams are not affected.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from horst.errors import BusyError, InputError
-from horst.models.batched_step import BatchedStep, StepOutput
+from horst.evaluation.predictions import EARLIEST
+from horst.heads import Unroller
+from horst.models.batched_step import BatchedStep
 from horst.models.predictor import Predictor
-from horst.streaming.attention import Attention
-from horst.streaming.horizon import horizon_of
-from horst.streaming.prediction import Prediction
-from horst.streaming.restarts import Never, Restarts
-from horst.streaming.ticks import OnGap, Tick, Ticker
+from horst.streaming.late import MAX_AGE, MAX_WAITING, FrameQueue
+from horst.streaming.prediction import AttentionMaps, Prediction
+from horst.streaming.reset import NeverReset, ResetPolicy
+from horst.streaming.sampler import FrameSampler, OnGap, SampledFrame
 from horst.video.frame import Image, check_number
 from horst.video.resizing import resize_image
 
-WAITING = 8
-"""Frames of one stream that may wait. When more come, the oldest go: a late answer is worth less than a fresh one."""
+DEFAULT_HORIZON = 1.0
+"""Seconds: the horizon of the answer if a head predicts several, as in the tables of the field."""
 
 
-LATE = 0.5
-"""Seconds after which a waiting frame is left out where a newer one waits too: who fell behind catches up at once."""
-
-
-class Seat:
-    """One stream of a pool."""
+class Slot:
+    """One stream of a pool. `rows` are its states in the pool."""
 
     def __init__(
         self,
-        pool: Pool,
-        places: list[int],
-        restarts: Restarts,
-        ticker: Ticker[Image],
+        pool: SessionPool,
+        rows: list[int],
+        reset: ResetPolicy,
+        sampler: FrameSampler[Image],
         threshold: float,
         attention: bool,
     ) -> None:
-        self._pool, self._places, self._restarts, self._ticker = pool, places, restarts, ticker
-        self.threshold, self.attention = threshold, attention
-        self.skipped = 0
-        """Ticks that were left out, as the model could not keep up."""
+        self.rows, self.policy, self.threshold, self.attention = rows, reset, threshold, attention
         self.latest: Prediction | None = None
-        self._waiting: deque[tuple[Tick[Image], float]] = deque()
-        self._again = False
-        order = pool.model.core.order
-        self._past: list[deque[float]] = [deque(maxlen=order) for _ in places]  # times that each state remembers
+        self._pool, self._sampler = pool, sampler
+        limits = (MAX_WAITING, MAX_AGE) if pool.skip_late else (None, None)
+        self._queue: FrameQueue[SampledFrame[Image]] = FrameQueue(*limits)
+        self._first = False  # a skipped frame was the first of the stream: the next one takes its role
+        self._past: list[deque[float]] = [deque(maxlen=pool.model.core.order) for _ in rows]  # frame times by state
 
     def push(self, image: Image, time: float) -> None:
-        """A frame (H, W, 3) uint8 RGB of any size, and its time in seconds. It is asked about in the next step.
+        """A frame (H, W, 3) uint8 RGB of any size, and its time in seconds; the next step predicts.
 
-        The caller may use the memory of `image` again: a camera often does, and a frame may be asked about much later.
+        `image` is copied, so the caller may reuse its memory.
         """
-        self._check()
-        frame = resize_image(image, self._pool.streams.size)
-        self._queue(list(self._ticker.push(frame.copy() if frame is image else frame, time)))
+        self._check_open()
+        frame = resize_image(image, self._pool.batched_step.size)
+        self._enqueue(self._sampler.push(frame.copy() if frame is image else frame, time))
 
     def finish(self, end: float) -> None:
-        """The video ends at `end`: until then its last frame is shown."""
-        self._check()
-        self._queue(list(self._ticker.finish(end)))
+        """The video ends at `end`: its last frame is repeated until then."""
+        self._check_open()
+        self._enqueue(self._sampler.finish(end))
 
     def reset(self) -> None:
-        """The next frame is the first of something new."""
-        self._check()
-        self._ticker.reset()
-        self._waiting.clear()
+        """Forget all frames; the next frame is the first one."""
+        self._check_open()
+        self._sampler.reset()
+        self._queue.clear()
 
     def close(self) -> None:
-        """Leave; another stream may have the place."""
-        if self._places:
-            self._pool._leave(self)
-            self._places = []
+        """Free the slot for another stream."""
+        if self.rows:
+            self._pool._release(self)
+            self.rows = []
 
     @property
     def waiting(self) -> int:
-        return len(self._waiting)
+        """Samples that wait for a step."""
+        return len(self._queue)
 
-    def keep(self, ticks: int) -> None:
-        """Of the waiting ticks leave all but the newest out."""
-        while len(self._waiting) > ticks:
-            gone, _ = self._waiting.popleft()
-            self.skipped += 1
-            self._again |= gone.fresh  # what it started must start all the same
+    @property
+    def skipped(self) -> int:
+        """Samples that were skipped because the model was too slow."""
+        return self._queue.skipped
 
-    def _hurry(self) -> None:
-        """Leaves out what is late."""
-        while len(self._waiting) > 1 and time.perf_counter() - self._waiting[0][1] > LATE:
-            self.keep(len(self._waiting) - 1)
+    def keep_newest(self, count: int) -> None:
+        """Skip all but the newest `count` waiting samples."""
+        self._note(self._queue.keep_newest(count))
 
-    def _queue(self, ticks: list[Tick[Image]]) -> None:
-        now = time.perf_counter()
-        self._waiting.extend((tick, now) for tick in ticks)
-        if self._pool.drop_late:
-            self.keep(WAITING)
+    def _next(self) -> tuple[SampledFrame[Image], bool, float]:
+        """The next sample, whether the stream starts with it, and when it arrived."""
+        sample, arrived = self._queue.pop()
+        first, self._first = sample.first or self._first, False
+        return sample, first, arrived
 
-    def _check(self) -> None:
-        if not self._places:
+    def _enqueue(self, samples: Iterable[SampledFrame[Image]]) -> None:
+        self._note(self._queue.push(list(samples)))
+
+    def _note(self, skipped: list[SampledFrame[Image]]) -> None:
+        self._first |= any(sample.first for sample in skipped)
+
+    def _check_open(self) -> None:
+        if not self.rows:
             raise InputError("the stream is closed: open another one")
 
 
-class Pool:
+class SessionPool:
     """A model and the streams that it serves."""
 
-    def __init__(self, model: Predictor, capacity: int = 16, *, drop_late: bool = True) -> None:
+    def __init__(self, model: Predictor, capacity: int = 16, *, skip_late: bool = True) -> None:
         """
         Args:
             model: In evaluation mode.
-            capacity: States; a stream takes as many as its policy has `places`.
-            drop_late: Leave ticks out where more than a few wait; without it they wait, as those of a file may.
+            capacity: Number of states; a stream takes as many as its reset policy needs.
+            skip_late: Skip late frames as `horst.streaming.late` describes. If False, all frames wait, as for files.
         """
-        self.streams = BatchedStep(model, capacity)
-        self.model, self.drop_late = model, drop_late
-        self.names, self.horizon = _names(model), horizon_of(model)
+        self.batched_step = BatchedStep(model, capacity)
+        self.model, self.skip_late = model, skip_late
+        self.names = class_names(model)
+        self.horizon, self._unroll = horizons(model)
         self._free = list(range(capacity))
-        self._seats: list[Seat] = []
+        self._slots: list[Slot] = []
 
     def __len__(self) -> int:
-        return len(self._seats)
+        return len(self._slots)
 
     def open(
         self,
-        restarts: Restarts | None = None,
+        reset: ResetPolicy | None = None,
         *,
         threshold: float = 0.0,
         gap: float = 2.0,
         on_gap: OnGap = "reset",
         attention: bool = False,
-    ) -> Seat:
-        """A new stream. Where there is no room for it: BusyError.
+    ) -> Slot:
+        """A new stream. Raises BusyError if the pool is full.
 
         Args:
-            restarts: When it starts afresh by itself, an object of its own; never by default.
-            threshold: The probability below which there is no answer.
-            gap: Seconds of silence that end what was going on; see `Ticker`.
-            on_gap: What happens then.
-            attention: Predictions say which past frames they rest on, where the model can tell. On a GPU the kernels
-                are left for that, which makes all streams of the pool slower from then on.
+            reset: When its state is reset, an object of its own; never by default.
+            threshold: Minimum probability of an answer.
+            gap: Seconds without a frame after which `on_gap` applies; see `FrameSampler`.
+            on_gap: "reset" or "continue".
+            attention: Predictions include attention maps, if the model has them. On a GPU all streams of the pool then
+                run without the fused kernels, which is slower.
         """
-        restarts = restarts or Never()
+        reset = reset or NeverReset()
         if check_number("threshold", threshold, zero=True) > 1:
             raise InputError(f"threshold is {threshold}; it is a probability, from 0 to 1")
-        if restarts.places > len(self._free):
-            raise BusyError(f"all {len(self.streams)} places are taken: close a stream, or make the pool larger")
-        ticker: Ticker[Image] = Ticker(self.model.fps, gap=gap, on_gap=on_gap)
-        places = [self._free.pop(0) for _ in range(restarts.places)]
-        seat = Seat(self, places, restarts, ticker, threshold, attention and self.model.core.order > 0)
-        self._seats.append(seat)
-        return seat
+        if reset.states > len(self._free):
+            raise BusyError(f"all {len(self.batched_step)} states are in use: close a stream, or make the pool larger")
+        sampler: FrameSampler[Image] = FrameSampler(self.model.fps, gap=gap, on_gap=on_gap)
+        rows = [self._free.pop(0) for _ in range(reset.states)]
+        slot = Slot(self, rows, reset, sampler, threshold, attention and self.model.core.order > 0)
+        self._slots.append(slot)
+        return slot
 
-    def step(self) -> list[tuple[Seat, Prediction]]:
-        """Asks the model about the oldest waiting frame of every stream that has one."""
-        for seat in self._seats if self.drop_late else ():
-            seat._hurry()
-        asked = [(seat, *seat._waiting.popleft()) for seat in self._seats if seat._waiting]
-        if not asked:
+    def step(self) -> list[tuple[Slot, Prediction]]:
+        """Run the model once, on the oldest waiting sample of every stream that has one."""
+        for slot in self._slots:
+            slot._note(slot._queue.skip_late())
+        batch = [(slot, *slot._next()) for slot in self._slots if slot.waiting]
+        if not batch:
             return []
-        size = self.streams.size
-        frames = np.zeros((len(self.streams), *size, 3), np.uint8)
-        for seat, tick, _ in asked:
-            frames[seat._places] = tick.frame
-            starts = seat._restarts.before(tick.frame, tick.time, fresh=tick.fresh or seat._again)
-            seat._again = False
-            for place in starts:
-                self.streams.reset(seat._places[place])
-                seat._past[place].clear()
-        active = [place for seat, _, _ in asked for place in seat._places]
-        horizon, attention = self.horizon, any(seat.attention for seat, _, _ in asked)
-        out = self.streams(
+        frames = np.zeros((len(self.batched_step), *self.batched_step.size, 3), np.uint8)
+        for slot, sample, first, _ in batch:
+            frames[slot.rows] = sample.frame
+            for state in slot.policy.resets(sample.frame, sample.time, first=first):
+                self.batched_step.reset(slot.rows[state])
+                slot._past[state].clear()
+        out = self.batched_step(
             torch.from_numpy(frames).permute(0, 3, 1, 2),
-            active,
-            unroll=horizon.steps or None,
-            attention=attention,
+            [row for slot, *_ in batch for row in slot.rows],
+            unroll=self._unroll or None,
+            attention=any(slot.attention for slot, *_ in batch),
         )
-        chances = {task: torch.softmax(out.logits[task].float(), -1).cpu().numpy() for task in out.logits}
-        ahead = {} if not horizon.steps else chances  # (B, U, classes)
-        if ahead:
-            chances = {task: rows[:, horizon.main] for task, rows in ahead.items()}
-        weights = _weights(out) if attention else None
-        ages, now = self.streams.frame_counts, time.perf_counter()
-        said = []
-        for seat, tick, pushed in asked:
-            chosen = seat._restarts.choose(chances["action"][seat._places])
-            place = seat._places[chosen]
-            seat.latest = Prediction(
-                tick.time,
-                ages[place],
-                {task: rows[place].copy() for task, rows in chances.items()},
+        temporal, spatial = (None if x is None else x.float().cpu().numpy() for x in (out.temporal, out.spatial))
+        probabilities = {task: torch.softmax(out.logits[task].float(), -1).cpu().numpy() for task in out.logits}
+        seconds = [step / self.model.fps for step in self._unroll]
+        ahead = probabilities if seconds else {}  # (B, horizons, classes)
+        if seconds:
+            probabilities = {task: rows[:, seconds.index(self.horizon)] for task, rows in ahead.items()}
+        ages, now = self.batched_step.frame_counts, time.perf_counter()
+        predictions = []
+        for slot, sample, _, arrived in batch:
+            state = slot.policy.choose(probabilities["action"][slot.rows])
+            row = slot.rows[state]
+            maps = None
+            if slot.attention and temporal is not None and spatial is not None:
+                maps = _attention_maps(temporal[row], spatial[row], slot._past[state])
+            slot.latest = Prediction(
+                sample.time,
+                ages[row],
+                {task: rows[row].copy() for task, rows in probabilities.items()},
                 self.names,
-                seat.threshold,
-                now - pushed,
-                horizon.seconds,
-                {
-                    seconds: {task: rows[place, i].copy() for task, rows in ahead.items()}
-                    for i, seconds in enumerate(horizon.several)
-                },
-                _attention(weights, place, seat._past[chosen]) if seat.attention and weights else None,
+                slot.threshold,
+                now - arrived,
+                self.horizon,
+                {s: {task: rows[row, i].copy() for task, rows in ahead.items()} for i, s in enumerate(seconds)},
+                maps,
             )
-            for past in seat._past:
-                past.append(tick.time)
-            said.append((seat, seat.latest))
-        return said
+            for past in slot._past:
+                past.append(sample.time)
+            predictions.append((slot, slot.latest))
+        return predictions
 
-    def _leave(self, seat: Seat) -> None:
-        self._seats.remove(seat)
-        self._free += seat._places
-
-
-def _weights(out: StepOutput) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Temporal (B, S) and spatial (B, S, h, w)."""
-    assert out.temporal is not None
-    assert out.spatial is not None
-    return out.temporal.float().cpu().numpy(), out.spatial.float().cpu().numpy()
+    def _release(self, slot: Slot) -> None:
+        self._slots.remove(slot)
+        self._free += slot.rows
 
 
-def _attention(
-    weights: tuple[NDArray[np.float32], NDArray[np.float32]], place: int, past: Sequence[float]
-) -> Attention:
-    temporal, spatial = weights
-    times = np.full(temporal.shape[1], np.nan)
+def class_names(model: Predictor) -> dict[str, list[str]]:
+    """Class names by task; numbers if the model has no labels."""
+    labels = model.labels or {}
+    return {task: list(labels.get(task) or [f"{task} {i}" for i in range(n)]) for task, n in model.head.classes.items()}
+
+
+def horizons(model: Predictor) -> tuple[float, tuple[int, ...]]:
+    """How far ahead the answer of a model is, in seconds, and the LSTM steps of all horizons of an unrolling head.
+
+    Recognition names the current action: 0 s. An anticipation head without unrolling was trained on frames up to 2 s
+    before the action and does not know when it starts: within 2 s. An unrolling head runs its LSTM tau_a * fps steps
+    for each horizon, largest first.
+    """
+    if model.head.task == "recognition":
+        return 0.0, ()
+    if not isinstance(model.head, Unroller):
+        return EARLIEST, ()
+    most = max(1, min(model.head.steps, round(EARLIEST * model.fps)))
+    default = max(1, min(most, round(DEFAULT_HORIZON * model.fps)))
+    return default / model.fps, tuple(range(most, 0, -1))
+
+
+def _attention_maps(
+    temporal: NDArray[np.float32], spatial: NDArray[np.float32], past: Sequence[float]
+) -> AttentionMaps:
+    times = np.full(len(temporal), np.nan)
     if past:
         times[-len(past) :] = past
-    return Attention(temporal[place].copy(), times, spatial[place].copy())
-
-
-def _names(model: Predictor) -> dict[str, Sequence[str]]:
-    labels = model.labels or {}
-    return {task: labels.get(task) or [f"{task} {i}" for i in range(n)] for task, n in model.head.classes.items()}
+    return AttentionMaps(temporal.copy(), times, spatial.copy())

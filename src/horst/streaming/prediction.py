@@ -1,7 +1,8 @@
-"""What a model says of a live stream at one moment."""
+"""Predictions of a live stream, and which past frames they are based on."""
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,76 +11,97 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horst.errors import InputError
-from horst.streaming.attention import Attention
 
 Probabilities = Mapping[str, NDArray[np.float32]]
 """(classes,) by task."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class AttentionMaps:
+    """Attention of the last layer over S past frames, oldest first; its maps have h x w cells."""
+
+    temporal: NDArray[np.float32]
+    """(S,) T(Q, K), the weight of each past frame. They sum to 1; at the first frame the zero state has all of it."""
+    times: NDArray[np.float64]
+    """(S,) time of each frame in seconds; NaN where there is no frame yet."""
+    spatial: NDArray[np.float32]
+    """(S, h, w) S(Q, K), the weight of each cell, in 0..1; 0 where there is no frame yet."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Data for JSON. The maps are base64 of uint8 values, row by row; 255 stands for the weight 1."""
+        maps = np.clip(np.rint(255 * self.spatial), 0, 255).astype(np.uint8)
+        return {
+            "temporal": [round(float(weight), 4) for weight in self.temporal],
+            "times": [None if np.isnan(time) else round(float(time), 6) for time in self.times],
+            "spatial": base64.b64encode(maps.tobytes()).decode(),
+            "shape": list(maps.shape),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Prediction:
-    """The answer at one tick. It is a value: the stream goes on without it."""
+    """The prediction at one sampled frame."""
 
     time: float
-    """Seconds, in the clock of the frames: the moment at which it is made."""
+    """Seconds, on the clock of the frames."""
     age: int
-    """Frames that the model had seen since its last start, this one included."""
+    """Number of frames since the last reset, including this one."""
     probabilities: Probabilities
     """(classes,) by task, at `horizon`."""
     names: Mapping[str, Sequence[str]]
-    """Of the classes, by task."""
+    """Class names by task."""
     threshold: float = 0.0
-    """Below it there is no answer."""
+    """Minimum probability of an answer."""
     latency: float = 0.0
-    """Seconds that it took from the frame to the answer."""
+    """Seconds from the frame's arrival to the prediction."""
     horizon: float = 0.0
-    """Seconds that it looks ahead. 0: what is being done. Anticipation: the action begins within this time, or, where
-    there are several `horizons`, in this time."""
+    """Seconds ahead. 0: the current action. Anticipation: the action starts within this time, or, if there are several
+    `horizons`, in this time."""
     horizons: Mapping[float, Probabilities] = field(default_factory=dict)
-    """Where the head is asked for several, by seconds ahead, the farthest first."""
-    attention: Attention | None = None
-    """Where the stream was opened with it."""
+    """By seconds ahead, largest first, if the head predicts several horizons."""
+    attention: AttentionMaps | None = None
+    """If the stream was opened with `attention=True`."""
 
     def top(self, k: int = 5, task: str = "action", *, horizon: float | None = None) -> list[tuple[str, float]]:
-        """The k likeliest classes and their probabilities; `horizon`: one of several, in seconds."""
-        chances = self._of(task, horizon)
-        best = np.argsort(-chances, kind="stable")[:k]
-        return [(self.names[task][i], float(chances[i])) for i in best]
+        """The k most likely classes and their probabilities; `horizon`: one of several, in seconds."""
+        probabilities = self._at(task, horizon)
+        best = np.argsort(-probabilities, kind="stable")[:k]
+        return [(self.names[task][i], float(probabilities[i])) for i in best]
 
     def answer(self, task: str = "action", *, horizon: float | None = None) -> str | None:
-        """The likeliest class; None where its probability is below the threshold."""
-        ((name, chance),) = self.top(1, task, horizon=horizon)
-        return name if chance >= self.threshold else None
+        """The most likely class; None if its probability is below the threshold."""
+        ((name, probability),) = self.top(1, task, horizon=horizon)
+        return name if probability >= self.threshold else None
 
     def to_dict(self, k: int = 5) -> dict[str, Any]:
-        """Plain data for JSON. `horizons` and `attention` are there where the prediction has them."""
-        told: dict[str, Any] = {
+        """Data for JSON, with the top k classes; `horizons` and `attention` only if the prediction has them."""
+        data: dict[str, Any] = {
             "time": round(self.time, 6),
             "age": self.age,
             "answer": self.answer(),
-            "top": self._best(k, None),
+            "top": self._top_by_task(k, None),
             "latency": round(self.latency, 6),
             "horizon": self.horizon,
         }
         if self.horizons:
-            told["horizons"] = [{"seconds": seconds, "top": self._best(k, seconds)} for seconds in self.horizons]
+            data["horizons"] = [{"seconds": seconds, "top": self._top_by_task(k, seconds)} for seconds in self.horizons]
         if self.attention is not None:
-            told["attention"] = self.attention.to_dict()
-        return told
+            data["attention"] = self.attention.to_dict()
+        return data
 
-    def _best(self, k: int, horizon: float | None) -> dict[str, list[dict[str, Any]]]:
+    def _top_by_task(self, k: int, horizon: float | None) -> dict[str, list[dict[str, Any]]]:
         return {
             task: [{"name": name, "probability": round(p, 4)} for name, p in self.top(k, task, horizon=horizon)]
             for task in self.names
         }
 
-    def _of(self, task: str, horizon: float | None) -> NDArray[np.float32]:
+    def _at(self, task: str, horizon: float | None) -> NDArray[np.float32]:
         if task not in self.probabilities:
-            raise InputError(f"there is no {task!r}; this model predicts {', '.join(self.probabilities)}")
+            raise InputError(f"there is no task {task!r}; this model predicts {', '.join(self.probabilities)}")
         if horizon is None or abs(horizon - self.horizon) < 1e-6:
             return self.probabilities[task]
-        for seconds, chances in self.horizons.items():
+        for seconds, probabilities in self.horizons.items():
             if abs(horizon - seconds) < 1e-6:
-                return chances[task]
+                return probabilities[task]
         known = ", ".join(f"{seconds:g}" for seconds in self.horizons or [self.horizon])
-        raise InputError(f"horizon is {horizon:g} s; this model looks {known} s ahead")
+        raise InputError(f"horizon is {horizon:g} s; this model predicts {known} s ahead")

@@ -1,0 +1,117 @@
+"""Late frames: which ones are skipped when a model is slower than its source.
+
+One rule for all live sources: skip the oldest waiting frames first, and never the newest one. A late answer is worth
+less than a current one. Frames of files are never skipped: they wait until the model is ready.
+
+    FrameQueue      the frames of one stream that wait for the model: at most 8, none for more than 0.5 s
+    LatestFrames    a live source that always gives its newest frame:
+
+    with LatestFrames(LiveSource(source="camera:0").frames()) as frames:
+        for prediction in model.stream(live=True).watch(frames):
+            ...
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import Generic, TypeVar
+
+from horst.video.frame import Frame
+
+MAX_WAITING = 8
+"""Frames of one stream that may wait."""
+MAX_AGE = 0.5
+"""Seconds after which a waiting frame is skipped if a newer one waits too."""
+T = TypeVar("T")
+
+
+class FrameQueue(Generic[T]):
+    """Frames of one stream that wait for the model, oldest first, with the time at which each arrived."""
+
+    def __init__(self, max_waiting: int | None = None, max_age: float | None = None) -> None:
+        """Without limits (None) nothing is skipped."""
+        self.max_waiting, self.max_age = max_waiting, max_age
+        self.skipped = 0
+        self._frames: deque[tuple[T, float]] = deque()
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+    def push(self, frames: Iterable[T]) -> list[T]:
+        """Add frames; returns those that are skipped because more than `max_waiting` wait."""
+        now = time.perf_counter()
+        self._frames.extend((frame, now) for frame in frames)
+        return [] if self.max_waiting is None else self.keep_newest(self.max_waiting)
+
+    def pop(self) -> tuple[T, float]:
+        """The oldest frame and its arrival on the clock of `time.perf_counter`."""
+        return self._frames.popleft()
+
+    def skip_late(self) -> list[T]:
+        """Skip frames that waited for more than `max_age` seconds, but not the newest; returns them."""
+        if self.max_age is None:
+            return []
+        last = time.perf_counter() - self.max_age
+        late = sum(arrived < last for _, arrived in self._frames)
+        return self.keep_newest(max(1, len(self) - late))
+
+    def keep_newest(self, count: int) -> list[T]:
+        """Skip all but the newest `count` frames; returns the skipped ones."""
+        gone = [self._frames.popleft()[0] for _ in range(len(self) - count)]
+        self.skipped += len(gone)
+        return gone
+
+    def clear(self) -> None:
+        self._frames.clear()
+
+
+class LatestFrames(Iterator[Frame]):
+    """The newest frame of a live source, which a thread reads. Frames that arrive while the model runs are skipped."""
+
+    def __init__(self, frames: Iterable[Frame]) -> None:
+        self._source, self._queue = frames, FrameQueue[Frame](max_waiting=1)
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._ended = False
+
+    def __enter__(self) -> LatestFrames:
+        threading.Thread(target=self._read, daemon=True, name="camera").start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def skipped(self) -> int:
+        return self._queue.skipped
+
+    def stop(self) -> None:
+        """End the iteration. Takes no lock, so a signal handler may call it."""
+        self._ended = True
+
+    def __next__(self) -> Frame:
+        with self._changed:
+            while not self._changed.wait_for(lambda: len(self._queue) or self._ended, 0.2):
+                pass  # `stop` notifies nobody
+            if self._queue:
+                return self._queue.pop()[0]
+        if self._error is not None:
+            raise self._error
+        raise StopIteration
+
+    def _read(self) -> None:
+        try:
+            for frame in self._source:
+                with self._changed:
+                    self._queue.push([frame])
+                    self._changed.notify()
+                if self._ended:
+                    return
+        except BaseException as error:  # raised where the frames are consumed
+            self._error = error
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
