@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from horst.evaluation.evaluate import shown
 from horst.evaluation.latency import BUDGETS, FRACTIONS, Shown, measured, watched_live
-from horst.models import Predictor, load_pretrained
+from horst.models import Predictor, open_model
 from horst.synth.fresh import Fresh, fresh_somethings
 
 
@@ -23,7 +23,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=120)
     parser.add_argument("--seed", type=int, default=2000)
     args = parser.parse_args()
-    model = load_pretrained("somethings").eval()
+    model = open_model("somethings").eval()
     ours = measured(model)
     costs = sorted([*BUDGETS, ours])
     with tempfile.TemporaryDirectory() as folder:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from horst.evaluation.evaluate import shown
-from horst.models import Predictor, load_pretrained
+from horst.models import Predictor, open_model
 from horst.streaming import MotionReset, NeverReset, PeriodicReset, ResetPolicy
 from horst.synth.fresh import Fresh, fresh_somethings
 from horst.video.frame import Image
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--clips", type=int, default=48)
     parser.add_argument("--seed", type=int, default=2000)
     args = parser.parse_args()
-    model = load_pretrained("somethings")
+    model = open_model("somethings")
     with tempfile.TemporaryDirectory() as folder:
         frames, labels, fractions = long_stream(model, fresh_somethings(folder, args.clips, args.seed))
     starts = {i for i, fraction in enumerate(fractions) if i == 0 or fractions[i - 1] > fraction}

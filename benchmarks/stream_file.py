@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from horst.models import load_pretrained
+from horst.models import open_model
 from horst.video.decode import VideoFile
 from horst.video.encode import write_video
 from horst.video.frame import Image
@@ -41,7 +41,7 @@ def main() -> None:
 
 def watch(path: Path, attention: bool) -> list[float]:
     """Seconds from one answer to the next; the first few, in which memory is made, are left out."""
-    model = load_pretrained("somethings").eval()
+    model = open_model("somethings").eval()
     stream, taken = model.stream(attention=attention), []
     with VideoFile(path, size=model.size, threads=1) as video:
         begin = time.perf_counter()

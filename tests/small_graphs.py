@@ -21,7 +21,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "variant": "released",
         "hidden": (6,),
         "stride": (1,),
-        "num_actions": 5,
+        "num_classes": 5,
         "num_verbs": 2,
         "num_nouns": 3,
     },

@@ -1,10 +1,11 @@
-"""A Hugging Face Hub on a loopback port: what huggingface_hub asks for to fetch a repository, and no more."""
+"""A Hugging Face Hub on a loopback port: the requests of huggingface_hub to download or upload a repository."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import threading
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -56,6 +57,26 @@ def hub(folders: dict[str, Path], cache: Path) -> Iterator[list[str]]:
                 self.answer(200, data, {"ETag": f'"{digest(data)}"', "X-Repo-Commit": COMMIT})
 
         do_HEAD = do_GET  # noqa: N815
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+            parts = self.path.partition("?")[0].strip("/").split("/")
+            name, action = "/".join(parts[2:4]), parts[4] if len(parts) > 4 else ""
+            found: dict[str, object] = {}
+            if action and name not in folders:
+                return self.answer(404, b"", {"X-Error-Code": "RepoNotFound"})
+            if parts[1:] == ["repos", "create"]:
+                given = json.loads(body)
+                found = {"url": f"{url}/{given.get('organization', 'me')}/{given['name']}"}
+            elif action == "preupload":
+                files = json.loads(body)["files"]
+                found = {"files": [{"path": f["path"], "uploadMode": "regular", "shouldIgnore": False} for f in files]}
+            elif action == "commit":
+                for entry in map(json.loads, body.splitlines()):
+                    if entry["key"] == "file":
+                        (folders[name] / entry["value"]["path"]).write_bytes(b64decode(entry["value"]["content"]))
+                found = {"commitUrl": f"{url}/{name}/commit/{COMMIT}", "commitOid": COMMIT}
+            self.answer(200, json.dumps(found).encode(), {"Content-Type": "application/json"})
 
         def answer(self, status: int, data: bytes, headers: dict[str, str]) -> None:
             self.send_response(status)

@@ -30,7 +30,7 @@ from horst.training.config import Loss, RunConfig
 ROOT = Path(__file__).parents[1]
 FILES = sorted(file for file in (ROOT / "configs").rglob("*.yaml") if file.parent.name != "studies")
 NAMES = [str(file.relative_to(ROOT)) for file in FILES]
-COUNTS = {"num_classes": 5, "num_actions": 11, "num_verbs": 3, "num_nouns": 7}
+COUNTS = {"num_classes": 11, "num_verbs": 3, "num_nouns": 7}
 """What the data will say."""
 every_file = pytest.mark.parametrize("file", FILES, ids=NAMES)
 
@@ -42,7 +42,7 @@ def build(config: RunConfig) -> Predictor:
     counts: dict[str, Any] = {name: count for name, count in COUNTS.items() if name in head}
     if "pairs" in head_options(model_config(config.model.name).head.name):
         parts = {"num_verbs": 3, "num_nouns": 7}
-        counts |= {**parts, "pairs": [[i % 3, i % 7] for i in range(counts["num_actions"])]}
+        counts |= {**parts, "pairs": [[i % 3, i % 7] for i in range(counts["num_classes"])]}
     with torch.device("meta"):
         return Predictor.from_config(model_config(config.model.name, **options, **counts))
 

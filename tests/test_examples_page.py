@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from horst.models import load_pretrained
+from horst.models import open_model
 from horst.synth.fresh import fresh_somethings
 from horst.viz.streamed import stream
 
@@ -81,7 +81,7 @@ def test_a_picture_shows_the_numbers(data: str, entry: dict[str, Any]) -> None:
 
 def test_the_model_still_says_so(tmp_path: Path) -> None:
     """The first clips of a larger set are those of a smaller one: two are made again, and shown to the model."""
-    model, fresh = load_pretrained("somethings"), fresh_somethings(tmp_path, clips=2, seed=DRAW.SEED)
+    model, fresh = open_model("somethings"), fresh_somethings(tmp_path, clips=2, seed=DRAW.SEED)
     made = [stream(model, fresh, "val", index) for index in range(2)]
     told = {entry["id"]: entry for entry in TOLD["somethings"]["examples"]}
     again = [clip for clip in made if clip.id in told]

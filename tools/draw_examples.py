@@ -22,7 +22,7 @@ from examples_kinds import KINDS, POSITIONS, Kind, Ranks
 from numpy.typing import NDArray
 from PIL import Image as Pictures
 
-from horst import load_pretrained, viz
+from horst import open_model, viz
 from horst.data.example import Task
 from horst.evaluation.evaluate import predict, shown
 from horst.evaluation.predictions import Predictions, position_name
@@ -90,7 +90,7 @@ class Example:
 
 def opened(data: str, folder: Path) -> tuple[Predictor, Fresh]:
     """A model, and what it has never seen."""
-    model = load_pretrained(data)
+    model = open_model(data)
     if data == "somethings":
         return model, fresh_somethings(folder, CLIPS, SEED)
     return model, fresh_kitchen(folder, VIDEOS, SEED, model.size)

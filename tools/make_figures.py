@@ -19,7 +19,7 @@ from horst.viz.streamed import stream
 
 def main() -> None:
     here = Path(__file__).resolve().parents[1] / "docs" / "images"
-    model = horst.load_pretrained("somethings")
+    model = horst.open_model("somethings")
     with tempfile.TemporaryDirectory() as folder:
         fresh = fresh_somethings(folder, clips=48, seed=1000)
         choices = chosen(predict(model, fresh), 6)

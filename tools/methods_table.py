@@ -21,7 +21,7 @@ def trained(method: Method) -> int:
     name, options = method.model_name(size), method.options_for(size)
     if "pairs" in head_options(model_config(name).head.name):
         # As many verbs and nouns as the data has. Which of them an action has does not change a count.
-        actions = model_config(name).head.options["num_actions"]
+        actions = model_config(name).head.options["num_classes"]
         options |= {"num_verbs": 125, "num_nouns": 352, "pairs": [[0, 0]] * actions}
     config = model_config(name, **options)
     rows = summarize(config).rows

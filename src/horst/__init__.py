@@ -19,10 +19,7 @@ if TYPE_CHECKING:
     from horst.models import BatchedStep as BatchedStep
     from horst.models import Predictor as Predictor
     from horst.models import create_model as create_model
-    from horst.models import load as load
-    from horst.models import load_pretrained as load_pretrained
     from horst.models import open_model as open_model
-    from horst.models import save as save
 
 __version__ = "0.1.0.dev0"
 
@@ -33,10 +30,7 @@ _HOME = {
     "Predictor": "horst.models",
     "BatchedStep": "horst.models",
     "create_model": "horst.models",
-    "load": "horst.models",
-    "load_pretrained": "horst.models",
     "open_model": "horst.models",
-    "save": "horst.models",
 }
 _PARTS = (
     "backbones", "compat", "data", "errors", "evaluation", "finetune", "heads", "layers", "models", "ops", "serving",

@@ -5,7 +5,7 @@ HEADS: Registry[type[Head]] = Registry("head", {"action": ActionHead})
 @HEADS.register("mine")
 class MyHead(Head): ...
 
-head = HEADS.create("mine", 512, num_actions=75)
+head = HEADS.create("mine", 512, num_classes=75)
 """
 
 from __future__ import annotations

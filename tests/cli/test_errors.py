@@ -34,8 +34,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "data.yaml").write_text(yaml.safe_dump(data))
     torch.manual_seed(0)
     model = horst.create_model("horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels=LABELS, **TINY)
-    horst.save(model, root / "saved")
-    horst.save(model, root / "run" / "best")
+    model.save_pretrained(root / "saved")
+    model.save_pretrained(root / "run" / "best")
     about = {"name": "run", "model": {"name": "horst_tiny", "options": TINY}, "data": data, "batches": {"size": 2}}
     (root / "run.yaml").write_text(yaml.safe_dump(about))
     (root / "run" / "config.yaml").write_text(RunConfig.from_file(root / "run.yaml").to_yaml())

@@ -71,7 +71,7 @@ def model(root: Path) -> Path:
     made = horst.create_model(
         "horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels={"action": list(LABELS)}, **TINY
     )
-    return horst.save(made, root.parent / f"model{RUDE}")
+    return made.save_pretrained(root.parent / f"model{RUDE}")
 
 
 def told(capsys: pytest.CaptureFixture[str], args: list[str | Path], *names: str | Path, status: int = 0) -> str:
@@ -131,7 +131,7 @@ def test_the_bars_of_a_terminal(model: Path, tmp_path: Path, monkeypatch: pytest
 
     clip = videos.clip(tmp_path / f"{RUDE}.mp4", frames=12)
     screen = _Screen(str(clip), 2)
-    predictor = horst.load(model)
+    predictor = horst.open_model(model)
     prediction = next(iter(predictor.stream().feed(videos.picture(0, 24, 32), 0.0)))
     with screen.console.capture() as shown:
         screen.console.print(screen._view(prediction))

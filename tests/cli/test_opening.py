@@ -18,7 +18,7 @@ from horst.cli import main
 from horst.data.config import DataConfig, open_source
 from horst.errors import CheckpointError, ConfigError
 from horst.finetune.teach import teach
-from horst.models.opening import find_device, model_folder, model_title, open_config
+from horst.models.hub import find_device, model_folder, model_title, open_config
 from horst.training.build import initialise
 from horst.training.config import RunConfig
 
@@ -47,8 +47,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     (root / "data.yaml").write_text(yaml.safe_dump(data))
     torch.manual_seed(0)
     model = horst.create_model("horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels=LABELS, **TINY)
-    horst.save(model, root / "saved")
-    horst.save(model, root / "run" / "best")
+    model.save_pretrained(root / "saved")
+    model.save_pretrained(root / "run" / "best")
     run = {
         "name": "run",
         "model": {"name": "horst_tiny", "options": TINY},
@@ -68,7 +68,7 @@ def source(request: pytest.FixtureRequest, place: Place) -> str:
 
 
 def same(model: horst.Predictor, place: Place) -> bool:
-    other = horst.load(place.root / "saved").state_dict()
+    other = horst.open_model(place.root / "saved").state_dict()
     return all(torch.equal(value, other[name]) for name, value in model.state_dict().items())
 
 
@@ -84,8 +84,8 @@ def test_a_name_is_one_of_the_package_unless_there_is_a_folder(
     place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert horst.open_model("somethings").labels == horst.load_pretrained("somethings").labels
-    horst.save(horst.load(place.root / "saved"), tmp_path / "somethings")
+    assert horst.open_model("somethings").labels == horst.open_model("somethings").labels
+    horst.open_model(place.root / "saved").save_pretrained(tmp_path / "somethings")
     assert same(horst.open_model("somethings"), place)
     with pytest.raises(CheckpointError, match="did you mean 'kitchen'"):
         horst.open_model("kitchn")

@@ -23,7 +23,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     labels = {"action": ["to push", "to pull", "to lift"]}
     model = horst.create_model("horst_tiny", num_classes=3, size=(24, 32), fps=5.0, labels=labels, **small)
     folder = tmp_path_factory.mktemp("model") / "small"
-    horst.save(model, folder)
+    model.save_pretrained(folder)
     return folder
 
 
@@ -31,7 +31,7 @@ def test_a_file_as_lines_of_json(saved: Path, tmp_path: Path, capsys: pytest.Cap
     path = videos.clip(tmp_path / "clip.mp4", frames=25, fps=12)
     assert main(["predict", str(saved), str(path), "--json", "--top", "2"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    model = horst.load(saved).eval()
+    model = horst.open_model(saved).eval()
     with VideoFile(path, size=model.size) as video:
         wanted = list(model.stream().watch(video.frames(), video.info.duration))
     assert [line["time"] for line in lines] == [round(p.time, 6) for p in wanted]

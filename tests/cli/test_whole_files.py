@@ -79,7 +79,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     labels = {"action": ["stop", "wave"]}
     model = horst.create_model("horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels=labels, **TINY)
-    horst.save(model, root / "m")
+    model.save_pretrained(root / "m")
     return root
 
 
@@ -118,7 +118,7 @@ def test_a_kill_leaves_no_predictions_beside_the_evaluation_of_another_model(
     """`horst report` takes predictions for those of the model that the evaluation beside them names."""
     monkeypatch.chdir(place)
     run = tmp_path / "run"
-    horst.save(horst.load(place / "m"), run / "best")
+    horst.open_model(place / "m").save_pretrained(run / "best")
     (run / "config.yaml").write_text(RunConfig.from_file("run.yaml").to_yaml())
     assert main(["evaluate", str(run)]) == 0
     predictions = run / "evaluation/val.safetensors"

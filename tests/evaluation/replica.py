@@ -21,7 +21,7 @@ def main(model: str, data: str, batch_size: str, rank: str, replicas: str, folde
     store = f"file://{Path(folder).absolute()}/store"
     dist.init_process_group("gloo", init_method=store, rank=int(rank), world_size=int(replicas))
     module = ClipDataModule(DataConfig.from_file(data), batch_size=int(batch_size))
-    found = predict(horst.load(model), module, progress=False)
+    found = predict(horst.open_model(model), module, progress=False)
     found.save(Path(folder) / f"{rank}.safetensors")
     assess(found, module.annotations, "val", module.data.clip).save(Path(folder) / f"{rank}.json")
     dist.destroy_process_group()

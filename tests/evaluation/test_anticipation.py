@@ -91,7 +91,7 @@ def module_of(data: DataConfig, **clip: Any) -> ClipDataModule:
 
 def small(name: str = "horst_ek55", **options: Any) -> Predictor:
     torch.manual_seed(0)
-    classes = {"num_actions": len(ACTIONS), "num_verbs": VERBS, "num_nouns": NOUNS}
+    classes = {"num_classes": len(ACTIONS), "num_verbs": VERBS, "num_nouns": NOUNS}
     if name == "horst_tiny":
         classes = {"num_classes": len(ACTIONS)}
     given = {"hidden": (8, 8), "backbone": {"name": "stem", "widths": [8, 8]}, "size": (12, 16), "stride": (1, 1)}

@@ -64,7 +64,7 @@ def test_pictures_one_frame_late_are_noticed(tmp_path: Path, fps: float) -> None
     options = fake_epic.features(tmp_path, "ek55")
     data = DataConfig.from_dict({**options, "clip": {"size": [1, 1], "mode": "strict"}}, base=tmp_path)
     small = {"backbone": {"name": "maps", "channels": 8}, "hidden": (8, 8), "stride": (1, 1), "size": (1, 1)}
-    model = horst.create_model("horst_ek55", **small, num_actions=6, num_verbs=2, num_nouns=3)
+    model = horst.create_model("horst_ek55", **small, num_classes=6, num_verbs=2, num_nouns=3)
     source = open_source(data)
 
     def clips(later: float) -> Clips:

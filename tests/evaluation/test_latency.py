@@ -79,7 +79,7 @@ def clips(model: Predictor, fresh: Fresh) -> list[Shown]:
 
 
 def test_without_a_cost_it_is_offline_evaluation(fresh: Fresh) -> None:
-    trained = horst.load_pretrained("somethings").eval()
+    trained = horst.open_model("somethings").eval()
     examples = fresh.annotations.split("val").examples
     seen = [(fresh.clip(example, shown(fresh, trained)).frames, example.labels["action"]) for example in examples]
     (row,) = watched_live(trained, seen, [0.0], FRACTIONS)
@@ -132,7 +132,7 @@ def test_what_cannot_be_is_told(model: Predictor) -> None:
     with pytest.raises(InputError, match="frames is 0"):
         questions(0, 6.0, 1)
     with pytest.raises(InputError, match="anticipates"):
-        watched_live(horst.load_pretrained("kitchen").eval(), [])
+        watched_live(horst.open_model("kitchen").eval(), [])
 
 
 def test_costs_are_doubled() -> None:

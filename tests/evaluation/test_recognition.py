@@ -332,7 +332,7 @@ def test_what_does_not_fit(data_yaml: Path) -> None:
 def test_two_processes_equal_one(data_yaml: Path, tmp_path: Path) -> None:
     """Each evaluates its share, the second a smaller one, and both have the whole, bit by bit."""
     model = tiny()
-    horst.save(model, tmp_path / "model")
+    model.save_pretrained(tmp_path / "model")
     script = Path(__file__).with_name("replica.py")
     jobs = [
         subprocess.Popen(

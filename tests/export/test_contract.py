@@ -58,7 +58,7 @@ def test_what_a_graph_cannot_be(model: Predictor) -> None:
         contract(model, "step", frames=3)
     with pytest.raises(ConfigError, match="does not unroll"):
         contract(model, "step", unroll=1)
-    unrolling = horst.load_pretrained("kitchen")
+    unrolling = horst.open_model("kitchen")
     if unrolling.head.unrolls:
         assert contract(unrolling, "step", unroll=1).about["unroll"] == 1
         with pytest.raises(ConfigError, match="unroll is 0"):

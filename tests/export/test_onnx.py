@@ -180,7 +180,7 @@ def test_models_that_are_not_ready(tmp_path: Path) -> None:
 
 
 def test_an_unrolling_head_takes_a_fixed_horizon(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    counts = {"num_actions": 5, "num_verbs": 2, "num_nouns": 3}
+    counts = {"num_classes": 5, "num_verbs": 2, "num_nouns": 3}
     options = {"hidden": (4,), "stride": (1,), "order": 2, "size": (6, 5), "backbone": {"name": "maps", "channels": 3}}
     save(create_model("horst_ek100_unroll", **counts, **options), tmp_path / "model")
     output = tmp_path / "model.onnx"

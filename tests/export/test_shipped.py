@@ -41,7 +41,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     with contextlib.chdir(folder), contextlib.redirect_stdout(told):
         assert main(["export", "somethings"]) == 0
     (step,) = folder.iterdir()
-    return Exported(horst.load_pretrained("somethings"), step, told.getvalue())
+    return Exported(horst.open_model("somethings"), step, told.getvalue())
 
 
 def test_the_shipped_model(exported: Exported) -> None:

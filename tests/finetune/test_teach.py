@@ -47,7 +47,7 @@ def taught(clips: Clips, tmp_path_factory: pytest.TempPathFactory) -> tuple[Taug
 
 def test_fresh_clips_are_known(taught: tuple[Taught, list[Progress]]) -> None:
     """Guessing gives 4 of 12; 12 were measured."""
-    model = horst.load(taught[0].path)
+    model = horst.open_model(taught[0].path)
     assert model.labels == {"action": list(ACTIONS)}
     right = 0
     for label, known in drawn(4, seed=60).items():
@@ -82,7 +82,7 @@ def test_nothing_but_the_model_is_left(taught: tuple[Taught, list[Progress]]) ->
 
 
 def test_the_core_is_the_base_s(taught: tuple[Taught, list[Progress]]) -> None:
-    model, base = horst.load(taught[0].path), horst.load_pretrained("somethings")
+    model, base = horst.open_model(taught[0].path), horst.open_model("somethings")
     assert (model.fps, model.size) == (base.fps, base.size)
     for name, weight in base.core.state_dict().items():
         torch.testing.assert_close(model.core.state_dict()[name], weight)
@@ -93,7 +93,7 @@ def test_from_scratch_gives_a_model_too(clips: Clips, tmp_path: Path) -> None:
     few = {label: known[:2] for label, known in clips.items()}
     result = teach(few, tmp_path / "mine", how="scratch", minutes=0.05, report=told.append)
     assert result.trial is None
-    model = horst.load(result.path)
+    model = horst.open_model(result.path)
     assert model.labels == {"action": list(ACTIONS)}
     assert model.stream().push(clips[ACTIONS[0]][0].frames[0], 0.0) is not None
     assert all(np.isfinite(progress.loss) for progress in told if progress.loss is not None)
@@ -133,7 +133,7 @@ def test_videos_of_a_folder_teach_too(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "left, right; 2 clips" in done.stdout
-    assert horst.load(tmp_path / "mine").labels == {"action": ["left", "right"]}
+    assert horst.open_model(tmp_path / "mine").labels == {"action": ["left", "right"]}
     again = subprocess.run(command, capture_output=True, text=True, check=False)
     assert again.returncode == 1
     assert "exists" in again.stderr
@@ -147,7 +147,7 @@ def test_a_model_that_is_there_is_replaced_on_request_alone(clips: Clips, tmp_pa
         teach(few, tmp_path / "mine", minutes=0.001)
     other = {"up": few[ACTIONS[0]], "down": few[ACTIONS[1]]}
     teach(other, tmp_path / "mine", minutes=0.001, overwrite=True)
-    assert horst.load(tmp_path / "mine").labels == {"action": ["up", "down"]}
+    assert horst.open_model(tmp_path / "mine").labels == {"action": ["up", "down"]}
     assert (tmp_path / "mine" / "README.md").read_text() != before
     (tmp_path / "other").mkdir()
     with pytest.raises(CheckpointError, match="no saved model"):

@@ -82,7 +82,7 @@ def test_a_lesson_from_start_to_use(teacher: Teacher) -> None:
     assert max(priorities) == min(os.getpriority(os.PRIO_PROCESS, 0) + NICE, 19)  # whoever is served comes first
     assert teacher.threads == 1
     assert teacher.models() == left(teacher) == ["mine"]
-    model = horst.load(teacher.models_folder / "mine")
+    model = horst.open_model(teacher.models_folder / "mine")
     assert model.labels == {"action": ["right 🙂", "../down"]}
     assert teacher.cancel()["state"] == "done"  # what is done stays so
 
@@ -154,7 +154,7 @@ def test_the_process_ends_with_whoever_started_it(recordings: Recordings, tmp_pa
 
 def test_what_a_kill_left_is_put_right(recordings: Recordings, tmp_path: Path) -> None:
     folder = tmp_path / "models"
-    horst.save(horst.load_pretrained("somethings"), folder / "mine")
+    horst.open_model("somethings").save_pretrained(folder / "mine")
     (folder / "mine").rename(folder / ".mine.old")  # killed between two renames
     (folder / ".teaching-1").mkdir()
     os.utime(folder / ".teaching-1", (0, 0))

@@ -12,7 +12,7 @@ from torch import Tensor
 from horst.errors import ConfigError, InputError
 from horst.heads import Logits, RecognitionHead, UnrollingHead, VerbNounActionHead, create_head
 
-SIZES = {"num_actions": 7, "num_verbs": 3, "num_nouns": 5}
+SIZES = {"num_classes": 7, "num_verbs": 3, "num_nouns": 5}
 
 
 def maps(frames: int = 14, batch: int = 2, channels: int = 6) -> dict[str, Tensor]:
@@ -70,7 +70,7 @@ def test_horizons(form: str) -> None:
     each = head(**m, unroll=[4, 2, 9])
     several = head(**m, unroll=[[4, 1], [2, 2], [9, 12]])
     for task in ("action", "verb", "noun"):
-        assert several[task].shape == (2, 3, 2, SIZES[f"num_{task}s"])
+        assert several[task].shape == (2, 3, 2, head.classes[task])
         torch.testing.assert_close(several[task][:, :, 0], each[task])
         torch.testing.assert_close(several[task][:, 1, 0], several[task][:, 1, 1])
         torch.testing.assert_close(head(**m, unroll=4)[task][:, 0], each[task][:, 0])
@@ -139,7 +139,7 @@ def test_logits_by_name() -> None:
 @pytest.mark.parametrize("kind", [VerbNounActionHead, UnrollingHead])
 def test_without_verbs_and_nouns_the_action_is_the_same(kind: Any, form: str) -> None:
     whole, m = kind(6, **SIZES, form=form).eval(), maps(frames=4)
-    alone = kind(6, num_actions=SIZES["num_actions"], form=form).eval()
+    alone = kind(6, num_classes=SIZES["num_classes"], form=form).eval()
     left_out = {name for name in whole.state_dict() if name not in alone.state_dict()}
     assert {name.partition(".")[0] for name in left_out} == {"fc_v", "fc_n", "fc_a2v", "fc_a2n"}
     alone.load_state_dict(whole.state_dict(), strict=False)
@@ -148,4 +148,4 @@ def test_without_verbs_and_nouns_the_action_is_the_same(kind: Any, form: str) ->
     assert alone(**m, **options).keys() == ["action"]
     assert alone.classes == {"action": 7}
     with pytest.raises(ConfigError, match="give both, or neither"):
-        kind(6, num_actions=7, num_verbs=3, form=form)
+        kind(6, num_classes=7, num_verbs=3, form=form)

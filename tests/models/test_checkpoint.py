@@ -57,7 +57,7 @@ def saved(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("options", [{}, {"variant": "released"}, {"attention": "joint", "heads": 2}, {"labels": None}])
 def test_what_is_saved_comes_back(tmp_path: Path, options: dict[str, Any]) -> None:
     model = small(**options)
-    again = horst.load(horst.save(model, tmp_path / "deep" / "model"))
+    again = horst.open_model(model.save_pretrained(tmp_path / "deep" / "model"))
     assert torch.equal(logits(again), logits(model))
     assert again.labels == model.labels
     assert again.config == model.config
@@ -69,7 +69,7 @@ def test_unrolling_models_with_batch_norm_come_back(tmp_path: Path) -> None:
     options = {
         "hidden": (4, 4),
         "backbone": {"name": "maps", "channels": 5},
-        "num_actions": 6,
+        "num_classes": 6,
         "num_verbs": 2,
         "num_nouns": 3,
     }
@@ -106,7 +106,7 @@ def test_nothing_is_overwritten_unless_asked(saved: Path, tmp_path: Path) -> Non
     other = tmp_path / "holiday"
     other.mkdir()
     (other / "photo.jpg").write_text("dear")
-    with pytest.raises(CheckpointError, match="no saved model: it will not be replaced"):
+    with pytest.raises(CheckpointError, match="not a saved model, so it is not replaced"):
         save(small(), other, overwrite=True)
     assert (other / "photo.jpg").read_text() == "dear"
 
@@ -158,13 +158,13 @@ def test_truncated_weights(saved: Path, share: float) -> None:
 
 
 def test_missing_parts(saved: Path, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="is no folder"):
+    with pytest.raises(CheckpointError, match="is not a folder"):
         load(tmp_path / "nowhere")
     (saved / "model.safetensors").rename(saved / "weights.bin")
     with pytest.raises(CheckpointError, match=r"model\.safetensors is missing"):
         load(saved)
     (saved / "config.json").unlink()
-    with pytest.raises(CheckpointError, match="is no saved model"):
+    with pytest.raises(CheckpointError, match="is not a saved model"):
         load(saved)
 
 

@@ -135,9 +135,9 @@ def test_models_are_the_papers() -> None:
     assert (ssv2.core.hidden, ssv2.core.stride, ssv2.core.order) == ((128, 256, 512, 512), (1, 1, 2, 2), 8)
     assert (ssv2.core.in_channels, ssv2.size, ssv2.fps) == (128, (224, 224), 12.0)
     assert (ek55.core.in_channels, ek55.core.hidden, ek55.size) == (1024, (1024, 1024), (256, 454))
-    assert ek55.head.options == {"num_actions": 2513, "num_verbs": 125, "num_nouns": 352}
+    assert ek55.head.options == {"num_classes": 2513, "num_verbs": 125, "num_nouns": 352}
     assert (ek100.core.hidden, ek100.head.name) == ((512, 512), "unrolling")
-    assert ek100.head.options == {"num_actions": 3806, "num_verbs": 97, "num_nouns": 300}
+    assert ek100.head.options == {"num_classes": 3806, "num_verbs": 97, "num_nouns": 300}
     tiny = create_model("horst_tiny", size=(64, 96), fps=24.0)
     assert (tiny.config.size, tiny.config.fps) == ((64, 96), 24.0)
     assert create_model("horst_tiny", num_classes=5).head.classes == {"action": 5}

@@ -9,23 +9,23 @@ import pytest
 import horst
 from horst.config import read_yaml
 from horst.data.config import DataConfig
-from horst.errors import ConfigError
+from horst.errors import CheckpointError
 from horst.evaluation.evaluate import evaluate
-from horst.models import pretrained
+from horst.models import pretrained_models
 from horst.synth import kitchen, somethings
 from horst.synth.fresh import fresh_kitchen, fresh_somethings
 
 
 def test_they_are_small(root: Path) -> None:
-    assert pretrained() == ["kitchen", "somethings"]
+    assert pretrained_models() == ["kitchen", "somethings"]
     weights = list((root / "src/horst/assets/models").glob("*/model.safetensors"))
-    assert len(weights) == len(pretrained())
+    assert len(weights) == len(pretrained_models())
     assert sum(file.stat().st_size for file in weights) <= 6e6
 
 
-@pytest.mark.parametrize("name", pretrained())
+@pytest.mark.parametrize("name", pretrained_models())
 def test_they_are_what_the_configs_train(root: Path, name: str) -> None:
-    run, model = read_yaml(root / "configs" / name / "gpu.yaml"), horst.load_pretrained(name)
+    run, model = read_yaml(root / "configs" / name / "gpu.yaml"), horst.open_model(name)
     clip = DataConfig.from_dict(run["data"]).clip
     assert model.size == clip.size
     assert model.fps == (clip.fps if name == "somethings" else 1 / clip.stride)
@@ -35,7 +35,7 @@ def test_they_are_what_the_configs_train(root: Path, name: str) -> None:
 
 def test_somethings_recognises_fresh_clips_early(tmp_path: Path) -> None:
     """Of the seeds 1, 2, 3, 4 and 77 the lowest values are 90.0% after 50% and 93.3% after 100%."""
-    model = horst.load_pretrained("somethings")
+    model = horst.open_model("somethings")
     assert model.labels is not None
     assert model.labels["action"] == [t.replace("[", "").replace("]", "") for t in somethings.TEMPLATES]
     found = evaluate(model, fresh_somethings(tmp_path, clips=60, seed=77), progress=False)
@@ -49,7 +49,7 @@ def test_somethings_recognises_fresh_clips_early(tmp_path: Path) -> None:
 
 def test_kitchen_foresees_actions_of_fresh_videos(tmp_path: Path) -> None:
     """Of the seeds 1, 2, 3, 4 and 77 top-5 is lowest with the last, 51.5% where the prior gives 28.8%."""
-    model = horst.load_pretrained("kitchen")
+    model = horst.open_model("kitchen")
     assert model.labels is not None
     assert model.labels["action"] == [action.name for action in kitchen.ACTIONS]
     fresh = fresh_kitchen(tmp_path, videos=2, seed=77, size=model.size)
@@ -62,5 +62,5 @@ def test_kitchen_foresees_actions_of_fresh_videos(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_told() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'somethings'"):
-        horst.load_pretrained("something")
+    with pytest.raises(CheckpointError, match="did you mean 'somethings'"):
+        horst.open_model("something")

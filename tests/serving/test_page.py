@@ -22,7 +22,7 @@ LOST = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", 
 
 @pytest.fixture(scope="module")
 def model() -> Predictor:
-    return horst.load_pretrained("somethings").eval()
+    return horst.open_model("somethings").eval()
 
 
 @pytest.fixture(scope="module")

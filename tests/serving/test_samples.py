@@ -23,7 +23,7 @@ def test_they_are_clips_of_a_plan() -> None:
 
 def test_the_model_names_them_rightly(tmp_path: Path) -> None:
     """As files, from the last third of their time on."""
-    model, samples = horst.load_pretrained("somethings").eval(), Samples(tmp_path / "samples")
+    model, samples = horst.open_model("somethings").eval(), Samples(tmp_path / "samples")
     for sample in samples.list():
         path = samples.file(sample.name)
         assert path is not None

@@ -15,7 +15,7 @@ from horst.models import Predictor
 
 FPS = 4.0
 SMALL = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 3, "size": (24, 32)}
-ACTIONS = {"num_actions": 7, "num_verbs": 3, "num_nouns": 4}
+ACTIONS = {"num_classes": 7, "num_verbs": 3, "num_nouns": 4}
 IMAGES = [videos.picture(i, 24, 32) for i in range(5)]
 
 
@@ -36,7 +36,7 @@ def test_recognition_has_horizon_0() -> None:
 
 
 def test_head_without_unrolling_predicts_within_2_s() -> None:
-    prediction = horst.load_pretrained("kitchen").eval().stream().push(IMAGES[0], 0.0)
+    prediction = horst.open_model("kitchen").eval().stream().push(IMAGES[0], 0.0)
     assert prediction is not None
     assert prediction.horizon == 2
     assert not prediction.horizons

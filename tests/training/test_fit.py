@@ -21,7 +21,7 @@ from horst.config import from_dict
 from horst.data.module import lightning
 from horst.errors import CheckpointError, ConfigError, DivergedError
 from horst.models import create_model
-from horst.models.opening import model_folder
+from horst.models.hub import model_folder
 from horst.training.build import build_model, initialise
 from horst.training.checkpoints import Keeper
 from horst.training.completion import Completion
@@ -54,7 +54,7 @@ def test_a_loss_that_is_not_a_number_stops_the_run(
     with pytest.raises(DivergedError, match=r"epoch 1, batch 2 \(clips \d+, \d+, \d+, \d+\): lower optimiser.lr"):
         train(small_runs.config(somethings), tmp_path / "run", console=silent())
     for which in ("best", "last"):
-        assert all(p.isfinite().all() for p in horst.load(tmp_path / "run" / which).parameters())
+        assert all(p.isfinite().all() for p in horst.open_model(tmp_path / "run" / which).parameters())
     assert len(small_runs.metrics(tmp_path / "run")) == 1
     state = torch.load(tmp_path / "run/checkpoint.ckpt", weights_only=True)
     assert state["global_step"] == 5
@@ -326,7 +326,7 @@ def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypa
     assert about["packages"]["torch"].startswith(torch.__version__.split("+")[0])
     for model in (run.best, run.last):
         assert "\n# small\n" in (model / "README.md").read_text()  # the run's name, not the folder's
-    assert horst.load(run.best).labels == build_model(config, prepare(config)[0].annotations).labels
+    assert horst.open_model(run.best).labels == build_model(config, prepare(config)[0].annotations).labels
     with pytest.raises(ConfigError, match="holds a run already: go on with `horst train --resume"):
         train(config, run.folder, console=silent())
     assert RunConfig.from_file(run.config) == config

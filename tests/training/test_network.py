@@ -20,7 +20,7 @@ from horst.training.network import Network
 
 LENGTHS = [5, 2, 4]
 SIZE = (16, 16)
-COUNTS = {"num_actions": 5, "num_verbs": 3, "num_nouns": 4}
+COUNTS = {"num_classes": 5, "num_verbs": 3, "num_nouns": 4}
 MODELS: dict[str, dict[str, Any]] = {
     "horst_tiny": {"num_classes": 5},
     "horst_tiny_anticipation": COUNTS,

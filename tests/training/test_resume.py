@@ -80,7 +80,7 @@ def check(folder: Path) -> None:
             torch.load(file, weights_only=True)
     for which in ("best", "last"):
         if (folder / which).exists() or (folder / f".{which}.old").exists():
-            model = horst.load(folder / which)
+            model = horst.open_model(folder / which)
             assert all(p.isfinite().all() for p in model.parameters())
 
 
@@ -149,7 +149,7 @@ def test_what_is_saved_is_what_is_evaluated(runs: Path) -> None:
             expected = {n.removeprefix("model."): value for n, value in average.items()}
         else:
             slow = [s["slow_params"] for s in state["optimizer_states"][0]["lookahead_state"].values()]
-            names = [n for n, p in horst.load(runs / name / "whole/last").named_parameters()]
+            names = [n for n, p in horst.open_model(runs / name / "whole/last").named_parameters()]
             expected = dict(zip(names, slow, strict=True))
         assert expected
         small_runs.assert_same({n: saved[n] for n in expected}, expected)

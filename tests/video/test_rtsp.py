@@ -109,7 +109,8 @@ def test_predict_goes_on_and_leaves_a_video(address: str, start: Start, tmp_path
     """`horst predict` over a break, until Ctrl-C: the lines go on, and the video is whole."""
     torch.manual_seed(0)
     small = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 3}
-    horst.save(horst.create_model("horst_tiny", num_classes=3, size=(24, 32), fps=5.0, **small), tmp_path / "model")
+    model = horst.create_model("horst_tiny", num_classes=3, size=(24, 32), fps=5.0, **small)
+    model.save_pretrained(tmp_path / "model")
     server, video = start(), tmp_path / "out.mp4"
     command = [sys.executable, "-m", "horst", "predict", str(tmp_path / "model"), address, "--json"]
     watcher = subprocess.Popen(

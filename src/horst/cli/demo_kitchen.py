@@ -13,7 +13,7 @@ from horst.console import Console, visible
 from horst.evaluation.evaluate import assess, predict, shown
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
-from horst.models import load_pretrained
+from horst.models import open_model
 from horst.synth.fresh import Fresh, fresh_kitchen
 from horst.viz.anticipation import ANSWERS, Moment, moments_section
 from horst.viz.evaluated import accuracy_section
@@ -28,7 +28,7 @@ PRINTED = 3
 
 def kitchen(folder: Path, videos: int, seed: int, console: Console) -> list[str]:
     """Print what the model makes of fresh videos; sections for the page."""
-    model = load_pretrained("kitchen")
+    model = open_model("kitchen")
     fresh = fresh_kitchen(folder, videos, seed, model.size)
     begin = time.perf_counter()
     predictions = predict(model, fresh)

@@ -15,7 +15,7 @@ from horst.data.example import Annotations
 from horst.evaluation.evaluate import assess, predict, shown
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
-from horst.models import load_pretrained
+from horst.models import open_model
 from horst.synth.fresh import fresh_somethings
 from horst.viz.evaluated import accuracy_section
 from horst.viz.page import section
@@ -29,7 +29,7 @@ PAIRS = 3
 
 def somethings(folder: Path, clips: int, seed: int, streams: int, console: Console) -> list[str]:
     """Print what the model makes of fresh clips; sections for the page."""
-    model, fresh = load_pretrained("somethings"), fresh_somethings(folder, clips, seed)
+    model, fresh = open_model("somethings"), fresh_somethings(folder, clips, seed)
     names = fresh.annotations.classes["action"]
     begin = time.perf_counter()
     predictions = predict(model, fresh)

@@ -18,7 +18,7 @@ from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import Predictor
 from horst.models import open_model as open_saved
-from horst.models.opening import model_title
+from horst.models.hub import model_title
 from horst.training.config import RunConfig
 from horst.training.run import Run
 from horst.viz import accuracy_curve

@@ -7,7 +7,7 @@ from pathlib import Path
 from horst.console import Console
 from horst.export import SUFFIX, Format, What, export_model
 from horst.models import MODELS, Predictor, create_model
-from horst.models.opening import model_title, open_model
+from horst.models.hub import model_title, open_model
 
 NAMES = {"onnx": "onnxruntime", "torch": "torch.export", "aoti": "AOTInductor"}
 

@@ -11,7 +11,7 @@ from horst.console import Console
 from horst.data.config import DataConfig
 from horst.data.extract import extract
 from horst.errors import ConfigError
-from horst.models.opening import find_device, open_model
+from horst.models.hub import find_device, open_model
 
 
 def run(

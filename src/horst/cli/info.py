@@ -11,8 +11,8 @@ from rich.table import Table
 from horst.console import Console
 from horst.errors import ConfigError, InputError
 from horst.layers import HORSTConfig
-from horst.models import MODELS, PredictorConfig, model_config, pretrained
-from horst.models.opening import is_address, open_config
+from horst.models import MODELS, PredictorConfig, model_config, pretrained_models
+from horst.models.hub import is_address, open_config
 from horst.models.summary import Summary, summarize
 
 
@@ -58,7 +58,7 @@ def _attention(order: int, summary: Summary) -> Table:
 def _config(model: str, variant: str | None) -> PredictorConfig:
     if model in MODELS and not Path(model).exists():
         return model_config(model, **({} if variant is None else {"variant": variant}))
-    if not (is_address(model) or Path(model).exists() or model in pretrained()):
+    if not (is_address(model) or Path(model).exists() or model in pretrained_models()):
         model_config(model)  # raises, with near matches
     if variant is not None:
         raise ConfigError(f"{model} is a saved model and has its variant: leave --variant out")

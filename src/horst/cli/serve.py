@@ -13,7 +13,7 @@ from horst.config import check_positive
 from horst.console import Console
 from horst.errors import ConfigError, MissingExtraError
 from horst.models import open_model
-from horst.models.opening import find_device, model_title
+from horst.models.hub import find_device, model_title
 from horst.serving.limits import Limits
 
 QUEUE = 128

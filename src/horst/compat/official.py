@@ -116,7 +116,7 @@ def heads_from_official(state_dict: Weights, *, kind: Literal["concat", "unroll"
     actions, verbs, nouns = (weights[names[f"{fc}.weight"]].shape[0] for fc in ("fc_a", "fc_v", "fc_n"))
     channels = weights[names["fc_v.weight"]].shape[1]
     name = "unrolling" if kind == "unroll" else "verb_noun_action"
-    head = create_head(name, channels, num_actions=actions, num_verbs=verbs, num_nouns=nouns, form="released")
+    head = create_head(name, channels, num_classes=actions, num_verbs=verbs, num_nouns=nouns, form="released")
     converted = {ours: weights[theirs] for ours, theirs in names.items()}
     load_checked(head, converted, source="the official checkpoint")
     return head.eval()

@@ -57,7 +57,7 @@ def rulstm_from_official(state_dict: Mapping[str, Tensor]) -> RollingUnrolling:
         sizes[key] = tuple(weights[key].shape)
     features, (classes, hidden) = sizes["rolling_lstm.lstm.weight_ih_l0"][1], sizes["classifier.1.weight"]
     core = LSTM(LSTMConfig(in_channels=features, hidden=hidden, dropout=DROPOUT))
-    options = {"num_actions": classes, "dropout": DROPOUT}
+    options = {"num_classes": classes, "dropout": DROPOUT}
     head = RollingUnrollingHead(hidden, features=features, **options)  # type: ignore[arg-type]
     head.made_from = Part(name="rolling_unrolling", options=options)
     model = RollingUnrolling(core, head)

@@ -18,7 +18,7 @@ from horst.models import MODELS, model_config
 from horst.models.method_table import METHODS, Method
 from horst.registry import Part
 
-OF_DATA = ("num_classes", "num_actions", "num_verbs", "num_nouns", "pairs")
+OF_DATA = ("num_classes", "num_verbs", "num_nouns", "pairs")
 """Options of heads that the data decides."""
 ANTICIPATION = {"steps": 14, "stride": 0.25}
 """The frames of RULSTM's protocol, which all methods read that do not say others."""

@@ -12,7 +12,7 @@ from horst.config import check_type
 from horst.finetune import frozen, scratch
 from horst.finetune.lesson import Lesson, Progress, Report, Source, Trial
 from horst.models.checkpoint import check_place, save
-from horst.models.opening import model_title, open_model
+from horst.models.hub import model_title, open_model
 
 How = Literal["frozen", "scratch"]
 
@@ -54,7 +54,7 @@ def teach(
 
     Args:
         clips: By label, at least two of them: clips, or functions that read them (`Recordings.clips`).
-        path: For `horst.load`.
+        path: For `horst.open_model`.
         how: "frozen" trains a new head on `base`, "scratch" a small network of its own.
         minutes: About how long it may take. "frozen" stops when it is done, and looks at every clip at least once.
         base: A model that `horst.open_model` takes: a name, a folder, a run, hf://user/name.

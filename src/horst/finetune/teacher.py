@@ -24,7 +24,7 @@ from horst.finetune.recordings import Recordings
 from horst.finetune.scratch import ENOUGH
 from horst.finetune.teach import How
 from horst.models.checkpoint import CONFIG
-from horst.models.pretrained import pretrained
+from horst.models.hub import pretrained_models
 
 PATIENCE = 5.0
 """Seconds that a cancelled process has to end by itself."""
@@ -53,7 +53,7 @@ class Teacher:
 
         Where one is being taught: BusyError. Where there is nothing to tell apart: InputError.
         """
-        name = check_model_name(name, pretrained())
+        name = check_model_name(name, pretrained_models())
         try:
             check_type("how", how, How)
         except HorstError as error:

@@ -16,13 +16,13 @@ from horst.heads.pool import Norm, Pool
 class ActionHead(Head):
     """The mean of y_t over its places, dropout, FC."""
 
-    def __init__(self, channels: int, *, num_actions: int, dropout: float = 0.0, norm: Norm = "none") -> None:
+    def __init__(self, channels: int, *, num_classes: int, dropout: float = 0.0, norm: Norm = "none") -> None:
         super().__init__()
-        check_positive(num_actions=num_actions)
+        check_positive(num_classes=num_classes)
         check_dropout(dropout)
         self.pool = Pool(channels, ("y",), norm)
         self.dropout = nn.Dropout(dropout)
-        self.fc = nn.Linear(channels, num_actions)
+        self.fc = nn.Linear(channels, num_classes)
 
     @property
     def channels(self) -> int:

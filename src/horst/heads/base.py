@@ -27,6 +27,8 @@ class Head(nn.Module):
     task: ClassVar[Literal["recognition", "anticipation"]] = "anticipation"
     """Whether it names the action that it sees or the next one."""
     unrolls: ClassVar[bool] = False
+    classifiers: ClassVar[tuple[str, ...]] = ("fc",)
+    """The layers whose shapes depend on the classes; `Predictor.reset_classifier` replaces them."""
     predicts_features: bool = False
     """Whether it says what features come, in `Logits.future`."""
     made_from: Part | None = None

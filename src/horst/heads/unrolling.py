@@ -27,12 +27,13 @@ class UnrollingHead(Unroller):
     """
 
     reads = ("y", "e", "statt")
+    classifiers = ("fc_a", "fc_v", "fc_n", "fc_a2v", "fc_a2n")
 
     def __init__(
         self,
         channels: int,
         *,
-        num_actions: int,
+        num_classes: int,
         num_verbs: int | None = None,
         num_nouns: int | None = None,
         steps: int = 14,
@@ -40,7 +41,7 @@ class UnrollingHead(Unroller):
         norm: Norm = "none",
     ) -> None:
         super().__init__()
-        check_head(form, num_actions=num_actions, steps=steps)
+        check_head(form, num_classes=num_classes, steps=steps)
         self.form, self.steps, self.parts = form, steps, check_parts(num_verbs, num_nouns)
         self.pool = Pool(channels, self.reads if form == "paper" else ("y", "statt"), norm)
         self.fc_xi_v = nn.Linear(channels, channels)
@@ -52,12 +53,12 @@ class UnrollingHead(Unroller):
         else:
             self.fuse = nn.Sequential(nn.Linear(2 * channels, 2 * channels), FrameNorm(2 * channels))
         self.lstm = nn.LSTMCell(channels, channels)
-        self.fc_a = nn.Linear(channels, num_actions)
+        self.fc_a = nn.Linear(channels, num_classes)
         if self.parts:
             self.fc_v = nn.Linear(channels, self.parts["verb"])
             self.fc_n = nn.Linear(channels, self.parts["noun"])
-            self.fc_a2v = nn.Linear(num_actions, channels)
-            self.fc_a2n = nn.Linear(num_actions, channels)
+            self.fc_a2v = nn.Linear(num_classes, channels)
+            self.fc_a2n = nn.Linear(num_classes, channels)
 
     @property
     def channels(self) -> int:

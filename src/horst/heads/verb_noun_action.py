@@ -33,28 +33,29 @@ class VerbNounActionHead(Head):
     """
 
     reads = ("y", "e", "statt")
+    classifiers = ("fc_a", "fc_v", "fc_n", "fc_a2v", "fc_a2n")
 
     def __init__(
         self,
         channels: int,
         *,
-        num_actions: int,
+        num_classes: int,
         num_verbs: int | None = None,
         num_nouns: int | None = None,
         form: Form = "paper",
         norm: Norm = "none",
     ) -> None:
         super().__init__()
-        check_head(form, num_actions=num_actions)
+        check_head(form, num_classes=num_classes)
         self.form, self._channels, self.parts = form, channels, check_parts(num_verbs, num_nouns)
         self.pool = Pool(channels, ("y", "e", "statt"), norm)
-        self.fc_a = nn.Linear(3 * channels, num_actions)
+        self.fc_a = nn.Linear(3 * channels, num_classes)
         if self.parts:
             verbs, nouns = self.parts["verb"], self.parts["noun"]
             self.fc_v = nn.Linear(channels, verbs)
             self.fc_n = nn.Linear(channels, nouns)
-            self.fc_a2v = nn.Linear(num_actions, channels if form == "paper" else verbs)
-            self.fc_a2n = nn.Linear(num_actions, channels if form == "paper" else nouns)
+            self.fc_a2v = nn.Linear(num_classes, channels if form == "paper" else verbs)
+            self.fc_a2n = nn.Linear(num_classes, channels if form == "paper" else nouns)
 
     @property
     def channels(self) -> int:

@@ -2,9 +2,8 @@
 
 from horst.models.batched_step import BatchedStep
 from horst.models.checkpoint import load, save
-from horst.models.opening import open_model
+from horst.models.hub import open_model, pretrained_models
 from horst.models.predictor import Predictor, PredictorConfig, PredictorOutput
-from horst.models.pretrained import load_pretrained, pretrained
 from horst.models.registry import MODELS, create_model, model_config
 
 __all__ = [
@@ -15,9 +14,8 @@ __all__ = [
     "PredictorOutput",
     "create_model",
     "load",
-    "load_pretrained",
     "model_config",
     "open_model",
-    "pretrained",
+    "pretrained_models",
     "save",
 ]

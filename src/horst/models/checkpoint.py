@@ -5,11 +5,10 @@
     labels.json        names of its classes, where it has them
     README.md          a card for people
 
-The names are those of the Hugging Face Hub, so that a folder is a repository there as it is (`hub`).
+The names are those of the Hugging Face Hub, so a folder is a repository there as it is (`hub`).
 
-A folder appears whole or not at all: it is written beside its place under another name and then renamed. Loading checks
-every name, shape and number before a model is returned, and the CRC-32 of all weights, which model.safetensors has in
-its metadata.
+A save is atomic: the folder is written under another name and then renamed. Loading checks every name, shape and number
+before it returns a model, and the CRC-32 of all weights in the metadata of model.safetensors.
 """
 
 from __future__ import annotations
@@ -29,16 +28,18 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from horst.console import visible
 from horst.errors import CheckpointError, ConfigError
+from horst.heads import HEADS
 from horst.io import readable
-from horst.models.hub import CARD, SCHEME, download
-from horst.models.hub import card as make_card
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
-CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
+CONFIG, WEIGHTS, LABELS, CARD = "config.json", "model.safetensors", "labels.json", "README.md"
 CHECKSUM = "crc32"
+MARK = "<!-- horst wrote this card and replaces it when the model is saved again; delete this line to keep yours. -->"
+OLD_MARK = "<!-- horst.save wrote this card"
 
 
 def save(
@@ -50,15 +51,18 @@ def save(
     name: str | None = None,
     card: str | None = None,
 ) -> Path:
-    """Write `model` to the folder `path`. An existing folder is kept unless `overwrite` says otherwise.
+    """Write `model` to the folder `path`.
 
-    A README.md that somebody wrote is kept; the one written here is titled `name`, or as the folder.
-    `card` is the text of another one, which takes its place.
-
-    `half` stores weights as fp16, at half the size; `load` gives fp32 in any case.
+    Args:
+        model: All its parts must be registered; see `Predictor.config`.
+        path: A new folder.
+        overwrite: Replace the folder if it is a saved model. A README.md of one's own is kept.
+        half: Store the weights as fp16, at half the size; `load` always gives fp32.
+        name: The title of the README.md; by default the name of the folder.
+        card: The text of the README.md.
     """
     path = Path(path)
-    path = path.resolve() if path.is_symlink() else path  # the link stays, and what it leads to is replaced
+    path = path.resolve() if path.is_symlink() else path  # keep the link, replace its target
     config, weights = _savable(model)
     if half:
         weights = {name: w.half() if w.is_floating_point() else w for name, w in weights.items()}
@@ -66,7 +70,7 @@ def save(
     new = path.with_name(f".{path.name}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.rmtree(new, ignore_errors=True)  # of a run that was killed
+        shutil.rmtree(new, ignore_errors=True)  # left by a killed process
         new.mkdir()
         _write_json(new / CONFIG, {"format": FORMAT, **config.to_dict()})
         if model.labels is not None:
@@ -74,7 +78,7 @@ def save(
         save_file(weights, new / WEIGHTS, metadata={"format": "pt", CHECKSUM: checksum(weights)})
         readable(new / WEIGHTS)
         if card is None:
-            card = make_card(path / CARD, name or path.name, config.core.about, config.to_dict(), model.labels)
+            card = _card(path / CARD, name or path.name, config, model.labels)
         (new / CARD).write_text(card, encoding="utf-8")
         for file in new.iterdir():
             _sync(file)
@@ -87,33 +91,28 @@ def save(
 
 
 def check_place(path: Path, overwrite: bool) -> None:
-    """Whether `save` would write there: to know it before work that takes long."""
+    """Raise if `save` would refuse to write to `path`: call it before work that takes long."""
     if path.exists() and not overwrite:
         raise CheckpointError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
     if path.exists() and not (path / CONFIG).is_file():
-        raise CheckpointError(f"{path} exists and is no saved model: it will not be replaced; choose another name")
+        raise CheckpointError(f"{path} exists and is not a saved model, so it is not replaced: choose another name")
 
 
 def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
-    """The model saved in the folder `path`, in fp32 and evaluation mode. Nothing in the folder is executed.
-
-    hf://user/name, or hf://user/name@revision, is a folder on the Hugging Face Hub.
-    """
-    if isinstance(path, str) and path.startswith(SCHEME):
-        path = download(path, [CONFIG, WEIGHTS, LABELS])
+    """The model saved in the folder `path`, in fp32 and evaluation mode. Nothing in the folder is executed."""
     path = _current(Path(path))
     if not path.is_dir():
-        raise CheckpointError(f"{path} is no folder: pass the folder that `save` wrote")
+        raise CheckpointError(f"{path} is not a folder: pass the folder of a saved model")
     config, labels = read_config(path), _read_labels(path / LABELS)
     try:
-        with torch.device("meta"):  # sizes are compared before memory is asked for
+        with torch.device("meta"):  # compare sizes before memory is allocated
             skeleton = Predictor.from_config(config, labels=labels)
     except ConfigError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise CheckpointError(f"{path / CONFIG}: no model can be built from it: {error}") from error
     weights, expected = _read(path / WEIGHTS)
-    with ThreadPoolExecutor(1) as pool:  # the checksum is computed while the model is built
+    with ThreadPoolExecutor(1) as pool:  # compute the checksum while the model is built
         found = pool.submit(checksum, weights)
         check_fit(skeleton, weights, source=str(path / WEIGHTS))
         model = Predictor.from_config(config, labels=labels)
@@ -123,7 +122,7 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
 
 
 def _savable(model: Predictor) -> tuple[PredictorConfig, dict[str, Tensor]]:
-    """Config and weights of a model, if they are such that `load` will take them."""
+    """Config and weights of a model, checked as `load` checks them."""
     try:
         config = model.config
         options = {key: value for key, value in config.backbone.options.items() if key != "pretrained"}
@@ -135,7 +134,7 @@ def _savable(model: Predictor) -> tuple[PredictorConfig, dict[str, Tensor]]:
     except ConfigError as error:
         raise CheckpointError(f"the model cannot be saved: {error}") from error
     weights = {name: tensor.detach().contiguous().cpu() for name, tensor in model.state_dict().items()}
-    check_fit(skeleton, weights, source="the model, as it was changed since it was made,")
+    check_fit(skeleton, weights, source="the model, which was changed after it was built,")
     return config, weights
 
 
@@ -143,9 +142,7 @@ def read_config(path: Path) -> PredictorConfig:
     """The config of the model saved in the folder `path`."""
     data = _read_json(path / CONFIG)
     if data.pop("format", None) != FORMAT:
-        raise CheckpointError(
-            f"{path / CONFIG} is not of format {FORMAT}: it was written by another version or program"
-        )
+        raise CheckpointError(f"{path / CONFIG} is not of format {FORMAT}: another version or program wrote it")
     try:
         config = PredictorConfig.from_dict(data)
         if "pretrained" in config.backbone.options:
@@ -181,7 +178,7 @@ def _compare(file: Path, found: str, expected: str | None) -> None:
 
 
 def checksum(weights: Mapping[str, Tensor]) -> str:
-    """CRC-32 over names, kinds, shapes and bytes. It is 5 times as fast as BLAKE2, and made for flipped bits."""
+    """CRC-32 over names, dtypes, shapes and bytes. It detects flipped bits and is 5 times as fast as BLAKE2."""
     found = 0
     for name, tensor in sorted(weights.items()):
         found = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), found)
@@ -190,13 +187,44 @@ def checksum(weights: Mapping[str, Tensor]) -> str:
     return f"{found:08x}"
 
 
+def _card(before: Path, name: str, config: PredictorConfig, labels: Labels | None) -> str:
+    """The model's README: the user's own if there is one, else a short one."""
+    try:
+        text = before.read_text(encoding="utf-8")
+        if MARK not in text and OLD_MARK not in text:
+            return text
+    except OSError:
+        pass
+    height, width = config.size
+    task = "early action recognition" if HEADS[config.head.name].task == "recognition" else "action anticipation"
+    classes = "".join(f"; {len(names)} classes of {kind}" for kind, names in (labels or {}).items())
+    return f"""---
+library_name: horst
+tags:
+- video-classification
+- {task.replace(" ", "-")}
+---
+{MARK}
+
+# {visible(name, lines=False)}
+
+For {task}: {config.core.about}; frames of {height}x{width}, {config.fps:g} frames per second{classes}.
+
+```python
+import horst
+
+model = horst.open_model("this folder, or hf://user/name")
+```
+"""
+
+
 def _put(new: Path, path: Path) -> None:
-    """Rename `new` to `path`. An old folder steps aside first, where `_current` finds it after a kill in between."""
+    """Rename `new` to `path`. The old folder is moved first; `_current` finds it after a kill in between."""
     old = _aside(path)
     if old.is_symlink():
-        old.unlink()  # of an earlier version, which put links aside
+        old.unlink()  # left by an earlier version, which moved links
     if path.exists():
-        shutil.rmtree(old, ignore_errors=True)  # of a run that was killed after its second rename
+        shutil.rmtree(old, ignore_errors=True)  # left by a process that was killed after its second rename
         os.replace(path, old)
     os.replace(new, path)
     _sync(path.parent)
@@ -204,7 +232,7 @@ def _put(new: Path, path: Path) -> None:
 
 
 def _current(path: Path) -> Path:
-    """Where the model of `path` is: there, or aside, where a save that was killed between two renames left it."""
+    """Where the model of `path` is: there, or where a save that was killed between two renames moved it."""
     old = _aside(path)
     return old if old.is_dir() and not path.exists() else path
 
@@ -229,7 +257,7 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         data = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise CheckpointError(f"{file} is missing: {file.parent} is no saved model") from error
+        raise CheckpointError(f"{file} is missing: {file.parent} is not a saved model") from error
     except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{file} cannot be read as JSON: {error}") from error
     if not isinstance(data, dict):

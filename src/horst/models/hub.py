@@ -1,81 +1,156 @@
-"""Models on the Hugging Face Hub: a saved folder is a repository as it is, with a README as its card.
+"""Opening a model from wherever it is, and the Hugging Face Hub.
 
-model = horst.load("hf://user/name")          # or hf://user/name@revision
+    somethings                    a pretrained model of the package, by name
+    runs/mine                     a run: its best model
+    my-model                      the folder of a saved model
+    hf://user/name[@revision]     a repository of the Hugging Face Hub
+
+A folder that exists takes precedence over a name. A saved folder is a repository of the Hub as it is.
 """
 
 from __future__ import annotations
 
 import re
+import tempfile
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from horst.console import visible
-from horst.errors import CheckpointError, MissingExtraError
+import torch
+
+from horst.errors import CheckpointError, ConfigError, MissingExtraError, did_you_mean
+from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, load, read_config, save
+from horst.models.predictor import Predictor, PredictorConfig
 
 SCHEME = "hf://"
-CARD = "README.md"
-WRITTEN = "<!-- horst.save wrote this card and writes it anew; without this line it is yours and is kept. -->"
+RUN = "config.yaml"
+"""The file that makes a folder a run."""
 
 
-def download(address: str, files: list[str]) -> Path:
-    """The folder of a repository, of which only `files` are fetched; kept where huggingface_hub keeps things."""
+def open_model(source: str | Path, *, weights: str = "best", device: str | torch.device = "cpu") -> Predictor:
+    """Open a model, in evaluation mode.
+
+    >>> import horst
+    >>> horst.open_model("somethings").num_classes
+    24
+
+    Args:
+        source: The name of a pretrained model, a saved folder, a run, or hf://user/name.
+        weights: Of a run: "best" or "last".
+        device: "auto" is a GPU if there is one.
+    """
+    where = find_device(device)
+    return load(model_folder(source, weights), device=where).eval()
+
+
+def open_config(source: str | Path) -> PredictorConfig:
+    """The config of a saved model, without its weights."""
+    return read_config(model_folder(source, wanted=[CONFIG]))
+
+
+def pretrained_models() -> list[str]:
+    """Names of the models that come with the package; see docs/reference/models.md."""
+    return sorted(entry.name for entry in _shipped().iterdir() if (entry / CONFIG).is_file())
+
+
+def model_folder(source: str | Path, weights: str = "best", *, wanted: list[str] | None = None) -> Path:
+    """The folder of a saved model. `wanted`: the files to download of a repository."""
+    if is_address(source):
+        return download(str(source), wanted or [CONFIG, WEIGHTS, LABELS])
+    path = Path(source)
+    if (path / RUN).is_file():
+        if not _saved(path / weights):
+            raise CheckpointError(f"{path} has no {weights} model yet: no epoch of it is finished")
+        return path / weights
+    if _saved(path):
+        return path
+    known = pretrained_models()
+    if str(source) in known:
+        return _shipped() / str(source)
+    close = did_you_mean(str(source), known, "Pass a run, the folder of a saved model, hf://user/name or one of")
+    raise CheckpointError(f"there is no model {str(source)!r}{close}")
+
+
+def model_title(source: str | Path) -> str:
+    """A short name for a model: the last part of its path or address, without the revision."""
+    address = str(source).partition("@")[0] if is_address(source) else str(Path(source).resolve())
+    return address.rstrip("/").rpartition("/")[2] or "model"
+
+
+def is_address(source: object) -> bool:
+    return isinstance(source, str) and source.startswith(SCHEME)
+
+
+def find_device(name: str | torch.device) -> torch.device:
+    """A device of this machine; "auto" is a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(
+            f"device is {name!r}, which cannot be used here ({_reason(error)}): it takes auto, cpu, cuda or cuda:1"
+        ) from error
+    return device
+
+
+def download(address: str, wanted: list[str]) -> Path:
+    """Fetch the files `wanted` of a repository into the cache of huggingface_hub."""
     found = re.fullmatch(r"hf://(?P<name>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w./-]+))?/?", address)
     if found is None:
-        raise CheckpointError(f"{address} is no address of a model: it is written hf://user/name or hf://user/name@v1")
+        raise CheckpointError(f"{address} is not the address of a model: write hf://user/name or hf://user/name@v1")
+    hub = _import_hub(address)
+    try:
+        return Path(hub.snapshot_download(found["name"], revision=found["revision"], allow_patterns=wanted))
+    except Exception as error:  # network libraries have no common base class
+        raise CheckpointError(f"{address} cannot be fetched: {_reason(error)}{_remedy(error)}") from error
+
+
+def push_to_hub(model: Predictor, repo: str, *, private: bool = False, message: str = "Upload a horst model") -> str:
+    """Upload a model to the Hub; returns the URL of the commit. The repository is created if it does not exist."""
+    name = repo.removeprefix(SCHEME)
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
+        raise CheckpointError(f"{repo} is not the name of a repository: write user/name")
+    api = _import_hub(repo).HfApi()
+    with tempfile.TemporaryDirectory() as folder:
+        saved = save(model, Path(folder) / "model", name=model_title(name))
+        try:
+            api.create_repo(name, private=private, exist_ok=True)
+            return str(api.upload_folder(repo_id=name, folder_path=saved, commit_message=message).commit_url)
+        except Exception as error:
+            raise CheckpointError(f"{repo} cannot be uploaded: {_reason(error)}{_remedy(error)}") from error
+
+
+def _import_hub(what: str) -> Any:
     try:
         import huggingface_hub
     except ImportError as error:
-        raise MissingExtraError(f"{address} needs huggingface_hub: pip install 'horst-video[hub]'") from error
-    try:
-        folder = huggingface_hub.snapshot_download(found["name"], revision=found["revision"], allow_patterns=files)
-    except Exception as error:  # of several network libraries, which have no class in common
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise CheckpointError(f"{address} cannot be fetched: {reason}{_remedy(error)}") from error
-    return Path(folder)
+        raise MissingExtraError(f"{what} needs huggingface_hub: pip install 'horst-video[hub]'") from error
+    return huggingface_hub
+
+
+def _reason(error: Exception) -> str:
+    """The first line of a message."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def _remedy(error: Exception) -> str:
-    """By the names of classes, as versions of huggingface_hub have them in different places."""
+    """By class names, because versions of huggingface_hub define them in different modules."""
     kinds = {kind.__name__ for kind in type(error).__mro__}
     if kinds & {"LocalEntryNotFoundError", "OfflineModeIsEnabled", "ConnectionError"}:
-        return "; the Hub is not reached and no copy is kept here: go online, or load a folder that you copied"
+        return "; the Hub cannot be reached and there is no cached copy: go online, or open a folder"
     if "RevisionNotFoundError" in kinds:
-        return "; look for its branches and tags, or leave the revision out"
+        return "; check its branches and tags, or leave the revision out"
     if "RepositoryNotFoundError" in kinds:
-        return "; check the name, or log in with `hf auth login` where it is private"
+        return "; check the name, or log in with `hf auth login` if it is private"
     return ""
 
 
-def card(before: Path, name: str, about: str, config: dict[str, Any], labels: dict[str, list[str]] | None) -> str:
-    """A model's README: the one that is there, if somebody wrote it, or a short one."""
-    try:
-        text = before.read_text(encoding="utf-8")
-        if WRITTEN not in text:
-            return text
-    except OSError:
-        pass
-    height, width = config["size"]
-    task = "early action recognition" if config["head"]["name"] == "recognition" else "action anticipation"
-    classes = ", ".join(f"{len(names)} classes of {kind}" for kind, names in (labels or {}).items())
-    lines = [
-        "---",
-        "library_name: horst",
-        "tags:",
-        "- video-classification",
-        f"- {task.replace(' ', '-')}",
-        "---",
-        WRITTEN,
-        "",
-        f"# {visible(name, lines=False)}",
-        "",
-        f"For {task}: {about}; frames of {height}x{width}, {config['fps']:g} a second"
-        f"{'; ' + classes if classes else ''}.",
-        "",
-        "```python",
-        "import horst",
-        "",
-        'model = horst.load("this folder, or hf://user/name")',
-        "```",
-        "",
-    ]
-    return "\n".join(lines)
+def _shipped() -> Path:
+    return Path(str(files("horst") / "assets" / "models"))
+
+
+def _saved(path: Path) -> bool:
+    """Whether there is a saved model, or what a save that was killed between two renames left of it (see `load`)."""
+    return path.exists() or path.with_name(f".{path.name}.old").is_dir()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -80,7 +81,7 @@ class PredictorConfig:
         return cls(
             backbone=_part("backbone", data["backbone"]),
             core=core_config(_mapping("core", data["core"])),
-            head=_part("head", data["head"]),
+            head=_renamed(_part("head", data["head"])),
             size=_size(data["size"]),
             fps=_number("fps", data["fps"]),
         )
@@ -147,6 +148,55 @@ class Predictor(nn.Module):
             size=self.size,
             fps=self.fps,
         )
+
+    @classmethod
+    def from_pretrained(cls, source: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
+        """Open a saved or pretrained model, in evaluation mode; see `horst.open_model`."""
+        from horst.models.hub import open_model
+
+        return open_model(source, device=device)
+
+    def save_pretrained(self, folder: str | Path, **options: Any) -> Path:
+        """Save the model to a new folder; options: `horst.models.checkpoint.save`."""
+        from horst.models.checkpoint import save
+
+        return save(self, folder, **options)
+
+    def push_to_hub(self, repo: str, **options: Any) -> str:
+        """Upload the model to the Hugging Face Hub; options: `horst.models.hub.push_to_hub`."""
+        from horst.models.hub import push_to_hub
+
+        return push_to_hub(self, repo, **options)
+
+    @property
+    def num_classes(self) -> int:
+        """The number of actions that the model tells apart."""
+        return self.head.classes["action"]
+
+    def reset_classifier(self, num_classes: int | Sequence[str] | Labels, **options: Any) -> None:
+        """Replace the classifier by a new one with other classes. The rest of the model keeps its weights.
+
+        Args:
+            num_classes: Their number; or their names; or the names by task, {"action": [...], "verb": [...], ...}.
+            options: Other options of the head, such as `num_verbs` and `num_nouns`.
+        """
+        made_from, labels = self.config.head, None
+        if not isinstance(num_classes, int):
+            labels = num_classes if isinstance(num_classes, dict) else {"action": list(num_classes)}
+            counts = {task: len(names) for task, names in labels.items()}
+            num_classes = counts.pop("action", 0)
+            options = {f"num_{task}s": count for task, count in counts.items()} | options
+        kept = dict(made_from.options)
+        if "pairs" in kept and "pairs" not in options:  # they belong to the old classes
+            kept = {key: value for key, value in kept.items() if key not in ("num_verbs", "num_nouns", "pairs")}
+        kept |= {"num_classes": num_classes, **options}
+        head = create_head(made_from.name, self.core.channels, features=self.core.config.in_channels, **kept)
+        old = self.head.state_dict()
+        shared = {key: value for key, value in old.items() if key.partition(".")[0] not in head.classifiers}
+        head.load_state_dict(shared, strict=False)
+        parameter = next(self.head.parameters())
+        self.labels = check_labels(labels, head.classes) if labels else None
+        self.head = head.to(parameter.device, parameter.dtype).train(self.training)
 
     def init_state(
         self,
@@ -259,6 +309,12 @@ def _part(what: str, value: Any) -> Part:
     if set(data) - {"name", "options"} or not isinstance(data.get("name"), str):
         raise ConfigError(f"{what} is {value!r}; it takes a name and options")
     return Part(name=data["name"], options=_mapping(f"options of the {what}", data.get("options", {})))
+
+
+def _renamed(head: Part) -> Part:
+    """Models saved by older versions have `num_actions` for `num_classes`."""
+    options = {("num_classes" if key == "num_actions" else key): value for key, value in head.options.items()}
+    return Part(name=head.name, options=options)
 
 
 def _number(what: str, value: Any) -> float:

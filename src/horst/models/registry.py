@@ -36,7 +36,7 @@ def horst_ek55() -> PredictorConfig:
     return PredictorConfig(
         backbone=Part(name="bn_inception"),
         core=HORSTConfig(in_channels=1024, hidden=(1024, 1024)),
-        head=Part(name="verb_noun_action", options={"num_actions": 2513, "num_verbs": 125, "num_nouns": 352}),
+        head=Part(name="verb_noun_action", options={"num_classes": 2513, "num_verbs": 125, "num_nouns": 352}),
         size=(256, 454),
         fps=4.0,
     )
@@ -47,7 +47,7 @@ def horst_ek100() -> PredictorConfig:
     return PredictorConfig(
         backbone=Part(name="bn_inception"),
         core=HORSTConfig(in_channels=1024, hidden=(512, 512)),
-        head=Part(name="verb_noun_action", options={"num_actions": 3806, "num_verbs": 97, "num_nouns": 300}),
+        head=Part(name="verb_noun_action", options={"num_classes": 3806, "num_verbs": 97, "num_nouns": 300}),
         size=(256, 454),
         fps=4.0,
     )
@@ -79,7 +79,7 @@ def horst_tiny_anticipation() -> PredictorConfig:
     return replace(
         horst_tiny(),
         head=Part(
-            name="verb_noun_action", options={"num_actions": 75, "num_verbs": 14, "num_nouns": 20, "norm": "batch"}
+            name="verb_noun_action", options={"num_classes": 75, "num_verbs": 14, "num_nouns": 20, "norm": "batch"}
         ),
         size=(96, 168),
         fps=4.0,
@@ -124,6 +124,8 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     if name not in MODELS:
         raise ConfigError(f"there is no model {name!r}{did_you_mean(name, MODELS, 'There are')}")
     config = MODELS[name]()
+    if "num_actions" in options:  # its name in configs of older versions
+        options["num_classes"] = options.pop("num_actions")
     core_options = [f.name for f in fields(config.core)]  # type: ignore[arg-type]
     of_head = [option for option in head_options(config.head.name) if option != "features"]
     known = dict.fromkeys((*core_options, *of_head, *OTHER_OPTIONS))

@@ -47,7 +47,7 @@ def _recognition(size: str, core: CoreConfig) -> PredictorConfig:
 
 def _anticipation(size: str, core: CoreConfig, head: str, **options: Any) -> PredictorConfig:
     """On the vectors of RULSTM's TSN, or on a small backbone of its own."""
-    part = Part(name=head, options={"num_actions": ACTIONS[size], **options})
+    part = Part(name=head, options={"num_classes": ACTIONS[size], **options})
     if size == "tiny":
         backbone = Part(name="stem", options=TINY_FRAMES)
         return PredictorConfig(backbone=backbone, core=core, head=part, size=(96, 168), fps=4.0)

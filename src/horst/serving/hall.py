@@ -19,7 +19,7 @@ from typing import Any
 
 from horst.errors import BusyError, CheckpointError, ConfigError, InputError, did_you_mean
 from horst.finetune.names import taught_models
-from horst.models import Predictor, load, pretrained
+from horst.models import Predictor, load, pretrained_models
 from horst.models.checkpoint import read_config
 from horst.serving.engine import Engine, Guest
 from horst.serving.limits import Limits
@@ -76,7 +76,7 @@ class Hall:
 
     def names(self) -> list[str]:
         """The one that is served first, then the package's, then those taught here."""
-        return list(dict.fromkeys((self.name, *pretrained(), *self._taught())))
+        return list(dict.fromkeys((self.name, *pretrained_models(), *self._taught())))
 
     def model(self, name: str | None) -> tuple[str, Predictor]:
         """A model by its name, ready to be asked; it takes a moment the first time."""

@@ -1,6 +1,6 @@
 """One live stream: frames in, predictions out.
 
-stream = horst.load_pretrained("somethings").stream()
+stream = horst.open_model("somethings").stream()
 prediction = stream.push(image, time)       # the newest prediction
 for prediction in stream.watch(frames):     # all predictions of a file or a camera
     print(prediction.time, prediction.top(3))

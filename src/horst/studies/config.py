@@ -29,9 +29,9 @@ import horst
 from horst.config import from_dict, read_yaml
 from horst.data.config import PATHS, DataConfig
 from horst.errors import ConfigError, did_you_mean
+from horst.models.hub import is_address
 from horst.models.method_table import Method
 from horst.models.method_table import method as method_of
-from horst.models.opening import is_address
 
 FOLDER = Path("configs") / "studies"
 PLACES = ("model.init", "model.tsn", "batches.cache", *(f"data.{name}" for name in PATHS))

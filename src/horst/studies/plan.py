@@ -23,7 +23,7 @@ from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
 from horst.models import model_config
-from horst.models.opening import is_address
+from horst.models.hub import is_address
 from horst.studies.config import PLACES, Study, StudyRun, overrides
 from horst.studies.values import check_metric
 from horst.training.config import RunConfig

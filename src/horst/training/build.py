@@ -12,13 +12,13 @@ from horst.backbones import BNInception, load_tsn, read_tsn
 from horst.data.example import Annotations
 from horst.errors import CheckpointError, ConfigError
 from horst.evaluation.measure import PARTS
-from horst.heads import head_options
+from horst.heads import HEADS, head_options
 from horst.models import MODELS, Predictor, PredictorConfig, model_config, open_model
 from horst.registry import Part
 from horst.training.config import Loss, RunConfig
 from horst.weights import load_checked
 
-COUNTS = {"num_classes": "action", "num_actions": "action", "num_verbs": "verb", "num_nouns": "noun"}
+COUNTS = {"num_classes": "action", "num_verbs": "verb", "num_nouns": "noun"}
 """The head's options that the data decides: how many classes of which task."""
 
 
@@ -47,8 +47,7 @@ def _for_task(config: PredictorConfig, annotations: Annotations) -> PredictorCon
     """A model of early recognition anticipates with the head "action", which has the same layers."""
     if annotations.task != "anticipation" or config.head.name != "recognition":
         return config
-    options = {("num_actions" if key == "num_classes" else key): v for key, v in config.head.options.items()}
-    return replace(config, head=Part(name="action", options=options))
+    return replace(config, head=Part(name="action", options=config.head.options))
 
 
 def _load_tsn(model: Predictor, file: Path) -> None:
@@ -92,14 +91,15 @@ def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, Any]:
 def notices(config: RunConfig, model: Predictor, annotations: Annotations) -> list[str]:
     """What a run does otherwise than its model and loss do elsewhere, because of the data."""
     found = []
-    taken = head_options(MODELS[config.model.name]().head.name)
+    head = MODELS[config.model.name]().head.name
+    taken = head_options(head)
     there = ", ".join(annotations.classes)
     if "num_verbs" in taken and "verb" not in model.head.classes:
         found.append(
             f"{annotations.name} has labels for {there}, not for both verb and noun: "
             f"{config.model.name} predicts and learns the action alone"
         )
-    if annotations.task == "anticipation" and "num_classes" in taken:
+    if annotations.task == "anticipation" and HEADS[head].task == "recognition":
         found.append(f"{config.model.name} is a model of recognition; here it learns to predict the next action")
     return found
 

@@ -21,7 +21,7 @@ from horst.config import check_range, from_dict, read_yaml
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, did_you_mean
-from horst.models.opening import is_address
+from horst.models.hub import is_address
 from horst.ops.backend import Wanted
 
 Steps = Literal["last", "every", "anticipation"]

@@ -12,7 +12,7 @@ from horst.models.methods.encoder_decoder import EncoderDecoderHead
 
 def head(**options: Any) -> EncoderDecoderHead:
     torch.manual_seed(0)
-    return EncoderDecoderHead(24, features=FEATURES, num_actions=5, **{"dropout": 0.0, **options})
+    return EncoderDecoderHead(24, features=FEATURES, num_classes=5, **{"dropout": 0.0, **options})
 
 
 def test_it_is_a_loop_that_reads_its_own_features() -> None:

@@ -15,7 +15,7 @@ from horst.training.losses import feature_loss
 
 def head(**options: Any) -> ImagineHead:
     torch.manual_seed(0)
-    return ImagineHead(24, features=FEATURES, num_actions=5, **{"dropout": 0.0, **options})
+    return ImagineHead(24, features=FEATURES, num_classes=5, **{"dropout": 0.0, **options})
 
 
 def test_without_differences_the_last_frame_stays() -> None:

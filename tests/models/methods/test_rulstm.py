@@ -15,7 +15,7 @@ from horst.models.methods.rulstm import RollingUnrollingHead
 
 def head(**options: Any) -> RollingUnrollingHead:
     torch.manual_seed(0)
-    return RollingUnrollingHead(6, features=4, num_actions=5, **options).double().eval()
+    return RollingUnrollingHead(6, features=4, num_classes=5, **options).double().eval()
 
 
 def maps(frames: int = 14) -> dict[str, Tensor]:
@@ -82,7 +82,7 @@ def test_counts_of_the_release() -> None:
     """The RGB branch for EPIC-Kitchens-55 and -100."""
     with torch.device("meta"):
         core = LSTM(LSTMConfig(in_channels=1024))
-        heads = [RollingUnrollingHead(1024, features=1024, num_actions=n) for n in (2513, 3806)]
+        heads = [RollingUnrollingHead(1024, features=1024, num_classes=n) for n in (2513, 3806)]
     sizes = [sum(p.numel() for m in (core, h) for p in m.parameters()) for h in heads]
     assert sizes == [19_369_425, 20_694_750]
 

@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize("kind", [MarginalHead, VerbNounHead])
 
 def made(kind: type[PairHead], seed: int = 0, **options: Any) -> PairHead:
     torch.manual_seed(seed)
-    sizes = {"num_actions": ACTIONS, "num_verbs": VERBS, "num_nouns": NOUNS, "pairs": PAIRS}
+    sizes = {"num_classes": ACTIONS, "num_verbs": VERBS, "num_nouns": NOUNS, "pairs": PAIRS}
     return kind(CHANNELS, **{**sizes, **options}).double()
 
 
@@ -123,7 +123,7 @@ def test_pairs_that_it_refuses(kind: type[PairHead], pairs: Any, told: str) -> N
 
 
 @BOTH
-@pytest.mark.parametrize("wrong", [{"num_verbs": 0}, {"num_nouns": 0}, {"num_actions": 0}, {"dropout": 1.0}])
+@pytest.mark.parametrize("wrong", [{"num_verbs": 0}, {"num_nouns": 0}, {"num_classes": 0}, {"dropout": 1.0}])
 def test_sizes_that_it_refuses(kind: type[PairHead], wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         made(kind, **wrong)

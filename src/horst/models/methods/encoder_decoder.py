@@ -25,9 +25,9 @@ class EncoderDecoderHead(GoingAheadHead):
     predicts_features = True
 
     def __init__(
-        self, channels: int, *, features: int, num_actions: int, steps: int = 14, dropout: float = 0.8
+        self, channels: int, *, features: int, num_classes: int, steps: int = 14, dropout: float = 0.8
     ) -> None:
-        super().__init__(channels, features=features, num_actions=num_actions, steps=steps, dropout=dropout)
+        super().__init__(channels, features=features, num_classes=num_classes, steps=steps, dropout=dropout)
         self.fc_x = nn.Linear(channels, features)
 
     def following(self, h: Tensor, seen: Tensor) -> Tensor:

@@ -30,16 +30,16 @@ class GoingAheadHead(Unroller):
     """Steps that it runs beyond the horizon."""
 
     def __init__(
-        self, channels: int, *, features: int, num_actions: int, steps: int = 14, dropout: float = 0.8
+        self, channels: int, *, features: int, num_classes: int, steps: int = 14, dropout: float = 0.8
     ) -> None:
         """`features`: channels of x; `dropout`: of what the LSTM reads and of what the classifier reads."""
         super().__init__()
-        check_positive(channels=channels, features=features, num_actions=num_actions, steps=steps)
+        check_positive(channels=channels, features=features, num_classes=num_classes, steps=steps)
         check_dropout(dropout)
         self.steps = steps
         self.dropout = nn.Dropout(dropout)
         self.lstm = LSTMCell(features, channels)
-        self.fc = nn.Linear(channels, num_actions)
+        self.fc = nn.Linear(channels, num_classes)
 
     @abstractmethod
     def following(self, h: Tensor, seen: Tensor) -> Tensor:

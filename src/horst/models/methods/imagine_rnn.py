@@ -33,13 +33,13 @@ class ImagineHead(GoingAheadHead):
         channels: int,
         *,
         features: int,
-        num_actions: int,
+        num_classes: int,
         steps: int = 14,
         dropout: float = 0.8,
         residual: bool = True,
     ) -> None:
         """`residual`: foretell the difference to the next feature; without it, the feature itself."""
-        super().__init__(channels, features=features, num_actions=num_actions, steps=steps, dropout=dropout)
+        super().__init__(channels, features=features, num_classes=num_classes, steps=steps, dropout=dropout)
         self.residual = residual
         self.fc_x = nn.Linear(channels, features)
 

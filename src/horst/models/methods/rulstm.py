@@ -30,13 +30,13 @@ class RollingUnrollingHead(GoingAheadHead):
         channels: int,
         *,
         features: int,
-        num_actions: int,
+        num_classes: int,
         steps: int = 14,
         dropout: float = 0.8,
         extra: int = 1,
     ) -> None:
         """`extra`: steps beyond the horizon, 1 in the release; 0 runs as many as there are frames until the action."""
-        super().__init__(channels, features=features, num_actions=num_actions, steps=steps, dropout=dropout)
+        super().__init__(channels, features=features, num_classes=num_classes, steps=steps, dropout=dropout)
         if type(extra) is not int or extra < 0:
             raise ConfigError(f"extra is {extra!r}; it takes a whole number from 0 on")
         self.extra = extra

@@ -62,7 +62,7 @@ class PairHead(Head):
         self,
         channels: int,
         *,
-        num_actions: int,
+        num_classes: int,
         num_verbs: int | None = None,
         num_nouns: int | None = None,
         pairs: Pairs = (),
@@ -70,13 +70,13 @@ class PairHead(Head):
         norm: Norm = "none",
     ) -> None:
         super().__init__()
-        check_positive(num_actions=num_actions)
+        check_positive(num_classes=num_classes)
         check_dropout(dropout)
         counts = check_parts(num_verbs, num_nouns)
-        self._classes = {"action": num_actions, **counts}
+        self._classes = {"action": num_classes, **counts}
         if pairs and not counts:
             raise ConfigError("pairs is given without num_verbs and num_nouns: give all three, or none")
-        table = check_pairs(pairs, num_actions, counts["verb"], counts["noun"]) if counts else []
+        table = check_pairs(pairs, num_classes, counts["verb"], counts["noun"]) if counts else []
         shaped = torch.tensor(table, dtype=torch.int64).reshape(-1, 2)
         self.register_buffer("pairs", shaped, persistent=False)  # the config has them
         self.pool = Pool(channels, ("y",), norm)
