@@ -36,7 +36,7 @@ serve: $(VENV)/serve.stamp ## Serve the page at http://127.0.0.1:8000: webcam, f
 
 train-tiny: $(VENV)/train.stamp ## Train a small model from nothing on two cores in ten minutes; goes on where it was stopped
 	if test -e runs/train-tiny/config.yaml; then $(BIN)/horst train --resume runs/train-tiny; \
-	else $(BIN)/horst train configs/somethings/cpu.yaml --folder runs/train-tiny; fi
+	else $(BIN)/horst train somethings/cpu --folder runs/train-tiny; fi
 	$(BIN)/horst evaluate runs/train-tiny
 
 test: $(VENV)/dev.stamp ## Run the tests

@@ -71,10 +71,10 @@ class Result:
     when: str = ""
 
 
-def config_of(method: Method) -> Path:
+def config_of(method: Method) -> str:
     """Its run on what the package draws."""
     folder = "somethings" if method.task == "recognition" else "kitchen"
-    return ROOT / "configs" / folder / ("gpu.yaml" if method.model == "horst" else f"{method.name}.yaml")
+    return f"{folder}/{'gpu' if method.model == 'horst' else method.name}"
 
 
 def short_run(method: Method, folder: Path) -> RunConfig:

@@ -12,12 +12,12 @@ import pytest
 from horst.cli import main
 from horst.cli.method import methods_of, opening
 from horst.cli.models import FROZEN, loss_words
-from horst.config import read_yaml
+from horst.configs import find_config, list_configs
 from horst.evaluation.paper import result
 from horst.models import create_model, model_config
 from horst.models.method_table import METHODS, SIZES, method
 from horst.models.summary import summarize
-from horst.training.config import RunConfig
+from horst.training.config import RunConfig, read_run
 
 Call = Callable[..., str]
 ROOT = Path(__file__).parents[2]
@@ -66,9 +66,9 @@ def test_numbers_are_those_of_the_summary(printed: Call) -> None:
 
 def test_what_is_counted_as_frozen_is_what_the_configs_freeze(printed: Call) -> None:
     rows = listed(printed)
-    for file in (ROOT / "configs" / "ek55").glob("*.yaml"):
+    for file in map(find_config, list_configs("ek55/*")):
         config = RunConfig.from_file(file)
-        for one in methods_of(file.stem, read_yaml(file)):
+        for one in methods_of(file.stem, read_run(file)):
             assert bool(rows[one.name]["frozen_parameters"]) == config.model.freeze_backbone, file
 
 
@@ -138,7 +138,7 @@ def test_one_method_in_detail(name: str, printed: Call) -> None:
     assert found["configs"]
     for file in found["configs"]:
         assert file in out
-        assert (ROOT / file).is_file()
+        assert find_config(file).is_file()
     assert {table: row["row"] for table, row in found["paper"].items()}.items() >= one.rows.items()
 
 
@@ -160,11 +160,6 @@ def test_a_config_is_the_run_of_the_method_that_it_names() -> None:
     smaller = {"model": {"name": "horst_tiny", "options": {"hidden": [32, 48]}}, "loss": {"steps": "every"}}
     assert methods_of("cpu", smaller) == [METHODS["horst"]]
     assert methods_of("any", {"model": {"name": "mine"}}) == []
-
-
-def test_without_configs_it_says_where_they_are(printed: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("horst.cli.method.config_files", lambda one: [])
-    assert "none here; the source has them in configs/ek55" in printed("rulstm")
 
 
 def test_the_opening_of_a_docstring() -> None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from horst.config import read_yaml
+from horst.configs import find_config
 from horst.data.clips import ClipConfig
 from horst.data.config import open_source
 from horst.evaluation.measure import prior
 from horst.synth import kitchen
 from horst.synth.fresh import KITCHEN, Fresh, fresh_kitchen
+from horst.training.config import read_run
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def test_all_are_for_validation(fresh: Fresh) -> None:
         np.testing.assert_array_equal(fresh.clip(mine, clip).times, found.times)
 
 
-def test_the_prior_is_that_of_the_training_set(fresh: Fresh, root: Path) -> None:
+def test_the_prior_is_that_of_the_training_set(fresh: Fresh) -> None:
     """Which the config names; its videos are planned, not drawn."""
-    data = read_yaml(root / "configs/kitchen/gpu.yaml")["data"]
+    data = read_run(find_config("kitchen/gpu"))["data"]
     assert (data["videos"], data.get("seed", 0)) == KITCHEN
     plan = [spec for spec in kitchen.plan(*KITCHEN) if spec.split == "train"]
     seen = Counter((s.verb, s.noun) for spec in plan for s in spec.segments)

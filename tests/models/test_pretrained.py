@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 import horst
-from horst.config import read_yaml
+from horst.configs import find_config
 from horst.data.config import DataConfig
 from horst.errors import CheckpointError
 from horst.evaluation.evaluate import evaluate
 from horst.models import pretrained_models
 from horst.synth import kitchen, somethings
 from horst.synth.fresh import fresh_kitchen, fresh_somethings
+from horst.training.config import read_run
 
 
 def test_they_are_small(root: Path) -> None:
@@ -24,8 +25,8 @@ def test_they_are_small(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", pretrained_models())
-def test_they_are_what_the_configs_train(root: Path, name: str) -> None:
-    run, model = read_yaml(root / "configs" / name / "gpu.yaml"), horst.open_model(name)
+def test_they_are_what_the_configs_train(name: str) -> None:
+    run, model = read_run(find_config(f"{name}/gpu")), horst.open_model(name)
     clip = DataConfig.from_dict(run["data"]).clip
     assert model.size == clip.size
     assert model.fps == (clip.fps if name == "somethings" else 1 / clip.stride)

@@ -26,7 +26,7 @@ STUDY = {
     "name": "try",
     "title": "A try",
     "question": "Does it work?",
-    "base": str(ROOT / "configs/somethings/cpu.yaml"),
+    "base": "somethings/cpu",
     "runs": [{"name": "a"}, {"name": "b", "changes": {"model.options.order": 3}}],
     "metrics": ["area"],
 }

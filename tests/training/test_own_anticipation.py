@@ -63,7 +63,7 @@ def batch(annotations: Annotations) -> Batch:
 
 def run_of(method: Method) -> RunConfig:
     """The method's small model and its loss on the own CSV template."""
-    config = RunConfig.from_file(ROOT / "configs/own/csv_anticipation.yaml")
+    config = RunConfig.from_file("own/csv_anticipation")
     options = {**method.options_for("tiny"), "backbone": {"name": "stem", "widths": [6, 8]}}
     if method.model.startswith("horst"):
         options = {"hidden": [8, 8], "stride": [2, 1], **options}

@@ -203,7 +203,7 @@ def train(
     """Train a model as a YAML file says; any entry of it can be changed: --trainer.epochs 3 --seed 1.
 
     Args:
-        run: The run's YAML file, such as configs/somethings/cpu.yaml.
+        run: A YAML file, or the name of a packaged run, such as somethings/cpu.
         folder: Where the run is kept; runs/<name> by default.
         resume: The folder of a run that was stopped, to go on with it.
         init: A saved model, a run or hf://user/name to start from; where its labels are others, the head starts afresh.
@@ -403,7 +403,7 @@ def study(
     """Run a study: a declared grid of runs, resumable, that ends in tables and plots.
 
     Args:
-        study: A name in configs/studies, such as table1, or a YAML file; several are done in one queue. Without any,
+        study: A packaged study, such as table1, or a YAML file; several are done in one queue. Without any,
             they are listed.
         folder: Where its runs and results are kept; runs/studies/<name> by default.
         parallel: How many runs at once, on each device.

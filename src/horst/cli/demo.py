@@ -45,7 +45,7 @@ def run(*, folder: str, clips: int, videos: int, seed: int, streams: int, frames
     )
     report = Path(folder) / "report.html"
     write_text(report, page("horst: early recognition and anticipation", intro, sections))
-    console.print(f"Look at {report}; next: horst train configs/somethings/cpu.yaml")
+    console.print(f"Look at {report}; next: horst train somethings/cpu")
 
 
 def _errors() -> dict[str, float]:

@@ -14,12 +14,13 @@ from rich.table import Table
 from rich.text import Text
 
 from horst.cli.models import TITLES, cost_cells, costs, loss_words, parts
-from horst.config import read_yaml
+from horst.configs import find_config, list_configs
 from horst.console import Console
 from horst.evaluation.paper import paper_table, paper_tables
 from horst.heads import HEADS
 from horst.models.cores import CORES
 from horst.models.method_table import METHODS, SIZES, Method
+from horst.training.config import read_run
 
 LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "features", "name": "top_k"}
 """What in a method's loss is told about in which file of `horst.training.losses`."""
@@ -50,7 +51,7 @@ def show(method: Method, as_json: bool) -> None:
         "head": about["head"],
         "loss": "\n".join(filter(None, (loss, about.get("loss")))),
         "options": _plain(method.options),
-        "configs": "\n".join(configs) or f"none here; the source has them in {', '.join(_folders(method))}",
+        "configs": "\n".join(configs),
         "paper": "\n".join(_row_words(*row) for row in _rows(method)) or "-",
     }
     grid = Table.grid(padding=(0, 2, 0, 0))
@@ -137,19 +138,11 @@ def _row_words(table: str, row: str, values: Mapping[str, float]) -> str:
     return f"Table {printed.number} ({table}), {row}. {numbers}"
 
 
-def _folders(method: Method) -> tuple[str, ...]:
-    """That have its runs."""
-    names = ("ssv2", "somethings") if method.task == "recognition" else ("ek55", "ek100", "kitchen")
-    return tuple(f"configs/{name}" for name in names)
-
-
 def config_files(method: Method) -> list[str]:
-    """The runs of a method, as `horst train` takes them from the source's folder; an installed package has none."""
-    root = Path(__file__).parents[3]
-    files = [file for folder in _folders(method) for file in sorted((root / folder).rglob("*.yaml"))]
-    return [
-        str(file.relative_to(root).as_posix()) for file in files if method in methods_of(file.stem, read_yaml(file))
-    ]
+    """The packaged runs of a method."""
+    folders = ("ssv2", "somethings") if method.task == "recognition" else ("ek55", "ek100", "kitchen")
+    names = [name for folder in folders for name in list_configs(f"{folder}/*")]
+    return [name for name in names if method in methods_of(Path(name).name, read_run(find_config(name)))]
 
 
 def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:

@@ -12,8 +12,6 @@ from horst.studies.config import Study, known_studies
 
 def show(console: Console) -> None:
     known = known_studies()
-    if not known:
-        raise ConfigError("there is no configs/studies here: name the study's YAML file, or go to a checkout of horst")
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("study", no_wrap=True, vertical="top")
     table.add_column("runs", justify="right", vertical="top")

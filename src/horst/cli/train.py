@@ -30,7 +30,7 @@ def run(
             _evaluate(done)
         return
     if config is None:
-        raise ConfigError("name the run's YAML file, such as configs/somethings/cpu.yaml, or --resume RUN")
+        raise ConfigError("name a run, such as somethings/cpu or a YAML file, or --resume RUN")
     chosen = RunConfig.from_file(config, [*overrides, *([f"model.init={init}"] if init is not None else [])])
     if dry_run:
         prepare(chosen)

@@ -1,7 +1,7 @@
 """The methods of the paper's tables: which model each is, by which loss it learns, and which row of the paper it is.
 
-A method is a model and its loss: RL and EL are the same LSTM. Its runs are configs/<data set>/<method>.yaml; those on
-the videos that the package draws are in configs/somethings/ and configs/kitchen/.
+A method is a model and its loss: RL and EL are the same LSTM. Its runs are the configs <data set>/<method>; those
+on synthetic videos are somethings/* and kitchen/*.
 """
 
 from __future__ import annotations

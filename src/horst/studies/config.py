@@ -16,7 +16,6 @@ metrics: [action/top1@25%, area]
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -25,17 +24,16 @@ from typing import Any
 
 import yaml
 
-import horst
 from horst.config import from_dict, read_yaml
-from horst.data.config import PATHS, DataConfig
+from horst.configs import config_name, find_base, find_config, list_configs, path_root
+from horst.data.config import DataConfig
 from horst.errors import ConfigError, did_you_mean
-from horst.models.hub import is_address
 from horst.models.method_table import Method
 from horst.models.method_table import method as method_of
+from horst.training.config import PATH_KEYS, absolute_path
 
 FOLDER = Path("configs") / "studies"
-PLACES = ("model.init", "model.tsn", "batches.cache", *(f"data.{name}" for name in PATHS))
-"""Entries that are paths."""
+"""Where studies of one's own are found by name, in the current directory."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -112,20 +110,21 @@ class Study:
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
-        """Its paths are made absolute, so that it does not matter from where a study is started."""
-        path = Path(path).resolve()
+        """A study by the path of its file or by its name. Its paths are made absolute."""
+        path = find_study(path)
         try:
             study = from_dict(cls, read_yaml(path))
-            runs = tuple(
-                replace(run, config=_place(run.config, path.parent), changes=anchored(run.changes, path.parent))
+            root = path_root(path)
+            runs = (
+                replace(run, config=_run_file(run.config, path), changes=with_absolute_paths(run.changes, root))
                 for run in study.runs
             )
             return replace(
                 study,
-                base=_place(study.base, path.parent),
-                runs=runs,
-                changes=anchored(study.changes, path.parent),
-                folds=tuple(anchored(fold, path.parent) for fold in study.folds),
+                base=_run_file(study.base, path),
+                runs=tuple(runs),
+                changes=with_absolute_paths(study.changes, root),
+                folds=tuple(with_absolute_paths(fold, root) for fold in study.folds),
             )
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
@@ -142,26 +141,16 @@ class Study:
         return None if chosen == run.name else chosen
 
 
-def find_study(name: str) -> Path:
-    """A file, or a name in configs/studies of the checkout or of the folder that one is in."""
-    path = Path(name)
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        return path
-    there = known_studies()
-    if name not in there:
-        which = (
-            f"{did_you_mean(name, there, 'There are')} Give one of them, or"
-            if there
-            else ", and no configs/studies here: give"
-        )
-        raise ConfigError(f"there is no study {name!r}{which} a YAML file")
-    return there[name]
+def find_study(name: str | Path) -> Path:
+    """The file of a study: a path, a name in ./configs/studies, or a packaged name."""
+    own = FOLDER / f"{name}.yaml"
+    return own if own.is_file() else find_config(name, "studies")
 
 
 def known_studies() -> dict[str, Path]:
     """The files of the studies that have a name."""
-    places = dict.fromkeys((Path(horst.__file__).parents[2] / FOLDER, FOLDER.absolute()))
-    return {file.stem: file for place in places for file in sorted(place.glob("*.yaml"))}
+    packaged = [find_config(name) for name in list_configs("studies/*")]
+    return {file.stem: file for file in (*packaged, *sorted(FOLDER.glob("*.yaml")))}
 
 
 def overrides(changes: Mapping[str, Any]) -> list[str]:
@@ -169,22 +158,23 @@ def overrides(changes: Mapping[str, Any]) -> list[str]:
     return [f"{key}={_text(value)}" for key, value in changes.items()]
 
 
-def anchored(changes: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Changes with their paths made absolute."""
+def with_absolute_paths(changes: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """Changes with their paths, which are relative to `root`, made absolute."""
     found = dict(changes)
     for key, value in changes.items():
-        if key in PLACES and isinstance(value, str):
-            found[key] = _place(value, base)
+        if key in PATH_KEYS and isinstance(value, str):
+            found[key] = absolute_path(value, root)
         elif key == "data":
             data = (
-                DataConfig.from_file(base / value) if isinstance(value, str) else DataConfig.from_dict(value, base=base)
+                DataConfig.from_file(root / value) if isinstance(value, str) else DataConfig.from_dict(value, base=root)
             )
-            found[key] = {name: os.path.normpath(at) if name in PATHS else at for name, at in data.to_dict().items()}
+            found[key] = data.to_dict()
     return found
 
 
-def _place(path: str | None, base: Path) -> str | None:
-    return path if path is None or is_address(path) else os.path.normpath(base / Path(path).expanduser())
+def _run_file(base: str | None, path: Path) -> str | None:
+    """The run file that a study names: an absolute path, or a packaged name."""
+    return None if base is None else config_name(find_base(base, path.resolve()))
 
 
 def _text(value: Any) -> str:

@@ -24,9 +24,9 @@ from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
 from horst.models import model_config
 from horst.models.hub import is_address
-from horst.studies.config import PLACES, Study, StudyRun, overrides
+from horst.studies.config import Study, StudyRun, overrides
 from horst.studies.values import check_metric
-from horst.training.config import RunConfig
+from horst.training.config import PATH_KEYS, RunConfig
 from horst.training.run import Run
 
 State = Literal["new", "stopped", "trained", "done"]
@@ -223,7 +223,7 @@ def _essence(config: RunConfig, *, whole: bool = False) -> dict[str, Any]:
     for section, key in IMMATERIAL:
         plain[section].pop(key)
     found = _flat(plain)
-    names = [name for name in PLACES if isinstance(found.get(name), str) and not is_address(found[name])]
+    names = [name for name in PATH_KEYS if isinstance(found.get(name), str) and not is_address(found[name])]
     return found | {name: os.path.normpath(found[name]) if whole else Path(found[name]).name for name in names}
 
 

@@ -22,7 +22,7 @@ from horst.synth import kitchen
 from horst.synth.make import TAIL_SHARE, make_kitchen, make_somethings
 
 KITCHEN = 400, 0
-"""Videos and seed from which the package's kitchen model learnt: configs/kitchen/gpu.yaml."""
+"""Videos and seed from which the package's kitchen model learnt: kitchen/gpu."""
 
 
 class Fresh(Clips):

@@ -11,14 +11,16 @@ Whatever is left out takes the paper's value. Paths are relative to the file tha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from horst.config import check_range, from_dict, read_yaml
+from horst.config import check_range, convert, from_dict, read_yaml, to_dict
+from horst.configs import find_base, find_config, path_root
 from horst.data.augmenter import Augment
+from horst.data.config import PATHS as DATA_PATHS
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, did_you_mean
 from horst.models.hub import is_address
@@ -34,8 +36,8 @@ Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
 CompletionFrom = Literal["best", "last"]
 
 TASKS = ("action", "verb", "noun")
-PATHS = (("model", "init"), ("model", "tsn"), ("batches", "cache"))
-"""Entries of a run that are paths, beside those of its data."""
+PATH_KEYS = ("model.init", "model.tsn", "batches.cache", *(f"data.{name}" for name in DATA_PATHS))
+"""The entries of a run that are paths."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -258,12 +260,9 @@ class RunConfig:
     @classmethod
     def from_file(cls, path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         """The run of a YAML file; `overrides` ("trainer.epochs=3") and the paths in them come from the command line."""
-        path = Path(path)
-        data = read_yaml(path)
-        if not isinstance(data, dict):
-            raise ConfigError(f"{path} holds {data!r}; a run is a mapping with a name, a model and data")
+        path = find_config(path)
+        data = read_run(path)
         try:
-            data = _anchored(data, path.parent)
             for override in overrides:
                 data = _override(data, override)
             return from_dict(cls, data)
@@ -273,7 +272,7 @@ class RunConfig:
     @classmethod
     def from_run(cls, path: str | Path) -> RunConfig:
         """The run as its folder has it. What an older version did without naming it stays as it was."""
-        config, said = cls.from_file(path), read_yaml(Path(path))
+        config, said = cls.from_file(path), read_run(Path(path))
         for section, before in UNNAMED_BEFORE.items():
             absent = {key: value for key, value in before.items() if key not in (said.get(section) or {})}
             config = replace(config, **{section: replace(getattr(config, section), **absent)})
@@ -281,11 +280,7 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data from which the same run is made again, its paths absolute."""
-        plain = {**_plain(asdict(self)), "data": self.data.to_dict()}
-        for section, key in PATHS:
-            if plain[section][key] is not None:
-                plain[section][key] = _place(str(plain[section][key]), Path())
-        return plain
+        return _absolute({**to_dict(self), "data": self.data.to_dict()}, Path())
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
@@ -299,24 +294,60 @@ UNNAMED_BEFORE: dict[str, dict[str, Any]] = {
 """Options that older versions did not have, and what these did: for runs that go on."""
 
 
-def _anchored(data: dict[str, Any], base: Path) -> dict[str, Any]:
-    """The paths of a file made absolute, so that it does not matter from where the run is started."""
+def read_run(path: Path) -> dict[str, Any]:
+    """The plain data of a run file, merged into that of its `base:`. Paths are absolute."""
+    return _read_run(path, ())
+
+
+def _read_run(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} holds {data!r}; a run is a mapping with a name, a model and data")
+    above = (*above, path.resolve())
+    try:
+        base = convert(data.get("base"), str | None, "base")
+        data = _absolute({key: value for key, value in data.items() if key != "base"}, path_root(path))
+        if base is None:
+            return data
+        below = find_base(base, path)
+        if below.resolve() in above:
+            raise ConfigError(f"base is {base}, which is based on this file")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    merged = _merged(_read_run(below, above), data)
+    return {key: value for key, value in merged.items() if key != "name" or "name" in data}
+
+
+def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with the entries of `own`; mappings in both are merged. Options of another model or source are dropped."""
+    merged = dict(base)
+    for key, value in own.items():
+        below = base.get(key)
+        if isinstance(below, dict) and isinstance(value, dict):
+            if key == "model" and value.get("name", below.get("name")) != below.get("name"):
+                below = {name: option for name, option in below.items() if name != "options"}
+            if key == "data" and value.get("source", below.get("source")) != below.get("source"):
+                below = {}
+            value = _merged(below, value)
+        merged[key] = value
+    return merged
+
+
+def _absolute(data: dict[str, Any], root: Path) -> dict[str, Any]:
+    """`data` with its relative paths, which are relative to `root`, made absolute."""
     data = dict(data)
-    given = data.get("data")
-    if isinstance(given, str):
-        data["data"] = DataConfig.from_file(base / given).to_dict()
-    elif isinstance(given, dict):
-        data["data"] = DataConfig.from_dict(given, base=base).to_dict()
-    for section, key in PATHS:
+    if isinstance(data.get("data"), str):
+        data["data"] = DataConfig.from_file(root / data["data"]).to_dict()
+    for section, _, name in (key.partition(".") for key in PATH_KEYS):
         given = data.get(section)
-        if isinstance(given, dict) and isinstance(given.get(key), str):
-            data[section] = {**given, key: _place(given[key], base)}
+        if isinstance(given, dict) and isinstance(given.get(name), str):
+            data[section] = {**given, name: absolute_path(given[name], root)}
     return data
 
 
-def _place(path: str, base: Path) -> str:
-    """Absolute; an address of the Hub stays one."""
-    return path if is_address(path) else str((base / path).absolute())
+def absolute_path(path: str, root: Path) -> str:
+    """An address of the Hugging Face Hub stays as it is."""
+    return path if is_address(path) else str((root / Path(path).expanduser()).absolute())
 
 
 def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
@@ -327,8 +358,8 @@ def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
     value = _value(text)
     if key == "data" and isinstance(value, str):
         return {**data, "data": DataConfig.from_file(value).to_dict()}
-    if tuple(key.split(".")) in PATHS and isinstance(value, str):
-        value = _place(value, Path())
+    if key in PATH_KEYS and isinstance(value, str):
+        value = absolute_path(value, Path())
     return _put(data, key.split("."), value, key)
 
 
@@ -354,9 +385,3 @@ def _value(text: str) -> Any:
         except ValueError:
             return value
     return value
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(v) for key, v in value.items()}
-    return list(value) if isinstance(value, tuple) else value
