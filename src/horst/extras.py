@@ -1,4 +1,4 @@
-"""Optional packages that need a hand to import."""
+"""Optional packages."""
 
 from __future__ import annotations
 
@@ -6,26 +6,39 @@ import importlib
 import sys
 from typing import Any
 
-import torch
+from horst.errors import MissingExtraError
 
-_DECLARED: list[torch.library.Library] = []
-"""Declarations last as long as this holds them."""
+_TORCHVISION_OPERATORS: list[Any] = []
+"""Declarations last as long as this list holds them."""
+
+
+def require(module: str, extra: str) -> Any:
+    """Import an optional package. MissingExtraError, with the command that installs it, if it is missing."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        name = (error.name or module).partition(".")[0]
+        reason = "is missing" if isinstance(error, ModuleNotFoundError) else f"cannot be imported ({error})"
+        raise MissingExtraError(f"the package {name} {reason}: pip install 'horst-video[{extra}]'") from error
 
 
 def import_torchvision() -> Any:
-    """torchvision, also where it lacks its compiled operators, as PyPI's does beside a CPU build of torch.
+    """torchvision, even if its compiled operators are missing, as in PyPI's wheel beside a CPU build of torch.
 
-    It then fails to import because it describes two of them. timm and Lightning call neither: declaring them is enough.
+    Its import then fails because it describes two of them. timm and Lightning call neither: declaring them is enough.
     """
     try:
         return importlib.import_module("torchvision")
     except RuntimeError as error:
         if "torchvision::nms" not in str(error):
             raise
+    import torch
+
     for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
         del sys.modules[name]
-    if not _DECLARED:
-        _DECLARED.append(torch.library.Library("torchvision", "DEF"))
+    if not _TORCHVISION_OPERATORS:
+        library = torch.library.Library("torchvision", "DEF")
+        _TORCHVISION_OPERATORS.append(library)
         for operator in ("nms", "qnms"):
-            _DECLARED[0].define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     return importlib.import_module("torchvision")

@@ -1,39 +1,88 @@
-"""Files that appear whole or not at all, and folders that are taken by one process at a time."""
+"""Atomic writes, locks on folders, digests, and JSON files with a checksum."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import socket
 import sys
-from collections.abc import Iterator
+import time
+import zlib
+from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
-from horst.errors import HorstError
+from horst.errors import DataError, HorstError
 
 if sys.platform != "win32":
     import fcntl
 
+INDEX = "index.json"
 LOCK = ".lock"
+PARTIAL = ".partial"
+"""Ends the names of files that are being written; they are hidden."""
+ABANDONED = 86_400.0
+"""Seconds after which the unfinished file of another machine counts as abandoned."""
+_CHECKSUM = '{"crc32": "%08x", '
+_CHECKSUM_LENGTH = len(_CHECKSUM % 0)
 
 
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """Another name to write `path` under, renamed when all went well; its folder is made where it is missing."""
+def atomic_write(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
+    """A temporary file to write, which becomes `path` at the end of the block. On an error `path` stays as it was.
+
+    The folder is created if it is missing. Any number of processes and machines can write the same file. Without
+    `overwrite` a file that exists is kept.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path.with_name(f".{path.name}.{_host()}.{os.getpid()}{PARTIAL}")
     try:
         yield partial
-        os.replace(partial, path)
+        if not overwrite:
+            try:
+                os.link(partial, path)  # unlike a rename, it fails if another process was faster
+            except OSError:
+                overwrite = not path.exists()  # a file system without links
+        if overwrite:
+            os.replace(partial, path)
     finally:
         partial.unlink(missing_ok=True)
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write a small file atomically, as UTF-8."""
+    with atomic_write(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def remove_abandoned(folder: Path, names: Container[str]) -> None:
+    """Remove the unfinished files of `atomic_write` that killed processes left, of the files `names` in `folder`."""
+    for path in folder.glob(f".*{PARTIAL}"):
+        *name, host, process = path.name[1 : -len(PARTIAL)].rsplit(".", 2)
+        dead = host == _host() and process.isdecimal() and not _is_running(int(process))
+        with suppress(FileNotFoundError):  # it was finished just now
+            if "".join(name) in names and (dead or time.time() - path.stat().st_mtime > ABANDONED):
+                path.unlink()
+
+
+def _host() -> str:
+    return socket.gethostname().replace(".", "-")
+
+
+def _is_running(process: int) -> bool:
+    """Whether another process has this id."""
+    try:
+        os.kill(process, 0)
+    except OSError as error:
+        return isinstance(error, PermissionError)
+    return process != os.getpid()
+
+
 @contextmanager
-def writing(place: Path, kind: type[HorstError]) -> Iterator[None]:
-    """Errors of the disk as `kind`, which names the place: a full disk, a folder without write permission."""
+def disk_errors(place: Path, kind: type[HorstError]) -> Iterator[None]:
+    """Turn errors of the disk, such as a full one, into errors of the class `kind` that name `place`."""
     try:
         yield
     except OSError as error:
@@ -42,10 +91,19 @@ def writing(place: Path, kind: type[HorstError]) -> Iterator[None]:
         raise kind(f"{place} cannot be written: {error}; free some space or choose another place") from error
 
 
-def stamp(path: Path) -> str:
-    """Changes when a file is replaced or, for a folder, when any file in it is. Nothing is read.
+def set_default_mode(path: Path) -> None:
+    """Give a file the permissions of new files in its folder: safetensors lets only the owner read what it writes."""
+    probe = path.with_name(f".{path.name}.{os.getpid()}.mode")
+    with suppress(OSError):  # not all file systems have modes
+        probe.touch()
+        path.chmod(probe.stat().st_mode)
+        probe.unlink()
 
-    A folder costs about 4 us a file (2 million frames: 9 s), so callers keep the stamps of folders.
+
+def file_stamp(path: Path) -> str:
+    """Size and modification time of a file, or a digest of those of all files in a folder. Nothing is read.
+
+    A folder takes about 4 us a file (2 million frames: 9 s), so callers keep the stamps of folders.
     """
     try:
         if not path.is_dir():
@@ -62,29 +120,93 @@ def stamp(path: Path) -> str:
         return "missing"
 
 
-def readable(path: Path) -> None:
-    """As other new files there are: safetensors leaves what its own user alone may read."""
-    probe = path.with_name(f".{path.name}.{os.getpid()}.mode")
-    with suppress(OSError):  # not all file systems have modes
-        probe.touch()
-        path.chmod(probe.stat().st_mode)
-        probe.unlink()
+def digest(data: Any) -> str:
+    """A digest of JSON data; other values count by their text."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
-def write_text(path: Path, text: str) -> None:
-    """Write a small file, whole or not at all."""
-    with whole(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+def read_json(path: Path) -> Any:
+    """The contents of a JSON file. DataError if a mapping has a key twice: one of the values would be lost."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice")
+        return found
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique)
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file") from error
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path} cannot be read as JSON: {error}") from error
+
+
+def encode_checked(data: dict[str, Any]) -> str:
+    """A mapping with at least one entry as JSON whose first entry, "crc32", is the checksum of all that follows."""
+    rest = json.dumps(data)[1:]
+    return _CHECKSUM % zlib.crc32(rest.encode()) + rest
+
+
+def decode_checked(raw: bytes) -> dict[str, Any]:
+    """The mapping of `encode_checked`. ValueError if the checksum is wrong; JSON without a checksum is accepted."""
+    start = raw[:_CHECKSUM_LENGTH]
+    if raw.startswith(b'{"crc32": "') and start != (_CHECKSUM % zlib.crc32(raw[_CHECKSUM_LENGTH:])).encode():
+        raise ValueError("its checksum does not match")
+    try:
+        data = json.loads(raw)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"it holds a {type(data).__name__}; a mapping is needed")
+    data.pop("crc32", None)
+    return data
+
+
+def read_checked(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The mapping in a file that was written with `encode_checked`, and the bytes of the file."""
+    try:
+        raw = path.read_bytes()
+        return decode_checked(raw), raw
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: there is no such file") from error
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{path} cannot be read as JSON, it is damaged: {error}; restore it or make it again"
+        ) from error
+
+
+def claim_folder(folder: Path, index: dict[str, Any], kind: str, optional: Container[str] = ()) -> None:
+    """Write `index` as index.json into a new or empty folder, or check that it is the index of the folder.
+
+    DataError if the folder holds other files or another index. `kind` names the contents in the message. Entries in
+    `optional` may be missing: older versions did not write them.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    path, there = folder / INDEX, {p.name for p in folder.iterdir() if not p.name.startswith(".")}
+    if INDEX not in there:
+        if there:
+            raise DataError(f"{folder} is not empty and is no {kind}: choose another folder")
+        with atomic_write(path, overwrite=False) as partial:
+            partial.write_text(encode_checked(index), encoding="utf-8")
+    stored, now = read_checked(path)[0], json.loads(json.dumps(index))
+    for key in {**now, **stored}:
+        old, new = stored.get(key), now.get(key)
+        if old != new and (key in stored or key not in optional):
+            values = f" ({old} there, {new} now)" if len(f"{old}{new}") < 500 else ""
+            raise DataError(f"{folder} is another {kind}: {key} differs{values}; choose another folder")
 
 
 def lock(folder: Path, *, wait: bool = True) -> TextIO:
-    """Take a folder, which is made where it is missing; it is held until the file that comes back is closed.
+    """Lock a folder, which is created if it is missing, until the returned file is closed.
 
-    Processes that inherit the file hold it, too, and it ends with the last of them, however that ends. Nothing is held
-    where there are no locks (on Windows, on odd network disks). BlockingIOError where another has it and nobody waits.
+    Processes that inherit the file hold the lock too. It ends with the last of them, even if that is killed. On Windows
+    and on file systems without locks nothing is locked. BlockingIOError if another process has the lock and `wait` is
+    False.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    file = (folder / LOCK).open("a+")  # "w" would remove the name of the one who holds it
+    file = (folder / LOCK).open("a+")  # "w" would remove the name of the holder
     if sys.platform != "win32":
         try:
             fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -101,7 +223,7 @@ def lock(folder: Path, *, wait: bool = True) -> TextIO:
 
 
 def holder(folder: Path) -> str:
-    """Who holds a folder, as far as it is known."""
+    """The process that holds the lock of a folder, in words."""
     with suppress(OSError, UnicodeDecodeError):
         return (folder / LOCK).read_text(encoding="utf-8").strip() or "another process"
     return "another process"

@@ -63,7 +63,7 @@ def test_unknown_model_and_map(timm: ModuleType) -> None:
 
 def test_absent_timm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'horst\[timm\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'horst-video\[timm\]'"):
         TimmBackbone(model="resnet18")
 
 

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +14,6 @@ from PIL import Image as Pictures
 from horst.data.clips import ClipConfig, seen_frames
 from horst.data.example import Example
 from horst.data.example import Pictures as Rate
-from horst.data.extract import _sweep, stem
 from horst.data.extract_frames import moments
 from horst.errors import VideoError
 
@@ -124,22 +119,3 @@ def test_a_video_shows_the_frame_that_is_there_at_that_moment(tmp_path: Path, fp
     broken.write_bytes(b"no video")
     assert not list(moments(None, CONFIG, [example("x", 80, broken)], told))  # type: ignore[arg-type]
     assert set(told.why) == {"x"}
-
-
-def test_what_a_running_process_writes_is_left_alone(tmp_path: Path) -> None:
-    """Unfinished files go when their process has ended, when they are this one's, or when they are a day old."""
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as running:
-        here, there = socket.gethostname(), "elsewhere"
-        writers = [(here, ended.pid), (here, os.getpid()), (here, running.pid), (there, ended.pid)]
-        files = [tmp_path / f".{stem(7)}.maps.{host}.{process}.partial" for host, process in writers]
-        other, old = tmp_path / f".{stem(8)}.maps.{here}.{ended.pid}.partial", tmp_path / f".{stem(7)}.maps.x.1.partial"
-        for path in (*files, other, old):
-            path.touch()
-        os.utime(old, (0, 0))
-        _sweep(tmp_path, [7])
-        running.communicate(b"\n")
-    assert [path.exists() for path in files] == [False, False, True, True]
-    assert other.exists()  # of another part
-    assert not old.exists()

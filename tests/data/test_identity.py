@@ -29,7 +29,6 @@ from horst.data.packed import each, write_packed
 from horst.data.readers.media import find_media
 from horst.data.resident import Resident
 from horst.errors import HorstError
-from horst.io import stamp
 from horst.video.encode import write_video
 
 CLIP = {"size": [24, 32], "fps": 6}
@@ -442,17 +441,6 @@ def test_media_that_come_later_are_found(tmp_path: Path) -> None:
     assert find_media(tmp_path, "P02_02") == tmp_path
     video(tmp_path / "P02" / "P02_02.mp4")
     assert find_media(tmp_path, "P02_02") == tmp_path / "P02" / "P02_02.mp4"
-
-
-def test_stamps(tmp_path: Path) -> None:
-    assert stamp(tmp_path / "none") == "missing"
-    frames(tmp_path / "v")
-    before = stamp(tmp_path / "v")
-    (tmp_path / "v" / ".lock").touch()
-    assert stamp(tmp_path / "v") == before
-    picture_file = tmp_path / "v" / "frame_0000000003.jpg"
-    picture_file.write_bytes(picture_file.read_bytes())  # in place: the folder's own time is as before
-    assert stamp(tmp_path / "v") != before
 
 
 def identity_of(root: Path, rows: str) -> DataIdentity:

@@ -11,8 +11,8 @@ import pytest
 
 from horst.data.example import Example
 from horst.data.packed_index import CLIPS_A_SHARD, _grouped, _shards, _told_apart, read_clips, read_index
-from horst.data.sealed import write_sealed
 from horst.errors import DataError
+from horst.io import encode_checked, write_text
 
 CLIP: dict[str, Any] = {
     "id": "a",
@@ -33,7 +33,7 @@ BEFORE: dict[str, Any] = {**INDEX, "task": "anticipation", "clip": {"steps": 3}}
 
 def read(path: Path, index: dict[str, Any], **changes: Any) -> Any:
     clip = {key: value for key, value in {**CLIP, **changes}.items() if value != "none"}
-    write_sealed(path / "shard.json", {"clips": [clip]})
+    write_text(path / "shard.json", encode_checked({"clips": [clip]}))
     return read_clips(path / "shard.json", index)
 
 
@@ -88,7 +88,7 @@ def test_what_is_told_of_bad_clips(tmp_path: Path) -> None:
     for lacking in ("offsets", "times", "id", "labels"):
         with pytest.raises(DataError, match=f"it has no '{lacking}'"):
             read(tmp_path, INDEX, **{lacking: "none"})
-    write_sealed(tmp_path / "shard.json", {"clips": {}})
+    write_text(tmp_path / "shard.json", encode_checked({"clips": {}}))
     with pytest.raises(DataError, match="clips is a dict; it takes a list"):
         read_clips(tmp_path / "shard.json", INDEX)
 
@@ -106,12 +106,12 @@ def test_what_is_told_of_bad_clips(tmp_path: Path) -> None:
 def test_indexes(tmp_path: Path, name: str, taken: list[Any], refused: list[Any]) -> None:
     path = tmp_path / "index.json"
     for value in taken:
-        write_sealed(path, {**INDEX, name: value})
+        write_text(path, encode_checked({**INDEX, name: value}))
         index, raw = read_index(path, 1)
         assert index == {**INDEX, name: value}
         assert raw == path.read_bytes()
     for value in refused:
-        write_sealed(path, {**INDEX, name: value})
+        write_text(path, encode_checked({**INDEX, name: value}))
         with pytest.raises(DataError, match=name):
             read_index(path, 1)
 

@@ -27,8 +27,8 @@ from horst.data.config import DataConfig, open_source
 from horst.data.extract import extract
 from horst.data.features import Features
 from horst.data.packed import Packed, each, write_packed
-from horst.data.sealed import read_sealed, sealed, unsealed
 from horst.errors import ConfigError, DataError, HorstError, InputError
+from horst.io import decode_checked, encode_checked, read_checked
 from horst.training.fit import prepare
 
 CLIP = ClipConfig(size=(24, 32), fps=6)
@@ -134,7 +134,7 @@ def test_packed_recognition_refuses_other_rates_and_larger_frames(table: Path, t
 
 def test_a_set_of_an_earlier_version_is_read(stored: Path, tmp_path: Path) -> None:
     """Without checksums and without a word on how it was made."""
-    index, shard = (read_sealed(stored / name)[0] for name in ("index.json", "shard-00000.json"))
+    index, shard = (read_checked(stored / name)[0] for name in ("index.json", "shard-00000.json"))
     wanted = Packed(stored)
     (tmp_path / "shard-00000.jpgs").write_bytes((stored / "shard-00000.jpgs").read_bytes())
     del shard["made_of"], index["clip"], index["native"]
@@ -185,7 +185,7 @@ def test_any_index_is_read_or_refused(stored: Path, data: Any) -> None:
     folder = stored.with_name("fuzzed")
     folder.mkdir(exist_ok=True)
     (folder / "shard-00000.jpgs").write_bytes((stored / "shard-00000.jpgs").read_bytes())
-    texts = {name: read_sealed(stored / name)[0] for name in ("index.json", "shard-00000.json")}
+    texts = {name: read_checked(stored / name)[0] for name in ("index.json", "shard-00000.json")}
     name = data.draw(st.sampled_from(list(texts)))
     changed = copy.deepcopy(texts[name])
     *way, last = data.draw(st.sampled_from(spots(changed)))
@@ -207,8 +207,8 @@ def test_any_index_is_read_or_refused(stored: Path, data: Any) -> None:
 def test_sealed_json_there_and_back(data: dict[str, Any]) -> None:
     data.pop("crc32", None)
     if data:
-        text = sealed(data)
-        again = unsealed(text.encode())
+        text = encode_checked(data)
+        again = decode_checked(text.encode())
         assert json.dumps(again) == json.dumps(data)
         assert set(json.loads(text)) == {"crc32", *data}  # any program reads it
 

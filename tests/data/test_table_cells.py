@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horst.data.readers.tables import need, positive, read_json, read_rows, seconds, whole
+from horst.data.readers.tables import need, positive, read_rows, seconds, whole
 from horst.errors import DataError
 
 FILE = Path("table.csv")
@@ -55,20 +54,6 @@ def test_rows_come_with_their_lines(tmp_path: Path) -> None:
         list(read_rows(path))
     with pytest.raises(DataError, match="no such file"):
         list(read_rows(tmp_path / "none.csv"))
-    path.write_text("{")
-    with pytest.raises(DataError, match="cannot be read as JSON"):
-        read_json(path)
-    with pytest.raises(DataError, match="no such file"):
-        read_json(tmp_path / "none.json")
-
-
-def test_any_number_of_keys_is_read_and_none_twice(tmp_path: Path) -> None:
-    path = tmp_path / "x.json"
-    path.write_text(json.dumps({str(i): i for i in range(1000)}))
-    assert read_json(path) == {str(i): i for i in range(1000)}
-    path.write_text('{"a": 1, "b": {"c": 1, "d": 2, "c": 1}}')
-    with pytest.raises(DataError, match="the key 'c' occurs twice"):
-        read_json(path)
 
 
 @pytest.mark.parametrize(

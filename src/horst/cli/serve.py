@@ -11,7 +11,8 @@ import torch
 
 from horst.config import check_positive
 from horst.console import Console
-from horst.errors import ConfigError, MissingExtraError
+from horst.errors import ConfigError
+from horst.extras import require
 from horst.models import open_model
 from horst.models.hub import find_device, model_title
 from horst.serving.limits import Limits
@@ -33,11 +34,11 @@ def run(
     threads: int | None,
     open_page: bool,
 ) -> None:
-    try:
-        from horst.serving.app import create_app
-        from horst.serving.run import address, check_binding, server
-    except ImportError as error:
-        raise MissingExtraError("serving needs FastAPI and uvicorn: pip install 'horst-video[serve]'") from error
+    for module in ("fastapi", "uvicorn"):
+        require(module, "serve")
+    from horst.serving.app import create_app
+    from horst.serving.run import address, check_binding, server
+
     check_binding(host, token)
     limits = Limits(streams=streams)
     if threads is not None:

@@ -12,9 +12,8 @@ from pathlib import Path
 from horst.cli.studies import show
 from horst.config import check_positive
 from horst.console import Console
-from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, StudyError
-from horst.io import write_text
+from horst.io import read_json, write_text
 from horst.studies.config import Study, find_study
 from horst.studies.launcher import Failure, Launch, hold, polite, work
 from horst.studies.plan import ASKED, Job, State, adopt, check_data, finished, identity, plan, same_data, state

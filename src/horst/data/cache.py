@@ -19,9 +19,9 @@ import numpy as np
 
 from horst.data.clips import Clip, ClipConfig
 from horst.data.example import Example
-from horst.data.identity import clip_key, digest
+from horst.data.identity import clip_key
 from horst.errors import HorstError
-from horst.io import stamp, whole
+from horst.io import atomic_write, digest, file_stamp
 from horst.video.sampling import observed_frames
 
 Read = Callable[[Example, ClipConfig], Any]
@@ -57,9 +57,9 @@ class Cached:
 
     def _stamp(self, media: Path) -> str:
         if not media.is_dir():
-            return stamp(media)
+            return file_stamp(media)
         if media not in self._folders:
-            self._folders[media] = stamp(media)
+            self._folders[media] = file_stamp(media)
         return self._folders[media]
 
     def _path(self, example: Example, config: ClipConfig) -> Path:
@@ -83,7 +83,8 @@ class Cached:
             return None  # a part of it may be there all the same: that is for the caller to try
         if not isinstance(clip, Clip) or clip.note:
             return None
-        with suppress(OSError), whole(path) as partial, partial.open("wb") as file:  # a full disk is no reason to stop
+        # A full disk is no reason to stop.
+        with suppress(OSError), atomic_write(path) as partial, partial.open("wb") as file:
             np.lib.format.write_array(file, np.frombuffer(made_of.encode(), np.uint8))
             np.lib.format.write_array(file, clip.times)
             np.lib.format.write_array(file, np.ascontiguousarray(clip.frames))

@@ -10,10 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
-import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import islice
@@ -32,13 +29,10 @@ from horst.data.extract_frames import Numbered, clip_frames, moments
 from horst.data.features import FeatureStore, Maps, Told, stem
 from horst.data.jobs import run_jobs
 from horst.data.packed import Packed
-from horst.data.sealed import read_sealed, sealed
 from horst.errors import ConfigError, DataError
-from horst.io import stamp, writing
+from horst.io import claim_folder, disk_errors, file_stamp, remove_abandoned
 from horst.registry import Part
 from horst.video.frame import Image
-
-STALE = 86_400.0  # seconds after which an unfinished file of another machine is taken for left behind
 
 
 class Network(Protocol):
@@ -92,7 +86,7 @@ def extract(
     source = open_source(config)
     reader = getattr(source.read, "__self__", None)
     packed = isinstance(reader, Packed)
-    stamp_of = cache(lambda media: reader.digest if isinstance(reader, Packed) else stamp(media))
+    stamp_of = cache(lambda media: reader.digest if isinstance(reader, Packed) else file_stamp(media))
     examples = source.annotations.examples
     annotations = _named(source.annotations, packed=packed)
     clip = replace(config.clip, observe=1.0, mode="rulstm")
@@ -101,11 +95,10 @@ def extract(
         videos.setdefault(named.video, []).append(example)
     names, folder = list(videos), Path(folder)
     index = _index(annotations, names, clip, backbone)
-    with writing(folder, DataError):
-        folder.mkdir(parents=True, exist_ok=True)
-        _claim(folder, index)
+    with disk_errors(folder, DataError):
+        claim_folder(folder, index, "feature store")
     mine = range(part, len(names), parts)
-    _sweep(folder, mine)
+    remove_abandoned(folder, {f"{stem(number)}.maps" for number in mine})
     frames: Callable[[list[Example], Told], Numbered] = partial(clip_frames, source.read, clip)
     if annotations.task == "anticipation":
         frames = partial(moments, source.read if packed else None, clip)
@@ -119,7 +112,7 @@ def extract(
         stream = frames(videos[names[number]], told)
         chunks = iter(lambda: list(islice(stream, batch)), [])
         maps = (([n for n, _ in c], _maps(backbone, device, index["map"], [i for _, i in c])) for c in chunks)
-        with writing(folder, DataError):
+        with disk_errors(folder, DataError):
             features.write_maps(folder / f"{stem(number)}.maps", maps, told)
 
     store = FeatureStore(folder)
@@ -171,47 +164,3 @@ def _fingerprint(backbone: Network) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy())
     return digest.hexdigest()[:16]
-
-
-def _claim(folder: Path, index: dict[str, Any]) -> None:
-    """Write the index, or refuse a folder that belongs to other maps."""
-    path = folder / features.INDEX
-    there = {p.name for p in folder.iterdir() if not p.name.endswith(".partial")}
-    if path.name not in there:
-        if there:
-            raise DataError(f"{folder} is not empty and no feature store: choose another folder")
-        unfinished = features.unfinished_path(path)
-        try:
-            unfinished.write_text(sealed(index), encoding="utf-8")
-            os.link(unfinished, path)  # unlike a rename, it leaves the index of a part that was quicker
-        except OSError:
-            if not path.exists():  # a file system without links
-                os.replace(unfinished, path)
-        finally:
-            unfinished.unlink(missing_ok=True)
-    stored = read_sealed(path)[0]
-    for key, value in index.items():
-        old = stored.get(key)
-        if old != value:
-            what = f": {old} there, {value} now" if key not in ("videos", "annotations") else ""
-            raise DataError(f"{folder} holds other features, {key} differs{what}; choose another folder")
-
-
-def _sweep(folder: Path, numbers: Iterable[int]) -> None:
-    """Remove what killed runs have left of this part's videos."""
-    mine = {stem(number) for number in numbers}
-    for path in folder.glob(".*.maps.*.partial"):  # see unfinished_path
-        video, _, writer = path.name.removesuffix(".partial").partition(".maps.")
-        host, _, process = writer.rpartition(".")
-        dead = host == socket.gethostname() and not _alive(int(process))
-        with suppress(FileNotFoundError):  # it was finished at this moment
-            if video[1:] in mine and (dead or time.time() - path.stat().st_mtime > STALE):
-                path.unlink()
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError as error:
-        return isinstance(error, PermissionError)
-    return process != os.getpid()

@@ -17,7 +17,6 @@ Shapes: T frames of C channels, h x w the map's size.
 from __future__ import annotations
 
 import os
-import socket
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,12 +29,11 @@ from numpy.typing import NDArray
 
 from horst.data.clips import EPIC_FPS, ClipConfig, frame_times, seen_frames
 from horst.data.example import Annotations, Example
-from horst.data.sealed import read_sealed, sealed, unsealed
 from horst.errors import ConfigError, DamagedVideoError, DataError
+from horst.io import INDEX, atomic_write, decode_checked, encode_checked, read_checked
 from horst.video.sampling import UNOBSERVED, Indices, observed_frames
 
 FORMAT = 1
-INDEX = "index.json"
 MICRO = 1e6
 TAIL = struct.Struct("<Q8s")
 """What a .maps file ends with: the length of its JSON, and MAGIC."""
@@ -85,7 +83,7 @@ class FeatureStore:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.index = read_sealed(self.folder / INDEX)[0]
+        self.index = read_checked(self.folder / INDEX)[0]
         if self.index.get("format") != FORMAT or "backbone" not in self.index:
             raise DataError(f"{self.folder / INDEX} is not of format {FORMAT}: it is no feature store of this version")
         self.videos: dict[str, int] = {name: number for number, name in enumerate(self.index["videos"])}
@@ -182,7 +180,7 @@ class FeatureStore:
                 if magic != MAGIC or length > size - TAIL.size:
                     raise ValueError("its end is missing")
                 file.seek(-TAIL.size - length, 2)
-                told = unsealed(file.read(length))
+                told = decode_checked(file.read(length))
             numbers = np.asarray(told["frames"], np.int64)
             if size != len(numbers) * 2 * int(np.prod(self.map)) + length + TAIL.size:
                 raise ValueError(f"its size does not fit {len(numbers)} maps")
@@ -304,9 +302,9 @@ def write_maps(path: Path, chunks: Iterable[tuple[Sequence[int], Maps]], told: T
     """Write a .maps file, whole or not at all. `told` is complete when `chunks` are at their end."""
     numbers: list[int] = []
     sums: list[int] = []
-    unfinished = unfinished_path(path)
-    try:
-        with unfinished.open("wb") as file:
+    mark = path.with_suffix(".bad")
+    with atomic_write(path) as partial:
+        with partial.open("wb") as file:
             for some, maps in chunks:
                 file.write(maps.astype("<f2").tobytes())
                 numbers += some
@@ -314,24 +312,14 @@ def write_maps(path: Path, chunks: Iterable[tuple[Sequence[int], Maps]], told: T
             about = {"frames": numbers, "clips": told.clips, "bad": told.bad, "sums": sums, "made_of": told.made_of}
             if told.times:
                 about["times"] = [told.times[n] for n in numbers]
-            text = sealed(about).encode()
+            text = encode_checked(about).encode()
             file.write(text + TAIL.pack(len(text), MAGIC))
             file.flush()
             os.fsync(file.fileno())
-        # The mark is there before what it marks: one too many is harmless, one too few hides what is bad.
-        mark = path.with_suffix(".bad")
-        if told.bad:
+        if told.bad:  # before the rename: a .bad file too many is harmless, a missing one hides what is bad
             mark.write_text("".join(f"{split} {ident}: {why}\n" for split, ident, why in told.bad), encoding="utf-8")
-        os.replace(unfinished, path)
-        if not told.bad:
-            mark.unlink(missing_ok=True)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def unfinished_path(path: Path) -> Path:
-    """Where this process, and no other on any machine, writes what becomes `path`."""
-    return path.with_name(f".{path.name}.{socket.gethostname()}.{os.getpid()}.partial")
+    if not told.bad:
+        mark.unlink(missing_ok=True)
 
 
 def stem(number: int) -> str:

@@ -12,7 +12,6 @@ their configs.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections import Counter
@@ -28,9 +27,8 @@ from horst.data.clips import ClipConfig
 from horst.data.config import Source
 from horst.data.example import Example
 from horst.data.packed import Packed
-from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, DataError
-from horst.io import stamp, write_text
+from horst.io import digest, file_stamp, read_json, write_text
 
 READING = 1
 """Raise it whenever other pixels or times are read from the same file."""
@@ -44,11 +42,6 @@ ABOUT_CLASS = ("split", "labels", "group")
 PLACE = tuple(f.name for f in fields(Example) if f.name not in (*ABOUT_CLASS, "id", "media"))
 """What says where in its media an example is."""
 SHOWN = 3
-
-
-def digest(about: Any) -> str:
-    """Of plain data."""
-    return hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode()).hexdigest()[:24]
 
 
 def clip_key(example: Example, config: ClipConfig, data: str) -> list[Any]:
@@ -93,7 +86,7 @@ class DataIdentity:
         else:
             places = _places(examples)
             with ThreadPoolExecutor(8) as pool:  # a disk far away answers many at once
-                media = dict(zip(places.values(), pool.map(stamp, places), strict=True))
+                media = dict(zip(places.values(), pool.map(file_stamp, places), strict=True))
         names = annotations.classes
         return cls(
             task=annotations.task,

@@ -23,15 +23,13 @@ from horst.data.buckets import BucketSampler, EvaluationSampler, check_prefix, c
 from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Split
 from horst.data.resident import Resident, ResidentLoader
-from horst.errors import ConfigError, MissingExtraError
-from horst.extras import import_torchvision
+from horst.errors import ConfigError
+from horst.extras import import_torchvision, require
 
 with suppress(ModuleNotFoundError):
     import_torchvision()  # Lightning's metrics import it where it is installed, and would stumble as timm does
-try:
-    import lightning as lightning
-except ModuleNotFoundError as error:
-    raise MissingExtraError("training needs Lightning: pip install 'horst-video[train]'") from error
+require("lightning", "train")
+import lightning as lightning  # noqa: E402
 
 
 class ClipDataModule(lightning.LightningDataModule):

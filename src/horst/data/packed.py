@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -29,10 +28,18 @@ from PIL import Image as Pictures
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig, seen_frames, wanted_times
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
-from horst.data.packed_index import INDEX, Stored, _grouped, _shards, _told_apart, read_clips, read_index
-from horst.data.sealed import read_sealed, write_sealed
+from horst.data.packed_index import Stored, _grouped, _shards, _told_apart, read_clips, read_index
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
-from horst.io import stamp, whole, writing
+from horst.io import (
+    INDEX,
+    atomic_write,
+    claim_folder,
+    disk_errors,
+    encode_checked,
+    file_stamp,
+    read_checked,
+    write_text,
+)
 from horst.video.images import decode_picture
 from horst.video.sampling import UNOBSERVED, frames_at
 
@@ -69,21 +76,20 @@ def write_packed(
     Shards of an earlier run whose files were replaced since are packed again.
     """
     folder = Path(folder)
-    with writing(folder, DataError):
-        folder.mkdir(parents=True, exist_ok=True)
+    with disk_errors(folder, DataError):
         shards = _shards(_grouped(annotations.examples))
         about = annotations.to_dict()
         del about["examples"]  # they are told by the shards
         index = about | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples), "shards": len(shards)}
         if clip is not None:
             index |= {"clip": asdict(clip), "native": native}
-        _claim(folder, index)
+        claim_folder(folder, index, "packed data set", optional=("clip", "native"))
         work = partial(_write_shard, folder, render, quality)
         missing = set(_missing(folder, len(shards)))
         todo = [n for n, of in enumerate(shards) if n in missing or not _is_current(_shard(folder, n, "json"), of)]
         pieces = [(number, shards[number]) for number in todo]
         run_jobs(f"packing {annotations.name}", work, pieces, processes=processes, done=len(shards) - len(pieces))
-        written = [read_sealed(_shard(folder, number, "json"))[0] for number in range(len(shards))]
+        written = [read_checked(_shard(folder, number, "json"))[0] for number in range(len(shards))]
         return PackReport(tuple((c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c))
 
 
@@ -235,7 +241,7 @@ def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, S
     number, examples = piece
     clips: list[dict[str, Any]] = []
     made_of = _made_of(examples)
-    with whole(_shard(folder, number, "jpgs")) as partial_path, partial_path.open("wb") as file:
+    with atomic_write(_shard(folder, number, "jpgs")) as partial_path, partial_path.open("wb") as file:
         for example, clip in zip(examples, render(examples), strict=True):
             if isinstance(clip, HorstError):
                 clips.append({**example.to_dict(), "why": str(clip)})
@@ -250,18 +256,18 @@ def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, S
             clips.append({**example.to_dict(), "offsets": offsets, "times": times, "crc32": sums})
         file.flush()
         os.fsync(file.fileno())
-    write_sealed(_shard(folder, number, "json"), {"made_of": made_of, "clips": clips})
+    write_text(_shard(folder, number, "json"), encode_checked({"made_of": made_of, "clips": clips}))
     return len(clips)
 
 
 def _made_of(examples: Sequence[Example]) -> list[str]:
     """What the files of a shard are; see `stamp`."""
-    return [stamp(media) for media in dict.fromkeys(e.media for e in examples)]
+    return [file_stamp(media) for media in dict.fromkeys(e.media for e in examples)]
 
 
 def _is_current(shard: Path, examples: Sequence[Example]) -> bool:
     """Whether a shard was made of the files that are there now. Those of earlier versions do not say."""
-    made_of = read_sealed(shard)[0].get("made_of")
+    made_of = read_checked(shard)[0].get("made_of")
     return made_of is None or made_of == _made_of(examples)
 
 
@@ -269,19 +275,6 @@ def encode_picture(image: np.ndarray[Any, Any], quality: int) -> bytes:
     buffer = io.BytesIO()
     Pictures.fromarray(image).save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
-
-
-def _claim(folder: Path, index: dict[str, Any]) -> None:
-    """Write the index, or refuse a folder that belongs to another data set."""
-    path = folder / INDEX
-    if not path.exists():
-        if any(folder.iterdir()):
-            raise DataError(f"{folder} is not empty and no packed data set: choose another folder")
-        return write_sealed(path, index)
-    there, now = read_sealed(path)[0], json.loads(json.dumps(index))
-    told = {key: now.get(key) for key in ("clip", "native")}  # earlier versions did not say it
-    if {**told, **there} != {**told, **now}:
-        raise DataError(f"{folder} holds another packed data set, or one with other settings: choose another folder")
 
 
 def _missing(folder: Path, shards: int) -> list[int]:

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from horst.data.clips import ClipConfig
 from horst.data.example import Example
 from horst.data.folds import DEALT, Tie, ties, together
-from horst.data.sealed import read_sealed
 from horst.errors import ConfigError, DataError
+from horst.io import INDEX, read_checked
 
-INDEX = "index.json"
 CLIPS_A_SHARD = 64
 STEPS = ClipConfig().steps
 SPARE = 60.0
@@ -41,7 +40,7 @@ class Stored(NamedTuple):
 
 def read_index(path: Path, format: int) -> tuple[dict[str, Any], bytes]:
     """The index, and the bytes of its file."""
-    index, raw = read_sealed(path)
+    index, raw = read_checked(path)
     if index.get("format") != format:
         raise DataError(f"{path} is not of format {format}: it is no packed data set of this version")
     fps: Any = index.get("fps")
@@ -62,7 +61,7 @@ def read_index(path: Path, format: int) -> tuple[dict[str, Any], bytes]:
 
 def read_clips(path: Path, index: dict[str, Any]) -> tuple[list[dict[str, Any]], list[Stored | None], bytes, bool]:
     """Of a shard: what is told of each clip, where it is (None: it is bad), the bytes, and whether all have sums."""
-    shard, raw = read_sealed(path)
+    shard, raw = read_checked(path)
     told = shard.get("clips")
     if not isinstance(told, list):
         raise DataError(f"{path}: clips is a {type(told).__name__}; it takes a list")

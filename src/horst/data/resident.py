@@ -22,7 +22,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from horst.data.batches import BadClip, Batch, ClipDataset, Item, Pick, collate
 from horst.errors import ConfigError
-from horst.io import readable, whole
+from horst.io import atomic_write, set_default_mode
 from horst.video.sampling import observed_frames
 
 CHUNK = 8
@@ -121,9 +121,9 @@ def _save(clips: _Clips, path: Path, made_of: str, count: int) -> None:
     """Pictures alone, as they alone are cached, and only where each of the `count` clips could be read."""
     if clips.frames.dtype != torch.uint8 or len(clips.indices) < count:
         return
-    with suppress(OSError, SafetensorError), whole(path) as partial:  # a full disk is no reason to stop
+    with suppress(OSError, SafetensorError), atomic_write(path) as partial:  # a full disk is no reason to stop
         save_file(clips._asdict(), partial, {"made_of": made_of})
-        readable(partial)
+        set_default_mode(partial)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -35,7 +35,6 @@ from horst.data.buckets import EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Split, Task
-from horst.data.readers.tables import read_json
 from horst.data.resident import Resident, ResidentLoader
 from horst.errors import ConfigError, DataError, did_you_mean
 from horst.evaluation.gather import place
@@ -43,7 +42,7 @@ from horst.evaluation.guard import check
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions
 from horst.heads import Logits
-from horst.io import write_text
+from horst.io import read_json, write_text
 from horst.models import Predictor
 
 

@@ -26,7 +26,7 @@ from horst.data.example import Annotations, Example, Task
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.gather import gather
 from horst.heads import Logits
-from horst.io import readable, whole
+from horst.io import atomic_write, set_default_mode
 from horst.video.sampling import observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -91,9 +91,9 @@ class Predictions:
         for kind, values in (("labels", self.labels), ("scores", self.scores)):
             tensors |= {f"{kind}.{task}": value.contiguous() for task, value in values.items()}
         about = {"format": FORMAT} | {name: getattr(self, name) for name in PLAIN}
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             save_file(tensors, partial, {"predictions": json.dumps(about)})
-            readable(partial)
+            set_default_mode(partial)
 
     @classmethod
     def load(cls, path: str | Path) -> Predictions:

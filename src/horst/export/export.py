@@ -17,7 +17,7 @@ from horst.export.scan import clip_of
 from horst.export.to_onnx import OPSET, to_onnx
 from horst.export.to_torch import compile_program, save_program
 from horst.export.trace import trace
-from horst.io import whole
+from horst.io import atomic_write
 from horst.models import Predictor
 
 SUFFIX: dict[str, str] = {"onnx": ".onnx", "torch": ".pt2", "aoti": ".pt2"}
@@ -83,7 +83,7 @@ def export_model(
         )
         size = made.stat().st_size
         try:
-            with whole(path) as partial:
+            with atomic_write(path) as partial:
                 shutil.copyfile(made, partial)
         except OSError as failure:
             raise ExportError(f"{path} cannot be written: {failure}") from failure

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from horst.errors import ExportError, MissingExtraError
 from horst.export.contract import FORMAT, KEY, Format
 from horst.export.to_torch import ABOUT
+from horst.extras import require
 
 Array = NDArray[Any]
 Run = Callable[[Sequence[Array]], list[Array]]
@@ -73,10 +74,7 @@ def _about(text: str) -> dict[str, Any]:
 
 
 def _open_onnx(path: Path, threads: int) -> tuple[str, Run]:
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise MissingExtraError("running ONNX files needs onnxruntime: pip install 'horst-video[export]'") from error
+    onnxruntime = require("onnxruntime", "export")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that wait by running in circles would take the cores from whoever computes in between.

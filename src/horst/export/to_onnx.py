@@ -13,8 +13,9 @@ from typing import Any
 import torch
 from torch.export import ExportedProgram
 
-from horst.errors import ConfigError, ExportError, MissingExtraError
+from horst.errors import ConfigError, ExportError
 from horst.export.contract import KEY, Contract, Port
+from horst.extras import require
 
 OPSET = 20
 OPSETS = range(18, 24)
@@ -22,12 +23,8 @@ OPSETS = range(18, 24)
 
 
 def import_onnx() -> Any:
-    try:
-        import onnx
-        import onnxscript  # noqa: F401
-    except ImportError as error:
-        raise MissingExtraError("ONNX files need onnx and onnxscript: pip install 'horst-video[export]'") from error
-    return onnx
+    require("onnxscript", "export")
+    return require("onnx", "export")
 
 
 def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) -> Any:

@@ -28,7 +28,7 @@ from horst.data.clips import Clip
 from horst.data.packed import encode_picture
 from horst.errors import BusyError, DataError, HorstError, InputError
 from horst.finetune.names import check_label, label_folder
-from horst.io import whole
+from horst.io import atomic_write
 from horst.video.frame import Image
 from horst.video.images import decode_picture
 from horst.video.sampling import SLACK
@@ -117,7 +117,7 @@ class Recordings:
         with self._lock:
             self._check_room(label, sum(lengths))
             try:
-                with whole(file) as unfinished:
+                with atomic_write(file) as unfinished:
                     save_file(tensors, unfinished, metadata={"format": FORMAT, "label": label})
             except (OSError, SafetensorError) as error:
                 raise DataError(f"{file} cannot be written: {error}") from error

@@ -31,7 +31,7 @@ from torch import Tensor
 from horst.console import visible
 from horst.errors import CheckpointError, ConfigError
 from horst.heads import HEADS
-from horst.io import readable
+from horst.io import set_default_mode
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
 from horst.weights import check_fit, load_checked
 
@@ -76,7 +76,7 @@ def save(
         if model.labels is not None:
             _write_json(new / LABELS, model.labels)
         save_file(weights, new / WEIGHTS, metadata={"format": "pt", CHECKSUM: checksum(weights)})
-        readable(new / WEIGHTS)
+        set_default_mode(new / WEIGHTS)
         if card is None:
             card = _card(path / CARD, name or path.name, config, model.labels)
         (new / CARD).write_text(card, encoding="utf-8")

@@ -14,11 +14,11 @@ import re
 import tempfile
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import torch
 
-from horst.errors import CheckpointError, ConfigError, MissingExtraError, did_you_mean
+from horst.errors import CheckpointError, ConfigError, did_you_mean
+from horst.extras import require
 from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, load, read_config, save
 from horst.models.predictor import Predictor, PredictorConfig
 
@@ -100,7 +100,7 @@ def download(address: str, wanted: list[str]) -> Path:
     found = re.fullmatch(r"hf://(?P<name>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w./-]+))?/?", address)
     if found is None:
         raise CheckpointError(f"{address} is not the address of a model: write hf://user/name or hf://user/name@v1")
-    hub = _import_hub(address)
+    hub = require("huggingface_hub", "hub")
     try:
         return Path(hub.snapshot_download(found["name"], revision=found["revision"], allow_patterns=wanted))
     except Exception as error:  # network libraries have no common base class
@@ -112,7 +112,7 @@ def push_to_hub(model: Predictor, repo: str, *, private: bool = False, message: 
     name = repo.removeprefix(SCHEME)
     if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
         raise CheckpointError(f"{repo} is not the name of a repository: write user/name")
-    api = _import_hub(repo).HfApi()
+    api = require("huggingface_hub", "hub").HfApi()
     with tempfile.TemporaryDirectory() as folder:
         saved = save(model, Path(folder) / "model", name=model_title(name))
         try:
@@ -120,14 +120,6 @@ def push_to_hub(model: Predictor, repo: str, *, private: bool = False, message: 
             return str(api.upload_folder(repo_id=name, folder_path=saved, commit_message=message).commit_url)
         except Exception as error:
             raise CheckpointError(f"{repo} cannot be uploaded: {_reason(error)}{_remedy(error)}") from error
-
-
-def _import_hub(what: str) -> Any:
-    try:
-        import huggingface_hub
-    except ImportError as error:
-        raise MissingExtraError(f"{what} needs huggingface_hub: pip install 'horst-video[hub]'") from error
-    return huggingface_hub
 
 
 def _reason(error: Exception) -> str:

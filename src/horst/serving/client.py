@@ -23,7 +23,8 @@ from urllib.parse import urlsplit
 import numpy as np
 from PIL import Image as Pictures
 
-from horst.errors import BusyError, ConfigError, HorstError, InputError, MissingExtraError
+from horst.errors import BusyError, ConfigError, HorstError, InputError
+from horst.extras import require
 from horst.serving.wire import join_frame
 from horst.video.frame import Frame, Image
 
@@ -84,11 +85,10 @@ class Client:
 
     def connect(self) -> None:
         """Opens the stream. BusyError where the server has no room."""
-        try:
-            from websockets.exceptions import InvalidHandshake
-            from websockets.sync.client import connect
-        except ImportError as error:
-            raise MissingExtraError("the client needs websockets: pip install 'horst-video[serve]'") from error
+        require("websockets", "serve")
+        from websockets.exceptions import InvalidHandshake
+        from websockets.sync.client import connect
+
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
         try:
             opened = connect(

@@ -20,11 +20,11 @@ import torch
 from torch.nn.functional import pad
 
 from horst.data.example import Annotations
-from horst.data.readers.tables import read_json
 from horst.errors import DataError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.measure import measure
 from horst.evaluation.predictions import TENSORS, Predictions
+from horst.io import read_json
 from horst.models.checkpoint import read_config
 from horst.models.predictor import PredictorConfig
 from horst.models.summary import summarize

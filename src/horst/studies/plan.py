@@ -19,9 +19,9 @@ from typing import Any, Literal
 from horst.data.config import PATHS, open_source
 from horst.data.example import Task
 from horst.data.identity import DataIdentity
-from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
+from horst.io import read_json
 from horst.models import model_config
 from horst.models.hub import is_address
 from horst.studies.config import Study, StudyRun, overrides

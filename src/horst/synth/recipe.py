@@ -14,9 +14,8 @@ from pathlib import Path
 
 from horst.config import check_positive
 from horst.data.packed import is_complete
-from horst.data.readers.tables import read_json
 from horst.errors import ConfigError, DataError
-from horst.io import LOCK, lock, write_text
+from horst.io import LOCK, lock, read_json, write_text
 
 MADE = "made.json"
 CONFIG = "data.yaml"

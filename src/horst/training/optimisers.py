@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from horst.errors import MissingExtraError
+from horst.extras import require
 from horst.training.config import Optimiser, Schedule
 
 
@@ -33,11 +33,7 @@ def create_optimiser(parameters: Iterable[nn.Parameter], options: Optimiser) -> 
 
 
 def _published(name: str) -> Any:
-    try:
-        import pytorch_optimizer
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"{name} needs pytorch_optimizer: pip install 'horst-video[train]'") from error
-    return getattr(pytorch_optimizer, name)
+    return getattr(require("pytorch_optimizer", "train"), name)
 
 
 def slow_weights(optimiser: torch.optim.Optimizer) -> list[tuple[nn.Parameter, Tensor]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import av
 
 from horst.errors import InputError
+from horst.io import atomic_write
 from horst.video.frame import Image
 
 # What each container is written with: quick, small enough, and decoded everywhere.
@@ -28,24 +28,19 @@ def write_video(path: str | Path, frames: Iterable[Image], fps: float, *, thread
     path = Path(path)
     if path.suffix not in CODECS:
         raise InputError(f"{path}: videos are written as {' or '.join(CODECS)}")
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial{path.suffix}")
-    try:
-        count = _encode(partial, frames, fps, threads)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
-    return count
+    with atomic_write(path) as partial:
+        return _encode(partial, path.suffix, frames, fps, threads)
 
 
-def _encode(path: Path, frames: Iterable[Image], fps: float, threads: int) -> int:
-    codec, options = CODECS[path.suffix]
+def _encode(path: Path, suffix: str, frames: Iterable[Image], fps: float, threads: int) -> int:
+    codec, options = CODECS[suffix]
     rate = Fraction(fps).limit_denominator(1000)
     count = 0
-    with av.open(str(path), "w") as container:
+    with av.open(str(path), "w", format=suffix[1:]) as container:
         stream: Any = None
         for count, image in enumerate(frames, 1):
             if stream is None:
-                if path.suffix == ".mp4" and (image.shape[0] % 2 or image.shape[1] % 2):
+                if suffix == ".mp4" and (image.shape[0] % 2 or image.shape[1] % 2):
                     raise InputError(f"{path.name}: mp4 takes even sizes, not {image.shape[0]}x{image.shape[1]}")
                 stream = container.add_stream(codec, rate=rate, options=dict(options))
                 stream.height, stream.width = image.shape[:2]

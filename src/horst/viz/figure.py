@@ -12,7 +12,7 @@ from pathlib import Path
 
 from horst.console import visible
 from horst.errors import ConfigError, MissingExtraError
-from horst.io import whole, write_text
+from horst.io import atomic_write, write_text
 
 CONVERTER = "rsvg-convert"
 MARGIN = 12
@@ -75,7 +75,7 @@ class Figure:
                 f"{path}: PNG needs the program {CONVERTER}, which is not here: install librsvg (librsvg2-bin), "
                 "or save as .svg and open that in a browser"
             )
-        with whole(path) as partial:
+        with atomic_write(path) as partial:
             words = [program, "--zoom", "2", "--format", "png", "--unlimited", "--output", str(partial)]
             subprocess.run(words, input=self.svg.encode(), check=True, capture_output=True)
 

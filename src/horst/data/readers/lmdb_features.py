@@ -5,7 +5,6 @@ Keys are <video>_frame_<10 digits>.jpg, frames numbered from 1 at 30 a second; v
 
 from __future__ import annotations
 
-import importlib
 import os
 from contextlib import suppress
 from dataclasses import replace
@@ -26,10 +25,10 @@ from horst.errors import (
     DataError,
     HorstError,
     InputError,
-    MissingExtraError,
     MissingVideoError,
 )
-from horst.io import stamp
+from horst.extras import require
+from horst.io import file_stamp
 from horst.video.sampling import UNOBSERVED
 
 
@@ -45,7 +44,7 @@ class RulstmFeatures:
     def __init__(self, annotations: Annotations, path: str | Path, *, channels: int = 1024) -> None:
         if annotations.task != "anticipation":
             raise DataError(f"{path} has features for anticipation; {annotations.name} is for {annotations.task}")
-        _import_lmdb()  # where it is absent, say so now and not in a worker
+        require("lmdb", "lmdb")  # now, and not in a worker
         self.path, self.channels = Path(path).resolve(), channels
         if not self.path.exists():
             raise DataError(f"{self.path}: there is no such LMDB")
@@ -128,23 +127,16 @@ _OPEN: dict[Path, tuple[tuple[int, str], Any]] = {}
 
 
 def _environment(path: Path) -> Any:
-    now = os.getpid(), stamp(path / "data.mdb" if path.is_dir() else path)
+    now = os.getpid(), file_stamp(path / "data.mdb" if path.is_dir() else path)
     before, environment = _OPEN.get(path, (None, None))
     if before == now:
         return environment
     if environment is not None:  # of a file that was replaced, or of the parent of this worker, which must not use it
         environment.close()
-    lmdb = _import_lmdb()
+    lmdb = require("lmdb", "lmdb")
     try:
         environment = lmdb.open(str(path), readonly=True, lock=False, subdir=path.is_dir(), readahead=False)
     except lmdb.Error as error:
         raise DataError(f"{path} cannot be read as LMDB: {error}") from error
     _OPEN[path] = now, environment
     return environment
-
-
-def _import_lmdb() -> Any:
-    try:
-        return importlib.import_module("lmdb")
-    except ImportError as error:
-        raise MissingExtraError("RULSTM's features are an LMDB: pip install 'horst-video[lmdb]'") from error

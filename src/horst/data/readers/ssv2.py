@@ -14,8 +14,9 @@ from typing import Any
 
 from horst.data.example import Annotations, Example
 from horst.data.readers.folder import pictures_at
-from horst.data.readers.tables import need, read_json, read_rows, read_text
+from horst.data.readers.tables import need, read_rows, read_text
 from horst.errors import DataError, did_you_mean
+from horst.io import read_json
 
 SPLITS = {"train": "train", "validation": "val", "test": "test"}
 

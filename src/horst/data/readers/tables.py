@@ -1,35 +1,15 @@
-"""Reading annotation files: CSV and JSON, with errors that name the file, the line, the value and the remedy."""
+"""Reading text and CSV files, with errors that name the file, the line, the value and the remedy."""
 
 from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from horst.errors import DataError, did_you_mean
-
-
-def read_json(path: Path) -> Any:
-    """What a JSON file holds. A key that occurs twice in a mapping is an error: one of the values would be lost."""
-
-    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise ValueError(f"the key {next(n for n in names if names.count(n) > 1)!r} occurs twice")
-        return found
-
-    try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=unique)
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: there is no such file") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"{path} cannot be read as JSON: {error}") from error
 
 
 def read_text(path: Path) -> str:
