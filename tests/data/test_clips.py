@@ -156,7 +156,7 @@ def test_pictures_without_a_rate_are_refused(tmp_path: Path) -> None:
         with pytest.raises(DataError, match=r"wave/1 holds numbered pictures.*set frames_fps.*column fps"):
             open_source(DataConfig.from_dict(options))
         for wrong in (0, -1, True, "12", float("nan")):
-            with pytest.raises(ConfigError, match="frames_fps'? .*is "):
+            with pytest.raises(ConfigError, match=r"frames_fps'? .*is "):
                 open_source(DataConfig.from_dict({**options, "frames_fps": wrong}))
         source = open_source(DataConfig.from_dict({**options, "frames_fps": 12}))
         clip = source.read(source.annotations.examples[0], SMALL)

@@ -239,7 +239,7 @@ def test_other_features_are_refused(epic: DataConfig, store: Path, tmp_path: Pat
             attempt()
     assert files(store) == before
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(DataError, match="is not empty and no feature store"):
+    with pytest.raises(DataError, match="is not empty and is no feature store"):
         extract(epic, backbone(), tmp_path)
     with pytest.raises(ConfigError, match="part is 2 of 2"):
         extract(epic, backbone(), tmp_path, part=2, parts=2)
