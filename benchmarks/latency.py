@@ -12,7 +12,7 @@ import argparse
 import tempfile
 from collections.abc import Iterator
 
-from horst.evaluation.evaluate import shown
+from horst.evaluation.evaluate import clip_for
 from horst.evaluation.latency import BUDGETS, FRACTIONS, Shown, measured, watched_live
 from horst.models import Predictor, open_model
 from horst.synth.fresh import Fresh, fresh_somethings
@@ -37,7 +37,7 @@ def main() -> None:
 
 def clips_of(model: Predictor, fresh: Fresh) -> Iterator[Shown]:
     for example in fresh.annotations.split("val").examples:
-        yield fresh.clip(example, shown(fresh, model)).frames, example.labels["action"]
+        yield fresh.clip(example, clip_for(fresh, model)).frames, example.labels["action"]
 
 
 if __name__ == "__main__":

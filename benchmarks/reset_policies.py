@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.evaluation.evaluate import shown
+from horst.evaluation.evaluate import clip_for
 from horst.models import Predictor, open_model
 from horst.streaming import MotionReset, NeverReset, PeriodicReset, ResetPolicy
 from horst.synth.fresh import Fresh, fresh_somethings
@@ -65,7 +65,7 @@ def long_stream(model: Predictor, fresh: Fresh) -> tuple[list[Image], list[int],
     """Frames at the model's rate, the label of each, and the observed fraction of its action."""
     frames, labels, fractions = [], [], []
     for example in fresh.annotations.split("val").examples:
-        clip = fresh.clip(example, shown(fresh, model))
+        clip = fresh.clip(example, clip_for(fresh, model))
         frames += list(clip.frames)
         labels += [example.labels["action"]] * len(clip.frames)
         fractions += [(i + 1) / len(clip.frames) for i in range(len(clip.frames))]

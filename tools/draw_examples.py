@@ -24,7 +24,7 @@ from PIL import Image as Pictures
 
 from horst import open_model, viz
 from horst.data.example import Task
-from horst.evaluation.evaluate import predict, shown
+from horst.evaluation.evaluate import clip_for, predict
 from horst.evaluation.predictions import Predictions, position_name
 from horst.io import write_text
 from horst.models import Predictor
@@ -276,7 +276,7 @@ def main() -> None:
     for data in KINDS:
         with tempfile.TemporaryDirectory() as folder:
             model, fresh = opened(data, Path(folder) / data)
-            clip = shown(fresh, model)
+            clip = clip_for(fresh, model)
             examples = list(chosen(data, model, fresh))
         for example in examples:
             figure(example).save(FOLDER / picture_name(example))

@@ -12,7 +12,7 @@ from torch import distributed as dist
 import horst
 from horst.data.config import DataConfig
 from horst.data.module import ClipDataModule
-from horst.evaluation.evaluate import assess, predict
+from horst.evaluation.evaluate import evaluate_predictions, predict
 
 
 def main(model: str, data: str, batch_size: str, rank: str, replicas: str, folder: str) -> None:
@@ -23,7 +23,7 @@ def main(model: str, data: str, batch_size: str, rank: str, replicas: str, folde
     module = ClipDataModule(DataConfig.from_file(data), batch_size=int(batch_size))
     found = predict(horst.open_model(model), module, progress=False)
     found.save(Path(folder) / f"{rank}.safetensors")
-    assess(found, module.annotations, "val", module.data.clip).save(Path(folder) / f"{rank}.json")
+    evaluate_predictions(found, module.annotations, "val", module.data.clip).save(Path(folder) / f"{rank}.json")
     dist.destroy_process_group()
 
 

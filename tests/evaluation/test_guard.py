@@ -14,8 +14,9 @@ from horst.data.clips import Clip, ClipConfig
 from horst.data.config import DataConfig, open_source
 from horst.data.example import Example
 from horst.data.features import FeatureClip
+from horst.data.loader import ClipBatches
 from horst.errors import DataError
-from horst.evaluation.evaluate import Clips, evaluate
+from horst.evaluation.evaluate import evaluate
 from horst.evaluation.guard import check
 from horst.evaluation.predictions import Predictions
 
@@ -67,12 +68,12 @@ def test_pictures_one_frame_late_are_noticed(tmp_path: Path, fps: float) -> None
     model = horst.create_model("horst_ek55", **small, num_classes=6, num_verbs=2, num_nouns=3)
     source = open_source(data)
 
-    def clips(later: float) -> Clips:
+    def clips(later: float) -> ClipBatches:
         def shown(example: Example, config: ClipConfig) -> Clip | FeatureClip:
             clip = source.read(example, config)
             return replace(clip, times=clip.times + later)
 
-        return Clips(data, opened=replace(source, read=shown))
+        return ClipBatches(data, source=replace(source, read=shown))
 
     assert evaluate(model, clips(0.0), progress=False).counts["read"] == 4
     with pytest.raises(DataError, match="4 of 4 examples saw more than they may"):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import horst
 from horst.errors import InputError
-from horst.evaluation.evaluate import evaluate, shown
+from horst.evaluation.evaluate import clip_for, evaluate
 from horst.evaluation.latency import BUDGETS, Question, Shown, answer_at, measured, questions, watched_live
 from horst.models import Predictor
 from horst.synth.fresh import Fresh, fresh_somethings
@@ -75,13 +75,13 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
 @pytest.fixture(scope="module")
 def clips(model: Predictor, fresh: Fresh) -> list[Shown]:
     examples = fresh.annotations.split("val").examples
-    return [(fresh.clip(example, shown(fresh, model)).frames, example.labels["action"]) for example in examples]
+    return [(fresh.clip(example, clip_for(fresh, model)).frames, example.labels["action"]) for example in examples]
 
 
 def test_without_a_cost_it_is_offline_evaluation(fresh: Fresh) -> None:
     trained = horst.open_model("somethings").eval()
     examples = fresh.annotations.split("val").examples
-    seen = [(fresh.clip(example, shown(fresh, trained)).frames, example.labels["action"]) for example in examples]
+    seen = [(fresh.clip(example, clip_for(fresh, trained)).frames, example.labels["action"]) for example in examples]
     (row,) = watched_live(trained, seen, [0.0], FRACTIONS)
     offline = evaluate(trained, fresh, progress=False).metrics
     assert row.accuracy == {f: pytest.approx(offline[f"action/top1@{100 * f:g}%"]) for f in FRACTIONS}

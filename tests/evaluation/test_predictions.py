@@ -74,22 +74,25 @@ def test_recognition() -> None:
     some = found.select(torch.tensor([True, False, True, False]))
     assert (some.ids, some.missing, some.lengths.tolist()) == (("a", "c"), (("c", "gone"),), [2, 0])
     assert found.select(torch.tensor([True, True, False, False])).missing == ()
+    turned = found.select(torch.tensor([3, 2, 1, 0]))
+    assert (turned.ids, turned.missing, turned.lengths.tolist()) == (("d", "c", "b", "a"), found.missing, [1, 0, 4, 2])
 
 
 def test_anticipation() -> None:
     made = collector("anticipation", ClipConfig(steps=3, stride=1.0, mode="strict"))
     made.add(collate([item(3, [math.nan, 0.4, 0.9]), item(2, [0.0, math.nan, 0.9])]), logits(2, 3))
-    with pytest.raises(DataError, match=r"2 of 4 examples of made never came, such as a"):
+    with pytest.raises(DataError, match=r"no predictions for 2 of 4 examples of made, such as a"):
         made.predictions()
-    found = made.predictions(complete=False)
-    assert found.ids == ("c", "d")
+    made.add(collate([BadClip("a", 0, "early"), BadClip("b", 1, "gone")]), logits(0, 0))
+    found = made.predictions()
+    assert found.empty.tolist() == [True, False, False, False]  # no frame lies before 0 s
     assert found.positions == (2.0, 1.0)
+    assert found.answers.shape == (4, 0)
+    found = found.select(torch.tensor([2, 3]))
+    assert found.ids == ("c", "d")
     assert found.limits.tolist() == [[0.0, 1.0], [1.0, 2.0]]
     assert found.last_seen.tolist() == [[0.0, 0.9], [0.4, 0.9]]
     assert found.scores["action"].max(2).values.tolist() == [[-torch.inf, 13.0], [2.0, 3.0]]
-    assert found.answers.shape == (2, 0)
-    made.add(collate([BadClip("a", 0, "early"), BadClip("b", 1, "gone")]), logits(0, 0))
-    assert made.predictions().empty.tolist() == [True, False, False, False]  # nothing comes before 0 s
     with pytest.raises(DataError, match=r"has 2 positions and clip\.steps is 3"):
         made.add(collate([item(3, [0.0, 0.4])]), logits(1, 2))
 
@@ -101,9 +104,9 @@ def test_what_is_not_of_these_data() -> None:
         made.add(batch, logits(1, 3))
     with pytest.raises(ConfigError, match="the model predicts 3 classes of action and made has 2"):
         made.add(batch, Logits(torch.zeros(1, 2, 3)))
-    with pytest.raises(InputError, match="of example b hold NaN"):
+    with pytest.raises(InputError, match="of example b are NaN"):
         made.add(batch, Logits(torch.full((1, 2, 2), math.nan)))
     for wrong in (4, 0):
         stranger = Item(*(getattr(item(1, [0.0]), n) for n in ("frames", "times", "observed")), {}, "b", wrong)
-        with pytest.raises(DataError, match=f"example {wrong} of the batch is b"):
+        with pytest.raises(DataError, match=f"the batch has b as example {wrong}"):
             made.add(collate([stranger]), logits(1, 1))

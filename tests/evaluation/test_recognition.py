@@ -18,13 +18,13 @@ import horst
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Example
+from horst.data.loader import ClipBatches
 from horst.data.module import ClipDataModule
-from horst.errors import ConfigError, DataError, InputError
+from horst.errors import ConfigError, DataError
 from horst.evaluation import report
-from horst.evaluation.evaluate import Clips, Evaluation, assess, evaluate, predict, shown
-from horst.evaluation.measure import measure, metric_names, prior, summary
-from horst.evaluation.predictions import FRACTIONS, Collector, Predictions
-from horst.heads import Logits
+from horst.evaluation.evaluate import Evaluation, clip_for, evaluate, evaluate_predictions, predict
+from horst.evaluation.measure import measure, metric_names, primary_metric, prior
+from horst.evaluation.predictions import FRACTIONS, Predictions
 from horst.models import Predictor
 from horst.synth.make import make_somethings
 from horst.video.sampling import observed_frames
@@ -100,22 +100,22 @@ def test_a_model_is_shown_its_own_rate_unless_the_data_say_one(data_yaml: Path, 
     model = tiny(fps=6.0)
     for clip, fps, size in (({}, 6.0, (32, 32)), ({"fps": 12, "size": [24, 24]}, 12.0, (24, 24))):
         data = DataConfig.from_dict({**folder, "clip": clip})
-        found = evaluate(model, Clips(data), progress=False)
+        found = evaluate(model, ClipBatches(data), progress=False)
         assert (found.protocol["fps"], tuple(found.protocol["size"])) == (fps, size)
-        lengths = predict(model, Clips(data), progress=False).lengths
-        frames = [len(Clips(data).source.read(e, ClipConfig(fps=fps)).times) for e in _val(data)]
+        lengths = predict(model, ClipBatches(data), progress=False).lengths
+        frames = [len(ClipBatches(data).source.read(e, ClipConfig(fps=fps)).times) for e in _val(data)]
         assert lengths.tolist() == frames
         said = [note for note in report.notes(found) if "made for" in note]
         assert bool(said) == bool(clip)
-        assert not said or "24x24 at 12 frames a second; the model was made for 32x32 at 6" in said[0]
+        assert not said or "24x24 pixels at 12 fps; the model was made for 32x32 pixels at 6" in said[0]
     changed = DataConfig.from_dict(folder)  # what a program sets is meant, too
     changed = replace(changed, clip=replace(changed.clip, fps=4))
-    assert shown(Clips(changed), model).fps == 4
-    assert shown(Clips(DataConfig(source="packed", options={"folder": "x"})), model).fps == 12
+    assert clip_for(ClipBatches(changed), model).fps == 4
+    assert clip_for(ClipBatches(DataConfig(source="packed", options={"folder": "x"})), model).fps == 12
 
 
 def _val(data: DataConfig) -> tuple[Example, ...]:
-    return Clips(data).annotations.split("val").examples
+    return ClipBatches(data).annotations.split("val").examples
 
 
 @pytest.mark.parametrize("observe", [0.25, 0.5])
@@ -131,8 +131,8 @@ def test_a_part_of_each_clip(data_yaml: Path, predictions: Predictions, observe:
     found = measure(part, module.annotations)
     name = f"{100 * observe:g}%"
     assert set(found) == {f"action/top1@{name}", f"action/top5@{name}", f"calibration@{name}"}
-    assert summary("recognition", module.data.clip) == f"action/top1@{name}"
-    assert summary("recognition") == "area"
+    assert primary_metric("recognition", module.data.clip) == f"action/top1@{name}"
+    assert primary_metric("recognition") == "area"
     found = {name for name in measure(predictions, module.annotations) if "calibration" not in name}
     whole = metric_names(module.annotations, "val", ClipConfig(), ("action",))
     assert set(whole) == found - {"decided"}
@@ -225,7 +225,7 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
     scores = torch.nn.functional.one_hot(right, 24).float()[:, None].repeat(1, 11, 1)
     scores[2] = found.scores["action"][2]
     perfect = replace(found, scores={"action": scores})
-    evaluation = assess(perfect, module.annotations, "val", module.data.clip)
+    evaluation = evaluate_predictions(perfect, module.annotations, "val", module.data.clip)
     assert evaluation.counts["missing"] == 1
     assert evaluation.missing[0][0] == spoilt.id
     assert evaluation.metrics["action/top1@50%"] == evaluation.metrics["action/top5@50%"] == (VAL - 1) / VAL
@@ -245,7 +245,7 @@ def test_predictions_survive_a_file(predictions: Predictions, tmp_path: Path) ->
 def test_damaged_evaluations_are_told(data_yaml: Path, predictions: Predictions, tmp_path: Path) -> None:
     file = tmp_path / "val.json"
     module = module_of(data_yaml)
-    found = assess(predictions, module.annotations, "val", module.data.clip)
+    found = evaluate_predictions(predictions, module.annotations, "val", module.data.clip)
     found.save(file)
     assert Evaluation.load(file) == found
     whole, plain = file.read_text(), found.to_dict()
@@ -311,22 +311,6 @@ def test_what_does_not_fit(data_yaml: Path) -> None:
     module = module_of(data_yaml)
     with pytest.raises(ConfigError, match="predicts 5 classes of action and somethings has 24"):
         evaluate(tiny(num_classes=5), module, progress=False)
-    batch = next(iter(module.evaluation_loader("val")))
-    shape = tuple(batch.observed.shape)
-    collector = Collector(module.annotations.split("val"), module.data.clip)
-    with pytest.raises(InputError, match=r"\(B, T, C\)"):
-        collector.add(batch, Logits(torch.zeros(2, 24)))
-    with pytest.raises(InputError, match=f"logits of example {batch.ids[0]} hold NaN"):
-        collector.add(batch, Logits(torch.full((*shape, 24), torch.nan)))
-    with pytest.raises(DataError, match="which the annotations do not have there"):
-        Collector(module.annotations.split("train"), module.data.clip).add(batch, Logits(torch.zeros(*shape, 24)))
-    collector.add(batch, Logits(torch.zeros(*shape, 24)))
-    with pytest.raises(DataError, match=f"{VAL - 3} of {VAL} examples of somethings never came"):
-        collector.predictions()
-    some = collector.predictions(complete=False)
-    assert sorted(some.ids) == sorted(batch.ids)
-    nothing = Collector(module.annotations.split("val"), ClipConfig()).predictions(complete=False)
-    assert len(nothing) == 0
 
 
 def test_two_processes_equal_one(data_yaml: Path, tmp_path: Path) -> None:
@@ -347,7 +331,7 @@ def test_two_processes_equal_one(data_yaml: Path, tmp_path: Path) -> None:
         assert job.returncode == 0, said
     module = module_of(data_yaml, batch_size=2)
     alone = predict(model, module, progress=False)
-    metrics = assess(alone, module.annotations, "val", module.data.clip)
+    metrics = evaluate_predictions(alone, module.annotations, "val", module.data.clip)
     for rank in range(2):
         assert same(Predictions.load(tmp_path / f"{rank}.safetensors"), alone)
         assert Evaluation.load(tmp_path / f"{rank}.json") == metrics

@@ -7,6 +7,8 @@ from typing import Any
 
 from horst.evaluation import report
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.formatting import percent
+from horst.evaluation.report import MetricRow
 
 COUNTS = {"examples": 12, "read": 7, "missing": 5, "left_out": 2, "unlabelled": 3, "train": 20}
 
@@ -73,7 +75,7 @@ def test_notes_of_recognition() -> None:
     assert report.notes(recognition(metrics={}, counts=all_read)) == ["4 examples, 4 read; 1.3 s, horst 9.9"]
     protocol = {**recognition().protocol, "made_for": {"size": [16, 24], "fps": 7.5}}
     assert report.notes(recognition(protocol=protocol))[-1] == (
-        "the clips are shown as 8x6 at 12 frames a second; the model was made for 16x24 at 7.5 frames a second"
+        "the clips have 8x6 pixels at 12 fps; the model was made for 16x24 pixels at 7.5 fps"
     )
 
 
@@ -83,7 +85,7 @@ def test_notes_of_anticipation() -> None:
     assert early == "time to action (top-5): action 1.23 s, noun 0.50 s"
     assert leaks == "protocol rulstm: examples that saw too much: 2 at 1s"
     assert unmeasured == "not measured: noun (no label)"
-    assert unseen == "nothing seen yet (misses): 4 at 1s, 1 at 0.5s"
+    assert unseen == "no frame observed yet (misses): 4 at 1s, 1 at 0.5s"
     protocol = {"mode": "strict", "leaks": {}, "taus": [1.0, 0.5]}
     quiet = replace(anticipation(), protocol=protocol, metrics={}, notices=[], unmeasured={})
     assert report.notes(quiet)[1:] == ["protocol strict: no leak"]
@@ -91,21 +93,21 @@ def test_notes_of_anticipation() -> None:
 
 def test_rows() -> None:
     found = recognition()
-    assert report.position_names(found) == ["25%", "100%"]
+    assert found.position_names == ["25%", "100%"]
     assert report.rows(found, "action") == [
-        ("top-1", [0.125, 0.5], 0.0471),
-        ("calibration", [0.25, 0.0625], None),
+        MetricRow("top-1", [0.125, 0.5], 0.0471),
+        MetricRow("calibration", [0.25, 0.0625]),
     ]
     assert report.rows(found, "verb") == []
     found = anticipation()
-    assert report.position_names(found) == ["1s", "0.5s"]
+    assert found.position_names == ["1s", "0.5s"]
     assert report.rows(found, "action") == []
     assert report.rows(found, "verb") == [
-        ("verb recall@5", [0.3, 0.4], None),
-        ("  tail", [0.1, None], None),
-        ("  unseen", [None, 0.2], None),
+        MetricRow("verb recall@5", [0.3, 0.4]),
+        MetricRow("  tail", [0.1, None]),
+        MetricRow("  unseen", [None, 0.2]),
     ]
-    assert [report.percent(value) for value in (None, 0.0, 0.1234, 1.0)] == ["", "0.0", "12.3", "100.0"]
+    assert [percent(value) for value in (None, 0.0, 0.1234, 1.0)] == ["", "0.0", "12.3", "100.0"]
 
 
 def test_table() -> None:

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 
 from horst.errors import DataError, InputError
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.facts import _part
 from horst.evaluation.paper import paper_table, paper_tables
 from horst.evaluation.runs import group_runs
 from horst.evaluation.table import table, table_data
+from horst.registry import Part
 
 HORST = {"table": "early-recognition", "row": "HORST"}
 KITCHEN = {"action": 75, "verb": 14, "noun": 20}
@@ -259,6 +261,12 @@ def test_a_run_that_is_not_the_row_it_names_stands_apart(tmp_path: Path, about: 
     assert "the paper's row 'HORST' (early-recognition)" in note
     assert says in note
     assert says in table([run, genuine])
+
+
+@pytest.mark.parametrize(("found", "wanted"), [("stem", "maps"), ("maps", "stem")])
+def test_parts_of_other_names_differ(found: str, wanted: str) -> None:
+    assert list(_part("backbone", Part(name=found), Part(name=wanted))) == [f"its backbone is {found}, not {wanted}"]
+    assert not list(_part("backbone", Part(name=found), Part(name=found)))
 
 
 def test_other_clips_than_the_papers_stand_apart(tmp_path: Path) -> None:

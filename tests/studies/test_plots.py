@@ -12,14 +12,13 @@ from typing import Any
 import pytest
 
 import horst
+from horst.evaluation.formatting import markdown_row, metric_title
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row
 from horst.studies.config import Study, StudyRun
 from horst.studies.plots import HEIGHT, WIDTH, curves, differences
 from horst.studies.report import (
     Results,
-    _cells,
     differences_table,
-    header,
     markdown,
     notes,
     said,
@@ -279,10 +278,10 @@ def test_numbers_in_words() -> None:
     assert said(UNSURE, "area", signed=True) == f"{MINUS}1.0 [{MINUS}5.0, +3.0]"
     assert said(SURE, "calibration@25%", signed=True) == "+4.0 [+2.0, +6.0]"
     assert said(Estimate(value=1.234), "action/time_to_action") == "1.23"
-    assert header("action/top1@25%") == "top-1 at 25%"
-    assert header("verb/recall5@1s/unseen") == "verb recall@5 at 1s (unseen)"
-    assert header("noun/time_to_action") == "noun time to action"
-    assert header("calibration@50%") == "calibration error at 50%"
+    assert metric_title("action/top1@25%") == "top-1 at 25%"
+    assert metric_title("verb/recall5@1s/unseen") == "verb recall@5 at 1s (unseen)"
+    assert metric_title("noun/time_to_action") == "noun time to action"
+    assert metric_title("calibration@50%") == "calibration error at 50%"
 
 
 def test_tables() -> None:
@@ -352,8 +351,8 @@ def test_a_page_whole() -> None:
     assert "| difference |" not in markdown(alone)
     assert len(notes(alone)) == 1
     assert notes(given)[1].endswith("results.json has the difference of each.")
-    assert _cells(["a|b", "c\nd"]).startswith("| a\\|b | c")
-    assert _cells(["a|b", "c\nd"]).count("\n") == 0
+    assert markdown_row(["a|b", "c\nd"]).startswith("| a\\|b | c")
+    assert markdown_row(["a|b", "c\nd"]).count("\n") == 0
 
 
 def test_columns_that_no_run_has_are_left_out() -> None:
@@ -371,8 +370,8 @@ def test_half_an_interval_is_not_said() -> None:
     assert said(Estimate(value=0.5, low=0.4), "area") == "50.0"
     assert said(Estimate(value=0.5, high=0.6), "area") == "50.0"
     assert said(SURE, "action/time_to_action", signed=True) == "**+0.04 [+0.02, +0.06]**"
-    assert header("area") == "area"
-    assert header("action/recall5@1s/tail") == "recall@5 at 1s (tail)"
+    assert metric_title("area") == "area"
+    assert metric_title("action/recall5@1s/tail") == "recall@5 at 1s (tail)"
 
 
 def test_only_the_figures_that_there_are_stay(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from horst.config import from_dict
 from horst.configs import find_config, list_configs
 from horst.errors import ConfigError
+from horst.evaluation.formatting import metric_title
 from horst.models import Predictor, model_config
 from horst.models.method_table import method
 from horst.studies.config import Study, find_study, known_studies, overrides
 from horst.studies.plan import identity, plan
-from horst.studies.report import header, paper_lines
+from horst.studies.report import paper_lines
 from horst.training.config import RunConfig
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +55,7 @@ def test_its_runs_are_runs_that_differ(file: Path, tmp_path: Path) -> None:
         runs.append((model.config, replace(config, name="", model=jobs[0].config.model)))
     assert all(run not in runs[:i] for i, run in enumerate(runs))
     paper_lines(study)
-    assert all(header(metric) for metric in study.metrics)
+    assert all(metric_title(metric) for metric in study.metrics)
 
 
 def test_horst_is_one_run_in_all_tables(tmp_path: Path) -> None:

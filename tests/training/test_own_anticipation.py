@@ -20,9 +20,10 @@ from rich.console import Console
 from horst.config import from_dict
 from horst.data.batches import Batch
 from horst.data.example import Annotations
+from horst.data.loader import ClipBatches
 from horst.data.readers.folder import read_csv
 from horst.errors import ConfigError, DataError
-from horst.evaluation.evaluate import Clips, evaluate
+from horst.evaluation.evaluate import evaluate
 from horst.models import create_model, load, save
 from horst.models.method_table import METHODS, Method
 from horst.training.build import build_model, learnt_loss, notices
@@ -157,6 +158,6 @@ def test_labels_alone_make_a_run(name: str, tmp_path: Path) -> None:
     loaded = load(run.best)
     assert loaded.head.task == "anticipation"
     assert loaded.head.classes == {"action": len(PAIRS)}
-    found = evaluate(loaded, Clips(config.data), progress=False)
+    found = evaluate(loaded, ClipBatches(config.data), progress=False)
     assert np.isfinite(list(found.metrics.values())).all()
     assert load(save(loaded, tmp_path / "again")).config == loaded.config

@@ -16,7 +16,7 @@ from PIL import Image
 from horst import create_model, viz
 from horst.errors import ConfigError, InputError, MissingExtraError
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.metrics import calibration_error
+from horst.evaluation.metrics import calibration_bins
 from horst.viz.chart import Axis, Line, chart, number_axis, percent_axis, spread
 from horst.viz.matrix import LEGEND, count, similarity_order, worst_pairs
 from horst.viz.svg import Canvas, fit, text_width
@@ -203,7 +203,7 @@ def test_the_calibration_error_is_that_of_the_evaluation(seed: int) -> None:
     labels = torch.randint(-1, 5, (300,), generator=rng)
     scores[7] = -torch.inf
     figure = viz.reliability(scores.double().softmax(-1).nan_to_num(0.0), labels)
-    assert f"calibration error {100 * calibration_error(scores, labels):.1f}%" in texts(parsed(figure))
+    assert f"calibration error {100 * calibration_bins(scores, labels).error:.1f}%" in texts(parsed(figure))
     answers = int(((labels >= 0) & (torch.arange(300) != 7)).sum())
     assert f"confidence of {answers} answers" in texts(parsed(figure))
 

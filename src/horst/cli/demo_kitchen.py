@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import torch
@@ -10,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from horst.console import Console, visible
-from horst.evaluation.evaluate import assess, predict, shown
+from horst.evaluation.evaluate import predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import open_model
@@ -30,10 +29,7 @@ def kitchen(folder: Path, videos: int, seed: int, console: Console) -> list[str]
     """Print what the model makes of fresh videos; sections for the page."""
     model = open_model("kitchen")
     fresh = fresh_kitchen(folder, videos, seed, model.size)
-    begin = time.perf_counter()
-    predictions = predict(model, fresh)
-    spent = time.perf_counter() - begin
-    evaluation = assess(predictions, fresh.annotations, "val", shown(fresh, model), model=model, seconds=spent)
+    predictions, evaluation = predict_and_evaluate(model, fresh)
     show(evaluation, console)
     moments, names = _moments(fresh, predictions), fresh.annotations.classes["action"]
     console.print(_table(moments, names))

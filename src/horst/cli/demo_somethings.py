@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from horst.console import Console, visible
 from horst.data.example import Annotations
-from horst.evaluation.evaluate import assess, predict, shown
+from horst.evaluation.evaluate import predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import open_model
@@ -31,10 +30,7 @@ def somethings(folder: Path, clips: int, seed: int, streams: int, console: Conso
     """Print what the model makes of fresh clips; sections for the page."""
     model, fresh = open_model("somethings"), fresh_somethings(folder, clips, seed)
     names = fresh.annotations.classes["action"]
-    begin = time.perf_counter()
-    predictions = predict(model, fresh)
-    spent = time.perf_counter() - begin
-    evaluation = assess(predictions, fresh.annotations, "val", shown(fresh, model), model=model, seconds=spent)
+    predictions, evaluation = predict_and_evaluate(model, fresh)
     show(evaluation, console)
     for part in AT:
         if pairs := _mistaken(predictions, names, part):

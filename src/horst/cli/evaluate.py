@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 from horst.config import check_positive
 from horst.console import Console
 from horst.data.config import DataConfig
+from horst.data.loader import ClipBatches
 from horst.errors import ConfigError, DataError
 from horst.evaluation.challenge import write_challenge
-from horst.evaluation.evaluate import Clips, Evaluation, Loading, assess, fingerprint, predict, shown
+from horst.evaluation.evaluate import Evaluation, clip_for, evaluate_predictions, fingerprint, predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import Predictor
@@ -37,7 +37,7 @@ class Opened:
     title: str
     """A short name of the model."""
     model: Predictor
-    module: Clips
+    module: ClipBatches
     config: RunConfig | None
     """None where it is no run."""
     own: bool
@@ -63,7 +63,7 @@ def open_model(
     device: str = "auto",
     batch: int | None = None,
     workers: int | None = None,
-    training: Loading | None = None,
+    training: ClipBatches | None = None,
 ) -> Opened:
     """A run, or a saved model and a data set. `training`: what a run that has just ended has opened and read."""
     place = Path(source)
@@ -77,12 +77,12 @@ def open_model(
     if mode is not None:
         described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
     known = training if training is not None and training.data == described else None
-    module = Clips(
+    module = ClipBatches(
         described,
         batch_size=batch or (config.batches.size if config else 8),
         workers=workers if workers is not None else (config.batches.workers if config else 0),
-        opened=known.source if known else None,
-        decoded=known.decoded if known else {},
+        source=known.source if known else None,
+        decoded=known.decoded if known else None,
     )
     check_labels(model, module, source)
     return Opened(place, model_title(source), model, module, config, config is not None and data is None, weights)
@@ -92,13 +92,9 @@ def evaluated(opened: Opened, split: str, *, reuse: bool = False) -> tuple[Predi
     """Predict and measure; a run keeps both in its folder, with a curve. `reuse`: take what is kept there, if it is of
     this model."""
     model, module, run = opened.model, opened.module, opened.run
-    clip = shown(module, model)
     if reuse and run is not None and (kept := _kept(opened, run, split)) is not None:
         return kept
-    begin = time.perf_counter()
-    predictions = predict(model, module, split)
-    spent = round(time.perf_counter() - begin, 1)
-    evaluation = assess(predictions, module.annotations, split, clip, model=model, seconds=spent)
+    predictions, evaluation = predict_and_evaluate(model, module, split)
     if run is not None:
         name = opened.name(split)
         run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: `_kept` takes them for those of this model
@@ -127,8 +123,8 @@ def _kept(opened: Opened, run: Run, split: str) -> tuple[Predictions, Evaluation
     ids = tuple(example.id for example in module.annotations.split(split).examples)
     if before.weights != fingerprint(model) or predictions.ids != ids:
         return None
-    clip = shown(module, model)
-    again = assess(predictions, module.annotations, split, clip, model=model, seconds=before.seconds)
+    clip = clip_for(module, model)
+    again = evaluate_predictions(predictions, module.annotations, split, clip, model=model, seconds=before.seconds)
     return (predictions, again) if again.protocol == before.protocol else None
 
 
@@ -144,7 +140,7 @@ def run(
     workers: int | None = None,
     challenge: str | None = None,
     as_json: bool = False,
-    training: Loading | None = None,
+    training: ClipBatches | None = None,
 ) -> None:
     """Evaluate a run, or a saved model on a data set. `training`: see `open_model`."""
     opened = open_model(
@@ -175,7 +171,7 @@ def run(
         console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge")
 
 
-def check_labels(model: Predictor, module: Clips, source: str) -> None:
+def check_labels(model: Predictor, module: ClipBatches, source: str) -> None:
     """Scores mean nothing where the data counts its classes in another way than the model."""
     for task, names in module.annotations.classes.items():
         own = (model.labels or {}).get(task)

@@ -9,7 +9,7 @@ from horst.cli.evaluate import Opened, evaluated, open_model
 from horst.console import Console
 from horst.data.example import Task
 from horst.errors import InputError
-from horst.evaluation.evaluate import Evaluation, shown
+from horst.evaluation.evaluate import Evaluation, clip_for
 from horst.evaluation.predictions import Predictions
 from horst.io import write_text
 from horst.video.sampling import observed_frames
@@ -79,7 +79,7 @@ def _moments(opened: Opened, task: Task, count: int) -> tuple[int, ...]:
     """Frames at which attention is drawn."""
     if task == "recognition":
         return tuple(sorted({observed_frames(count, part) - 1 for part in FRACTIONS}))
-    stride = shown(opened.module, opened.model).stride
+    stride = clip_for(opened.module, opened.model).stride
     places = {count - round(tau / stride) for tau in TAUS}
     return tuple(sorted(place for place in places if 0 <= place < count))
 

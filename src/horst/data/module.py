@@ -14,15 +14,17 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import Sampler
 
-from horst.config import check_positive
 from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter
-from horst.data.batches import BadClips, Batch, ClipDataset, Pick, collate
-from horst.data.buckets import BucketSampler, EvaluationSampler, check_prefix, clip_lengths
-from horst.data.config import DataConfig, Source, open_source
-from horst.data.example import Annotations, Split
-from horst.data.resident import Resident, ResidentLoader
+from horst.data.batches import BadClips, Batch, ClipDataset, Pick
+from horst.data.buckets import BucketSampler, check_prefix, clip_lengths
+from horst.data.clips import ClipConfig
+from horst.data.config import DataConfig, Source
+from horst.data.distributed import world_and_rank
+from horst.data.example import Split
+from horst.data.loader import AnyLoader, ClipBatches
+from horst.data.resident import Resident
 from horst.errors import ConfigError
 from horst.extras import import_torchvision, require
 
@@ -32,7 +34,7 @@ require("lightning", "train")
 import lightning as lightning  # noqa: E402
 
 
-class ClipDataModule(lightning.LightningDataModule):
+class ClipDataModule(ClipBatches, lightning.LightningDataModule):
     """The clips of one data config: `train` shuffled, augmented and cut to random prefixes, `val` as it is.
 
     `bad_clips` counts the training clips that cannot be read, and stops the run past `bad_limit` of them. A resumed fit
@@ -66,37 +68,24 @@ class ClipDataModule(lightning.LightningDataModule):
         cache: str | None = None,
         resident: bool = False,
     ) -> None:
-        super().__init__()
-        check_positive(batch_size=batch_size)
-        if type(workers) is not int or workers < 0:
-            raise ConfigError(f"workers is {workers!r}; it takes a whole number from 0 on")
+        super().__init__(data, batch_size=batch_size, workers=workers, seed=seed, cache=cache)
         check_prefix(prefix)
-        self.data, self.batch_size, self.workers, self.seed = data, batch_size, workers, seed
         self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
-        self.cache, self.resident = cache, resident
+        self.resident = resident
         self.epoch = 0
         """Of training, where no trainer tells it."""
-        self._source: Source | None = None
         self._augmenter: Augmenter | None = None
         self._bad_clips: BadClips | None = None
-        self.decoded: dict[Split, Resident] = {}
-        """The splits whose clips are resident by now: from when they are first asked for."""
 
     @property
     def source(self) -> Source:
         if self._source is None:
-            self._source = open_source(self.data)
-            recognition = self._source.annotations.task == "recognition"
+            recognition = super().source.annotations.task == "recognition"
             if self.data.clip.observe < 1 and not recognition:
                 raise ConfigError("clip.observe cuts clips of recognition; to anticipate, leave it out")
             if self.prefix is not None and not recognition:
                 raise ConfigError("prefix cuts clips of recognition; to anticipate, every clip has clip.steps frames")
-        return self._source
-
-    @property
-    def annotations(self) -> Annotations:
-        """Of all splits; `classes` in it names what models predict."""
-        return self.source.annotations
+        return super().source
 
     @property
     def bad_clips(self) -> BadClips:
@@ -110,9 +99,9 @@ class ClipDataModule(lightning.LightningDataModule):
         if connector is not None and connector.is_distributed and connector.use_distributed_sampler:
             raise ConfigError("Lightning would replace the samplers: pass use_distributed_sampler=False to the Trainer")
 
-    def train_dataloader(self) -> DataLoader[Any] | ResidentLoader:
+    def train_dataloader(self) -> AnyLoader:
         config = self.data.clip if self.prefix is None else replace(self.data.clip, observe=1.0)
-        replicas, rank = self._place()
+        replicas, rank = world_and_rank()
         sampler = BucketSampler(
             clip_lengths(self.source, "train", config),
             self.batch_size,
@@ -125,16 +114,10 @@ class ClipDataModule(lightning.LightningDataModule):
         )
         # Lightning asks for the first batches before it tells the sampler the epoch.
         sampler.set_epoch(*self._position(len(sampler)))
-        return self._loader("train", sampler)
+        return self.loader("train", sampler, self.data.clip)
 
-    def val_dataloader(self) -> DataLoader[Any] | ResidentLoader | list[Any]:
+    def val_dataloader(self) -> AnyLoader | list[Any]:
         return self.evaluation_loader("val") if "val" in self.annotations.counts() else []
-
-    def evaluation_loader(self, split: Split = "val") -> DataLoader[Any] | ResidentLoader:
-        """All clips of a split; over all replicas each exactly once, bad ones in `Batch.bad`."""
-        replicas, rank = self._place()
-        lengths = clip_lengths(self.source, split, self.data.clip)
-        return self._loader(split, EvaluationSampler(lengths, self.batch_size, replicas=replicas, rank=rank))
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
         """In training: counts the bad clips, and augments the others where they lie."""
@@ -155,9 +138,6 @@ class ClipDataModule(lightning.LightningDataModule):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.bad_clips.load_state_dict(state_dict["bad_clips"])
 
-    def _place(self) -> tuple[int, int]:
-        return (self.trainer.world_size, self.trainer.global_rank) if self.trainer is not None else (1, 0)
-
     def _position(self, batches: int) -> tuple[int, int]:
         """(epoch, batch) at which training begins, or goes on after a resume."""
         if self.trainer is None:
@@ -171,32 +151,8 @@ class ClipDataModule(lightning.LightningDataModule):
         start = steps.ready if steps.processed == steps.ready else steps.completed
         return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
 
-    def _loader(
-        self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]]
-    ) -> DataLoader[Any] | ResidentLoader:
-        clips = ClipDataset(self.source, split, self.data.clip, self.cache)
-        if self.resident:
-            if split not in self.decoded:
-                device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
-                self.decoded[split] = Resident(clips, device, self.workers)
-            return ResidentLoader(self.decoded[split], sampler)
-        return _Loader(
-            clips,
-            batch_sampler=sampler,
-            num_workers=self.workers,
-            collate_fn=collate,
-            pin_memory=torch.cuda.is_available(),
-            persistent_workers=self.workers > 0,
-            # Workers draw nothing; without a generator here the loader would draw from the model's.
-            generator=torch.Generator().manual_seed(self.seed),
-        )
-
-
-class _Loader(DataLoader[Any]):
-    """Tells Lightning, which asks for these two, that an epoch can be resumed: `_position` sees to it."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
+    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> AnyLoader:
+        if self.resident and split not in self.decoded and clip == self.data.clip:
+            device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
+            self.decoded[split] = Resident(ClipDataset(self.source, split, clip, self.cache), device, self.workers)
+        return super().loader(split, sampler, clip)

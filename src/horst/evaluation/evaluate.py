@@ -1,13 +1,14 @@
 """Evaluate a model on a split of a data set.
 
-    evaluation = evaluate(model, Clips(DataConfig.from_file("data.yaml"), batch_size=8))
+    evaluation = evaluate(model, ClipBatches(DataConfig.from_file("data.yaml"), batch_size=8))
     evaluation.metrics["area"]
     evaluation.save("val.json")
 
-One pass over each clip gives the predictions at every position: a model is causal, so its logits at a frame are those
-that it would give if the clip ended there. In a distributed run each process takes its share and all get the whole.
+One forward pass over each clip gives the predictions at every position: a model is causal, so its logits at a frame are
+those that it would give if the clip ended there. In a distributed run each process evaluates its share of the clips,
+and every process gets the complete result.
 
-Where the data do not say which size and rate its clips have, they are shown as the model was made for.
+Clips have the frame size and rate that the data config names, or else those of the model.
 """
 
 from __future__ import annotations
@@ -15,212 +16,192 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import MISSING, asdict, dataclass, field, fields
-from functools import cached_property
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import nn
-from torch.utils.data import DataLoader
+from torch import Tensor, nn
 
 import horst
-from horst.config import check_positive
+from horst.config import from_dict
 from horst.console import Console
 from horst.console import progress as progress_bar
-from horst.data.batches import UNKNOWN, Batch, ClipDataset, collate
-from horst.data.buckets import EvaluationSampler, clip_lengths
+from horst.data.batches import UNKNOWN
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.distributed import world_and_rank
 from horst.data.example import Annotations, Split, Task
-from horst.data.resident import Resident, ResidentLoader
-from horst.errors import ConfigError, DataError, did_you_mean
-from horst.evaluation.gather import place
+from horst.data.loader import ClipBatches
+from horst.errors import ConfigError, DataError
 from horst.evaluation.guard import check
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
-from horst.evaluation.predictions import Collector, Predictions
+from horst.evaluation.predictions import Collector, Predictions, position_name
 from horst.heads import Logits
 from horst.io import read_json, write_text
 from horst.models import Predictor
-
-
-class Loading(Protocol):
-    """What evaluation asks of the data; `ClipDataModule` has it too."""
-
-    data: DataConfig
-    batch_size: int
-    workers: int
-    seed: int
-
-    @property
-    def source(self) -> Source: ...
-
-    @property
-    def decoded(self) -> Mapping[Split, Resident]: ...
-
-    @property
-    def annotations(self) -> Annotations: ...
-
-
-@dataclass
-class Clips:
-    """A data set to evaluate on."""
-
-    data: DataConfig
-    batch_size: int = 8
-    workers: int = 0
-    seed: int = 0
-    opened: Source | None = None
-    """The data set, where somebody has opened it before."""
-    decoded: Mapping[Split, Resident] = field(default_factory=dict)
-    """The splits whose clips somebody has read before."""
-
-    def __post_init__(self) -> None:
-        check_positive(batch_size=self.batch_size)
-        if type(self.workers) is not int or self.workers < 0:
-            raise ConfigError(f"workers is {self.workers!r}; it takes a whole number from 0 on")
-
-    @cached_property
-    def source(self) -> Source:
-        return self.opened or open_source(self.data)
-
-    @property
-    def annotations(self) -> Annotations:
-        return self.source.annotations
+from horst.models.predictor import PredictorOutput
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
-    """How good a model is on a split, and by which protocol: plain data."""
+    """The metrics of a model on a split, and the protocol that they follow. Saved as JSON."""
 
     data: str
+    """Name of the data set."""
     split: Split
     task: Task
     counts: dict[str, int]
-    """examples; read and missing (could not be read: misses); left_out (of every denominator, by the protocol);
-    unlabelled (left out too); train, the training examples of the data set."""
+    """examples; read and missing (unreadable: misses); left_out (of every denominator, by the protocol); unlabelled
+    (left out too); train, the number of training examples."""
     protocol: dict[str, Any]
-    """mode; leaks and unobserved, examples by position; fractions or taus; size and fps, what was shown; where it
-    differs made_for, the size and fps of the model."""
+    """mode; leaks and unobserved, numbers of examples by position; fractions or taus; size and fps of the clips;
+    made_for, the size and fps of the model if they differ."""
     metrics: dict[str, float]
-    """See `measure`."""
+    """See `horst.evaluation.measure`."""
     classes: dict[str, int] = field(default_factory=dict)
-    """How many there are, by task."""
+    """Number of classes by task."""
     unmeasured: dict[str, str] = field(default_factory=dict)
     """Metrics of the protocol that could not be computed, and why."""
     prior: dict[str, float] = field(default_factory=dict)
-    """What always saying the most frequent training classes gives."""
+    """Metrics of always predicting the most frequent training classes."""
     missing: list[list[str]] = field(default_factory=list)
-    """[id, why] of what could not be read."""
+    """[id, reason] of unreadable examples."""
     seconds: float = 0.0
     version: str = horst.__version__
-    """Of the package that evaluated."""
+    """Version of the package that evaluated."""
     weights: str = ""
-    """Of the model that was evaluated: its `fingerprint`."""
+    """The `fingerprint` of the model."""
     notices: list[str] = field(default_factory=list)
-    """What the data set lacks, and which metrics are missing for it."""
+    """What the data set lacks, and which metrics are missing for that reason."""
+
+    @property
+    def positions(self) -> list[float]:
+        """Observed fractions, or seconds before the action."""
+        return self.protocol.get("fractions" if self.task == "recognition" else "taus") or []
+
+    @property
+    def position_names(self) -> list[str]:
+        return [position_name(self.task, position) for position in self.positions]
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
     @classmethod
     def from_dict(cls, data: Any) -> Evaluation:
-        known = [f.name for f in fields(cls)]
-        if not isinstance(data, dict):
-            raise DataError(f"an evaluation is a mapping of {', '.join(known)}; got a {type(data).__name__}")
-        for name in data:
-            if name not in known:
-                raise DataError(f"an evaluation has no entry {name!r}{did_you_mean(name, known)}")
-        lacking = [f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING]
-        lacking = [name for name in lacking if name not in data]
-        if lacking:
-            raise DataError(f"it is no evaluation: it lacks {', '.join(lacking)}")
-        made = cls(**data)
-        for name in ("counts", "protocol", "metrics", "classes", "unmeasured", "prior"):
-            if not isinstance(getattr(made, name), dict):
-                raise DataError(f"its {name} is a {type(getattr(made, name)).__name__}, not a mapping")
+        try:
+            evaluation = from_dict(cls, data, "evaluation")
+        except ConfigError as error:
+            raise DataError(str(error)) from error
         for name in ("metrics", "prior", "counts"):
-            for key, value in getattr(made, name).items():
+            for key, value in getattr(evaluation, name).items():
                 if type(value) not in (int, float):
-                    raise DataError(f"its {name} has {key} = {value!r}, which is not a number")
-        return made
+                    raise DataError(f"evaluation.{name} has {key} = {value!r}, which is not a number")
+        return evaluation
 
     def save(self, path: str | Path) -> None:
-        """As JSON, whole or not at all."""
+        """Write JSON, atomically."""
         write_text(Path(path), json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
-        """DataError where the file is missing, damaged, or no evaluation."""
+        """DataError if the file is missing, damaged, or not an evaluation."""
         path = Path(path)
         try:
             return cls.from_dict(read_json(path))
         except DataError as error:
-            said = f"{path}: {error}" if str(path) not in str(error) else str(error)
-            raise DataError(f"{said}; evaluate again" if path.exists() else said) from error
+            message = f"{path}: {error}" if str(path) not in str(error) else str(error)
+            raise DataError(f"{message}; evaluate again" if path.exists() else message) from error
 
 
 def evaluate(
     model: Predictor,
-    module: Loading,
+    clips: ClipBatches,
     split: Split = "val",
     device: torch.device | str | None = None,
     *,
     autocast: torch.dtype | None = None,
     progress: bool = True,
 ) -> Evaluation:
-    """What `predict` and `assess` give together."""
+    """Metrics of a model on a split; arguments as for `predict`."""
+    return predict_and_evaluate(model, clips, split, device, autocast=autocast, progress=progress)[1]
+
+
+def predict_and_evaluate(
+    model: Predictor, clips: ClipBatches, split: Split = "val", device: torch.device | str | None = None, **options: Any
+) -> tuple[Predictions, Evaluation]:
+    """Both the predictions and their metrics; arguments as for `predict`."""
     begin = time.perf_counter()
-    predictions = predict(model, module, split, device, autocast=autocast, progress=progress)
+    predictions = predict(model, clips, split, device, **options)
     seconds = round(time.perf_counter() - begin, 3)
-    return assess(predictions, module.annotations, split, shown(module, model), model=model, seconds=seconds)
+    clip = clip_for(clips, model)
+    return predictions, evaluate_predictions(predictions, clips.annotations, split, clip, model=model, seconds=seconds)
 
 
-def shown(module: Loading, model: Predictor) -> ClipConfig:
-    """What the clips of a data set look like to a model."""
-    return module.data.clip_for(size=model.size, fps=model.fps)
+def clip_for(clips: ClipBatches, model: Predictor) -> ClipConfig:
+    """The size and rate of a data set's clips for a model."""
+    return clips.data.clip_for(size=model.size, fps=model.fps)
 
 
 def predict(
     model: Predictor,
-    module: Loading,
+    clips: ClipBatches,
     split: Split = "val",
     device: torch.device | str | None = None,
     *,
     autocast: torch.dtype | None = None,
     progress: bool = True,
 ) -> Predictions:
-    """What a model says of all clips of a split.
+    """Predictions of a model for all clips of a split.
 
     Args:
         model: Moved to `device`, and in evaluation mode while this runs.
-        module: Its data, clips, batch size and workers are used.
+        clips: The data set, with batch size and workers.
         split: Which clips.
         device: Where to compute; by default where the model is.
-        autocast: Compute in this lower precision where torch holds that safe.
-        progress: Show a bar.
+        autocast: Compute in this lower precision where torch considers it safe.
+        progress: Show a progress bar.
     """
-    where = next(model.parameters()).device if device is None else torch.device(device)
-    model.to(where)
-    annotations = module.annotations.split(split)
-    clip = shown(module, model)
+    target = next(model.parameters()).device if device is None else torch.device(device)
+    model.to(target)
+    annotations, clip = clips.annotations.split(split), clip_for(clips, model)
     collector = Collector(annotations, clip)
-    loader = _loader(module, split, clip)
-    replicas, rank = place()
-    console = Console(stderr=True)  # what a command prints stays clean of it
-    shown_bar = progress and rank == 0 and console.is_terminal
-    bar = progress_bar(console=console, transient=True, disable=not shown_bar)
-    with evaluating(model), torch.inference_mode(), bar:
-        job = bar.add_task(f"{annotations.name}, {split}", total=len(annotations.examples))
-        for batch in loader:
-            collector.add(batch, _logits(model, batch.to(where), annotations.task, autocast))
-            bar.advance(job, replicas * (len(batch) + len(batch.bad)))
+    replicas, rank = world_and_rank()
+    console = Console(stderr=True)  # stdout is for results
+    bar = progress_bar(console=console, transient=True, disable=not (progress and rank == 0 and console.is_terminal))
+    with eval_mode(model), torch.inference_mode(), bar:
+        task = bar.add_task(f"{annotations.name}, {split}", total=len(annotations.examples))
+        for batch in clips.evaluation_loader(split, clip):
+            batch = batch.to(target)
+            collector.add(batch, clip_logits(model, batch.frames, batch.lengths, autocast))
+            bar.advance(task, replicas * (len(batch) + len(batch.bad)))
     return collector.predictions()
 
 
-def assess(
+def clip_logits(
+    model: Predictor, frames: Tensor, lengths: Tensor | None = None, autocast: torch.dtype | None = None
+) -> Logits:
+    """Logits at every frame of a batch of clips (B, T, 3, H, W): the forward pass of evaluation and validation."""
+    return clip_output(model, frames, lengths, autocast).logits if len(frames) else Logits(frames)
+
+
+def clip_output(
+    model: Predictor,
+    frames: Tensor,
+    lengths: Tensor | None = None,
+    autocast: torch.dtype | None = None,
+    *,
+    attention: bool = False,
+) -> PredictorOutput:
+    """The output of a model for a batch of clips. An unrolling head counts down to the end of the clip, which may be
+    shorter than those that it was made for."""
+    unroll = {"unroll": list(range(frames.shape[1], 0, -1))} if model.head.unrolls else {}
+    with torch.autocast(frames.device.type, autocast) if autocast is not None else nullcontext():
+        return model(frames, lengths=lengths, attention=attention, **unroll)[0]
+
+
+def evaluate_predictions(
     predictions: Predictions,
     annotations: Annotations,
     split: Split,
@@ -229,24 +210,21 @@ def assess(
     model: Predictor | None = None,
     seconds: float = 0.0,
 ) -> Evaluation:
-    """Metrics of predictions, once they are known to have seen no more than they may.
+    """Check that the predictions saw no more than the protocol allows, and compute their metrics.
 
     Args:
         predictions: Of one split.
         annotations: Of the whole data set: the prior comes from its training split.
-        split: Which one it was.
-        clip: How clips were shown.
-        model: Whose predictions they are: the evaluation then tells where it was made for other clips.
-        seconds: That it took to predict.
+        split: The split of the predictions.
+        clip: Size and rate of the clips.
+        model: The model that predicted, to report its fingerprint and whether it was made for other clips.
+        seconds: Time that the predictions took.
     """
     anticipation = predictions.task == "anticipation"
     leaks = check(predictions, clip.mode if anticipation else "strict")
-    nothing = (predictions.last_seen == -torch.inf) & predictions.read[:, None]
-    unobserved = {
-        name: count for name, count in zip(predictions.names(), nothing.sum(0).tolist(), strict=True) if count
-    }
-    frames = {"size": list(clip.size), "fps": float(1 / clip.stride if anticipation else clip.fps)}
-    made_for = {"size": list(model.size), "fps": float(model.fps)} if model is not None else {}
+    unseen = (predictions.last_seen == -torch.inf) & predictions.read[:, None]
+    shown = {"size": list(clip.size), "fps": float(1 / clip.stride if anticipation else clip.fps)}
+    made_for = {"size": list(model.size), "fps": float(model.fps)} if model is not None else shown
     return Evaluation(
         data=annotations.name,
         split=split,
@@ -262,10 +240,10 @@ def assess(
         protocol={
             "mode": clip.mode if anticipation else "prefix",
             "leaks": leaks,
-            "unobserved": unobserved,
+            "unobserved": predictions.count_by_position(unseen),
             "taus" if anticipation else "fractions": list(predictions.positions),
-            **frames,
-            **({"made_for": made_for} if model is not None and made_for != frames else {}),
+            **shown,
+            **({"made_for": made_for} if made_for != shown else {}),
         },
         metrics=measure(predictions, annotations),
         unmeasured=unmeasured(predictions, annotations),
@@ -279,50 +257,21 @@ def assess(
 
 
 def fingerprint(model: nn.Module) -> str:
-    """Tells weights apart: predictions are those of a model where it has the same one."""
-    found = hashlib.sha256()
+    """A digest of the weights: two models with the same one make the same predictions."""
+    digest = hashlib.sha256()
     for name, value in model.state_dict().items():
-        found.update(name.encode())
-        found.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
-    return found.hexdigest()[:16]
-
-
-def _loader(module: Loading, split: Split, clip: ClipConfig) -> DataLoader[Any] | ResidentLoader:
-    """This process's share. The module's own loader knows of other processes only while a trainer runs."""
-    replicas, rank = place()
-    lengths = clip_lengths(module.source, split, clip)
-    sampler = EvaluationSampler(lengths, module.batch_size, replicas=replicas, rank=rank)
-    decoded = module.decoded.get(split)
-    if decoded is not None and decoded.dataset.config == clip:
-        return ResidentLoader(decoded, sampler)
-    return DataLoader(
-        ClipDataset(module.source, split, clip),
-        batch_sampler=sampler,
-        num_workers=module.workers,
-        collate_fn=collate,
-        pin_memory=torch.cuda.is_available(),
-        generator=torch.Generator().manual_seed(module.seed),  # else it draws from the model's
-    )
-
-
-def _logits(model: Predictor, batch: Batch, task: Task, autocast: torch.dtype | None) -> Logits:
-    if not len(batch):
-        return Logits(batch.frames)  # nobody looks
-    options = {}
-    if task == "anticipation" and model.head.unrolls:
-        # How far off the action is follows from the clip, which may be shorter than what the head was made for.
-        options["unroll"] = list(range(batch.frames.shape[1], 0, -1))
-    with torch.autocast(batch.frames.device.type, autocast, enabled=autocast is not None):
-        return model(batch.frames, lengths=batch.lengths, **options)[0].logits
+        digest.update(name.encode())
+        digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()[:16]
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode for a while; parts that were frozen in it stay so after."""
-    modes = {part: part.training for part in model.modules()}
+def eval_mode(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode for a while. Each module gets its own mode back: some may be frozen in evaluation mode."""
+    modes = {module: module.training for module in model.modules()}
     model.eval()
     try:
         yield
     finally:
-        for part, training in modes.items():
-            part.training = training
+        for module, training in modes.items():
+            module.training = training

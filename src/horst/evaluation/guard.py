@@ -1,4 +1,4 @@
-"""Nobody sees what they are to predict: every prediction knows the last moment that it was shown."""
+"""Check that no prediction saw frames that it must not see. Every prediction knows the last frame that was shown."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SLACK = 1e-6
 
 
 def check(predictions: Predictions, mode: Anticipation) -> dict[str, int]:
-    """How many examples saw too much, by position ("1s"); positions without any are left out.
+    """Number of examples that saw too much, by position ("1s"); positions without any are left out.
 
-    An example saw too much at a position where the latest frame shown until then is later than start - tau_a. RULSTM's
-    padding does that to actions right after a video's start. In mode "strict" this is an error, and nothing can be
-    counted; in mode "rulstm" it is to be reported.
+    An example saw too much at a position if a frame shown until then is later than start - tau_a. RULSTM's padding
+    does that for actions close to the start of a video. In mode "strict" this is an error; in mode "rulstm" the
+    examples are counted and reported.
     """
     check_type("mode", mode, Anticipation)
     late = predictions.last_seen > predictions.limits + SLACK
@@ -28,4 +28,4 @@ def check(predictions: Predictions, mode: Anticipation) -> dict[str, int]:
             f"{predictions.limits[row, column]:.3f} s. Set clip.mode to rulstm to count such examples, or use data "
             "that was packed in mode strict"
         )
-    return {name: count for name, count in zip(predictions.names(), late.sum(0).tolist(), strict=True) if count}
+    return predictions.count_by_position(late)

@@ -1,17 +1,16 @@
-"""Metrics of predictions, as fractions: plain functions of scores (N, C) and labels (N,).
+"""Metrics as fractions: functions of scores (N, C) and labels (N,).
 
-Classes are ranked by score, equal ones by their number, so that a result never depends on how a machine sorts. A class
-that scores -inf was not predicted at all: a row of -inf is a miss, which is how a clip that could not be read stays in
-every denominator. The label -1 is unknown: such rows are left out.
+Classes are ranked by score, and equal scores by class number, so results do not depend on how a machine sorts. A class
+with score -inf was not predicted: a row of -inf is a miss, which keeps unreadable clips in every denominator. Rows with
+the label -1 (unknown) are left out.
 
 Shapes: N examples, P positions (observed fractions or anticipation times), C classes, A actions, T frames.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import index
 
 import torch
 from torch import Tensor
@@ -27,34 +26,20 @@ NEVER = 2**31
 
 
 def topk_accuracy(scores: Tensor, labels: Tensor, ks: Sequence[int]) -> list[float]:
-    """For each k the fraction of examples whose label is among the k best."""
+    """For each k, the fraction of examples whose label is among the k best."""
     ranks = label_ranks(scores, labels)
     return [accuracy_of_ranks(ranks, labels, k) for k in ks]
 
 
-def mean_topk_recall(scores: Tensor, labels: Tensor, k: int, classes: Iterable[int] | Tensor | None = None) -> float:
-    """The mean over classes of the fraction of their examples that have them among the k best.
-
-    Classes are those that the labels hold; with `classes` those of them alone.
-    """
-    return recall_of_ranks(label_ranks(scores, labels), labels, k, classes)
-
-
-def time_to_action(scores: Tensor, labels: Tensor, k: int = 5, times: Sequence[float] = TIMES) -> float:
-    """How many seconds before the action its label is among the k best for the first time; 0 where it never is.
-
-    `scores` is (N, P, C), one position for each of `times`, the earliest first.
-    """
-    if scores.ndim != 3 or scores.shape[1] != len(times):
-        raise InputError(f"scores have shape {tuple(scores.shape)}; {len(times)} times take (N, {len(times)}, C)")
-    ranks = torch.stack([label_ranks(scores[:, p], labels) for p in range(len(times))], 1)
-    return time_of_ranks(ranks, labels, k, times)
+def mean_topk_recall(scores: Tensor, labels: Tensor, k: int) -> float:
+    """Mean over the classes in `labels` of the fraction of their examples that have them among the k best."""
+    return recall_of_ranks(label_ranks(scores, labels), labels, k)
 
 
 def label_ranks(scores: Tensor, labels: Tensor) -> Tensor:
-    """(N,) how many classes come before the label; NEVER where it was not predicted, or is unknown.
+    """(N,) number of classes ranked before the label; NEVER if the label was not predicted or is unknown.
 
-    All metrics of accuracy and recall are made of this, which is the dear part: `..._of_ranks` go on from here.
+    This is the expensive part of accuracy and recall: the functions `..._of_ranks` compute them from here.
     """
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
         raise InputError(
@@ -70,7 +55,7 @@ def label_ranks(scores: Tensor, labels: Tensor) -> Tensor:
         )
     nan = scores.isnan().any(1)
     if nan.any():
-        raise InputError(f"the scores of example {int(nan.nonzero()[0])} hold NaN")
+        raise InputError(f"the scores of example {int(nan.nonzero()[0])} are NaN")
     if not len(scores) or not scores.shape[1]:
         return torch.full(labels.shape, NEVER, device=labels.device)
     label = labels.long().clamp(min=0)[:, None]
@@ -88,31 +73,21 @@ def accuracy_of_ranks(ranks: Tensor, labels: Tensor, k: int) -> float:
     return int((ranks[known] < k).sum()) / int(known.sum())
 
 
-def recall_of_ranks(ranks: Tensor, labels: Tensor, k: int, classes: Iterable[int] | Tensor | None = None) -> float:
-    """Mean top-k recall."""
+def recall_of_ranks(ranks: Tensor, labels: Tensor, k: int) -> float:
+    """Mean top-k recall; see `mean_topk_recall`."""
     known = _known(labels, k)
     ranks, labels = ranks[known], labels[known].long()
     total = torch.bincount(labels)
     found = torch.bincount(labels[ranks < k], minlength=len(total))
     present = total > 0
-    if classes is not None:
-        wanted = _numbers(classes)
-        present &= torch.tensor([c in wanted for c in range(len(present))], device=present.device)
-        if not present.any():
-            raise InputError("no label is of one of the classes, so there is no recall")
     return float((found[present].double() / total[present]).mean())
 
 
-def _numbers(classes: Iterable[int] | Tensor) -> set[int]:
-    """The classes of any collection of whole numbers: a list, a set, an array, a tensor."""
-    try:
-        return {index(c) for c in (classes.tolist() if isinstance(classes, Tensor) else classes)}
-    except TypeError as error:
-        raise InputError(f"classes is {classes!r}; it takes whole numbers, such as [0, 3]") from error
-
-
 def time_of_ranks(ranks: Tensor, labels: Tensor, k: int, times: Sequence[float]) -> float:
-    """Time to action, of ranks (N, P)."""
+    """Mean time before the action at which its label is first among the k best; 0 if it never is.
+
+    `ranks` is (N, P), one position for each of `times`, the earliest first.
+    """
     hits = ranks[_known(labels, k)] < k
     first = torch.cat([hits, hits.new_ones(len(hits), 1)], 1).int().argmax(1)
     return float(torch.tensor([*times, 0.0], dtype=torch.float64, device=first.device)[first].mean())
@@ -121,7 +96,7 @@ def time_of_ranks(ranks: Tensor, labels: Tensor, k: int, times: Sequence[float])
 def marginalize(
     action_probabilities: Tensor, action_to_class: Sequence[int] | Tensor, num_classes: int, rulstm_empty: bool = False
 ) -> Tensor:
-    """Probabilities (..., num_classes) of verbs or nouns: those of their actions (..., A), summed.
+    """Probabilities (..., num_classes) of verbs or nouns: the sums over their actions (..., A).
 
     A class without actions has probability 0. With `rulstm_empty` it has that of action 0, as in RULSTM's release.
     """
@@ -141,13 +116,13 @@ def marginalize(
 
 
 def probabilities(scores: Tensor) -> Tensor:
-    """Softmax over the last axis; a row of -inf, of which nothing is predicted, gets zeros."""
+    """Softmax over the last axis; a row of -inf, which predicts nothing, becomes zeros."""
     return torch.softmax(scores, -1).nan_to_num(0.0) if scores.shape[-1] else scores
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBins:
-    """Answers by their confidence, in bins of equal width over 0..1: sums of each."""
+    """Sums over predictions in bins of equal width by confidence."""
 
     count: list[int]
     confidence: list[float]
@@ -155,42 +130,34 @@ class CalibrationBins:
 
     @property
     def error(self) -> float:
-        """The expected calibration error."""
+        """Expected calibration error: the gap between confidence and accuracy, averaged over the bins."""
         gaps = (abs(right - sure) for right, sure in zip(self.right, self.confidence, strict=True))
         return sum(gaps) / sum(self.count)
 
 
-def calibration_error(scores: Tensor, labels: Tensor, bins: int = BINS) -> float:
-    """Expected calibration error: how far confidence and accuracy are apart, on average over bins of confidence.
-
-    Rows of -inf say nothing, so there is nothing to be confident of: they are left out.
-    """
-    return calibration_bins(scores, labels, bins).error
-
-
 def calibration_bins(scores: Tensor, labels: Tensor, bins: int = BINS) -> CalibrationBins:
-    """What the calibration error is made of."""
-    label_ranks(scores, labels)  # what is wrong with them is said there
-    said = (labels != UNKNOWN) & (scores > -torch.inf).any(1)
-    if not said.any():
-        raise InputError("nothing was predicted of any example with a label, so there is no calibration")
-    confidence, answer = torch.softmax(scores[said].double(), 1).max(1)
-    right = (answer == labels[said]).double()
+    """Predictions by confidence. Rows of -inf predict nothing and are left out."""
+    label_ranks(scores, labels)  # checks them
+    counted = (labels != UNKNOWN) & (scores > -torch.inf).any(1)
+    if not counted.any():
+        raise InputError("nothing was predicted for any example with a label, so there is no calibration")
+    confidence, answer = torch.softmax(scores[counted].double(), 1).max(1)
+    right = (answer == labels[counted]).double()
     place = bin_of(confidence, bins)
     sums = [confidence.new_zeros(bins).index_add_(0, place, values).tolist() for values in (confidence, right)]
     return CalibrationBins(torch.bincount(place, minlength=bins).tolist(), *sums)
 
 
 def bin_of(confidence: Tensor, bins: int = BINS) -> Tensor:
-    """The number of each one's bin; a bin has its upper end."""
+    """The bin of each confidence. The upper end belongs to a bin, the lower one does not."""
     return (confidence * bins).ceil().long().sub(1).clamp(0, bins - 1)
 
 
 def decided(answers: Tensor, lengths: Tensor) -> float:
-    """The mean fraction of a clip from which on the answer is the final one.
+    """Mean fraction of a clip after which the prediction no longer changes.
 
-    `answers` (N, T) are the classes said at each frame, of which the first `lengths` (N,) count. A clip of length 0
-    could not be read: it is decided at its end.
+    `answers` (N, T) are the predicted classes at each frame, of which the first `lengths` (N,) count. A clip of length
+    0 could not be read: it counts as 1.
     """
     if not len(lengths):
         raise InputError("there are no clips")
@@ -199,13 +166,13 @@ def decided(answers: Tensor, lengths: Tensor) -> float:
     last = answers.gather(1, (lengths - 1).clamp(min=0)[:, None])
     places = torch.arange(answers.shape[1], device=answers.device)
     other = (answers != last) & (places < lengths[:, None])
-    begin = torch.where(other, places + 1, 0).amax(1)  # the frame after the last one that said something else
+    begin = torch.where(other, places + 1, 0).amax(1)  # the frame after the last one with another prediction
     fraction = (begin + 1).double() / lengths.clamp(min=1)
     return float(torch.where(lengths > 0, fraction, 1.0).mean())
 
 
 def area(positions: Sequence[float], values: Sequence[float]) -> float:
-    """The mean height of the curve through these points: its area by trapezoids over the width that they span."""
+    """Mean height of a curve: its area by the trapezoidal rule over the width of the positions."""
     if len(positions) != len(values) or len(positions) < 2:
         raise InputError(f"{len(positions)} positions and {len(values)} values make no curve; at least 2 of each do")
     x, y = (torch.tensor(list(v), dtype=torch.float64) for v in (positions, values))
@@ -213,7 +180,7 @@ def area(positions: Sequence[float], values: Sequence[float]) -> float:
 
 
 def _known(labels: Tensor, k: int) -> Tensor:
-    """(N,) bool: which labels are known, of which there must be one."""
+    """(N,) bool: which labels are known. There must be at least one."""
     if type(k) is not int or k < 1:
         raise InputError(f"k is {k!r}; it takes a whole number from 1 on")
     known = labels != UNKNOWN

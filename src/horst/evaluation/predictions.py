@@ -1,10 +1,11 @@
-"""What a model says of every example of a split, and when it had seen what.
+"""Predictions for a whole split: every example has a row, whether its clip could be read or not.
 
-A model says something at every frame; protocols ask at some positions. For recognition a position is the fraction of
-the clip that has been observed, for anticipation the time tau_a before the action. An example that could not be read
-is a row too, in which nothing is predicted: no denominator ever shrinks by itself.
+    collector = Collector(annotations, clip)             # of the split
+    for batch in loader: collector.add(batch, logits)
+    predictions = collector.predictions()
+    predictions.save("val.safetensors")
 
-Shapes: N examples in the order of the annotations, P positions, C classes, T frames of the longest clip, B a batch.
+Shapes: N examples, P positions, C classes, T frames of the longest clip, B clips of a batch.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.nn.functional import pad
 
 from horst.data.batches import UNKNOWN, Batch
 from horst.data.clips import EPIC_FPS, ClipConfig, seen_frames
+from horst.data.distributed import gather
 from horst.data.example import Annotations, Example, Task
 from horst.errors import ConfigError, DataError, InputError
-from horst.evaluation.gather import gather
 from horst.heads import Logits
 from horst.io import atomic_write, set_default_mode
 from horst.video.sampling import observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Recognition: what is observed where all of a clip is shown."""
+"""Recognition: observed fractions at which a complete clip is evaluated."""
 EARLIEST = 2.0
-"""Anticipation: seconds before the action from which on predictions count."""
+"""Anticipation: predictions count from this many seconds before the action on."""
 FORMAT = 1
 
 
@@ -45,75 +47,76 @@ class Predictions:
     """(P,) observed fractions, or seconds before the action."""
     ids: tuple[str, ...]
     labels: Mapping[str, Tensor]
-    """(N,) int64 by task; -1 where unknown."""
+    """(N,) int64 by task; -1 if unknown."""
     scores: Mapping[str, Tensor]
-    """(N, P, C) float32 by task: logits; -inf where nothing was seen yet, or nothing at all."""
+    """(N, P, C) float32 by task: logits; -inf where no frame had been observed."""
     read: Tensor
-    """(N,) bool: whether the clip could be read."""
+    """(N,) bool: the clip could be read."""
     empty: Tensor
-    """(N,) bool: anticipation of an action so early that no frame lies before it."""
+    """(N,) bool, anticipation: the action starts so early that no frame precedes it."""
     answers: Tensor
-    """(N, T) int64, recognition: the action said at each frame; -1 after the end. T is 0 for anticipation."""
+    """(N, T) int64, recognition: the predicted action at each frame; -1 after the end. T is 0 for anticipation."""
     lengths: Tensor
-    """(N,) int64: frames of each clip; 0 where it could not be read."""
+    """(N,) int64: frames of each clip; 0 if it could not be read."""
     last_seen: Tensor
-    """(N, P) float64: seconds in the media of the latest frame that had been shown; -inf where none had."""
+    """(N, P) float64: time in the media of the latest frame shown so far; -inf if there was none."""
     limits: Tensor
-    """(N, P) float64: the latest time that may have been seen."""
+    """(N, P) float64: the latest time that the protocol allows."""
     missing: tuple[tuple[str, str], ...] = ()
-    """(id, why) of the examples that could not be read."""
+    """(id, reason) of unreadable examples."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def names(self) -> list[str]:
-        """Of the positions, as metrics are called: 25%, 0.25s."""
+        """Names of the positions in metrics: 25%, 0.25s."""
         return [position_name(self.task, position) for position in self.positions]
 
+    def count_by_position(self, found: Tensor) -> dict[str, int]:
+        """Examples that `found` (N, P) marks, by position name; positions without any are left out."""
+        return {name: count for name, count in zip(self.names(), found.sum(0).tolist(), strict=True) if count}
+
     def select(self, rows: Tensor) -> Predictions:
-        """Some examples: `rows` (N,) bool."""
-        chosen = rows.tolist()
-        ids = tuple(ident for ident, kept in zip(self.ids, chosen, strict=True) if kept)
-        some = {name: getattr(self, name)[rows] for name in TENSORS}
+        """Some examples: `rows` is a mask (N,) or indices in any order."""
+        ids = tuple(self.ids[row] for row in torch.arange(len(self))[rows].tolist())
+        kept = set(ids)
         return replace(
             self,
             ids=ids,
             labels={task: values[rows] for task, values in self.labels.items()},
             scores={task: values[rows] for task, values in self.scores.items()},
-            missing=tuple(entry for entry in self.missing if entry[0] in set(ids)),
-            **some,
+            missing=tuple(entry for entry in self.missing if entry[0] in kept),
+            **{name: getattr(self, name)[rows] for name in TENSORS},
         )
 
     def save(self, path: str | Path) -> None:
-        """One safetensors file, whole or not at all."""
-        path = Path(path)
-        tensors = {name: getattr(self, name).contiguous() for name in TENSORS}
-        for kind, values in (("labels", self.labels), ("scores", self.scores)):
-            tensors |= {f"{kind}.{task}": value.contiguous() for task, value in values.items()}
-        about = {"format": FORMAT} | {name: getattr(self, name) for name in PLAIN}
-        with atomic_write(path) as partial:
-            save_file(tensors, partial, {"predictions": json.dumps(about)})
+        """Write one safetensors file, atomically."""
+        metadata = {"format": FORMAT} | {name: getattr(self, name) for name in PLAIN}
+        with atomic_write(Path(path)) as partial:
+            tensors = {name: tensor.contiguous() for name, tensor in self._tensors().items()}
+            save_file(tensors, partial, {"predictions": json.dumps(metadata)})
             set_default_mode(partial)
 
     @classmethod
     def load(cls, path: str | Path) -> Predictions:
+        """DataError if the file is missing, damaged, or of another version."""
         try:
             with safe_open(path, "pt") as file:
-                about = json.loads((file.metadata() or {})["predictions"])
+                metadata = json.loads((file.metadata() or {})["predictions"])
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
-            if about["format"] != FORMAT:
-                raise ValueError(f"format is {about['format']}, not {FORMAT}")
-            made = cls(
-                task=about["task"],
-                positions=tuple(about["positions"]),
-                ids=tuple(about["ids"]),
-                labels=_under("labels.", tensors),
-                scores=_under("scores.", tensors),
-                missing=tuple((ident, why) for ident, why in about["missing"]),
+            if metadata["format"] != FORMAT:
+                raise ValueError(f"format is {metadata['format']}, not {FORMAT}")
+            predictions = cls(
+                task=metadata["task"],
+                positions=tuple(metadata["positions"]),
+                ids=tuple(metadata["ids"]),
+                labels=_with_prefix("labels.", tensors),
+                scores=_with_prefix("scores.", tensors),
+                missing=tuple((ident, reason) for ident, reason in metadata["missing"]),
                 **{name: tensors[name] for name in TENSORS},
             )
-            made._check()
-            return made
+            predictions._check()
+            return predictions
         except FileNotFoundError as error:
             raise DataError(f"{path}: there is no such file; `horst evaluate` writes it") from error
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -121,19 +124,25 @@ class Predictions:
                 f"{path} is damaged, or holds no predictions of this version ({error}): evaluate again"
             ) from error
 
-    def _check(self) -> None:
-        """ValueError where its parts do not belong together."""
-        count, places = len(self.ids), len(self.positions)
+    def _tensors(self) -> dict[str, Tensor]:
+        """All tensors by their names in the file."""
         tensors = {name: getattr(self, name) for name in TENSORS}
-        for kind, values in (("labels", self.labels), ("scores", self.scores)):
-            tensors |= {f"{kind}.{task}": values[task] for task in {"action": 0, **values}}
+        for kind in ("labels", "scores"):
+            tensors |= {f"{kind}.{task}": values for task, values in getattr(self, kind).items()}
+        return tensors
+
+    def _check(self) -> None:
+        """ValueError if the parts do not fit together."""
         if self.task not in get_args(Task):
             raise ValueError(f"the task is {self.task!r}")
-        for name, tensor in tensors.items():
+        if "action" not in self.labels or "action" not in self.scores:
+            raise ValueError("there are no labels or scores of actions")
+        sizes = (len(self.ids), len(self.positions))
+        for name, tensor in self._tensors().items():
             rank = 3 if name.startswith("scores.") else 2 if name in ("last_seen", "limits", "answers") else 1
-            wanted = (count, places)[: 1 if name == "answers" else min(rank, 2)]
-            if tensor.ndim != rank or tuple(tensor.shape[: len(wanted)]) != wanted:
-                raise ValueError(f"{name} has shape {tuple(tensor.shape)} for {count} examples, {places} positions")
+            expected = sizes[: 1 if name == "answers" else min(rank, 2)]
+            if tensor.ndim != rank or tuple(tensor.shape[: len(expected)]) != expected:
+                raise ValueError(f"{name} has shape {tuple(tensor.shape)} for (examples, positions) = {sizes}")
 
 
 PLAIN = ("task", "positions", "ids", "missing")
@@ -141,73 +150,75 @@ TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, "l
 
 
 class Collector:
-    """Gathers predictions batch by batch, on every process of a distributed run.
+    """Collects predictions batch by batch, on every process of a distributed run.
 
     Args:
         annotations: Of the split, in the order of its `ClipDataset`.
-        config: What the clips looked like.
+        config: Size, rate and positions of the clips.
     """
 
     def __init__(self, annotations: Annotations, config: ClipConfig) -> None:
         self.annotations, self.config = annotations, config
         self.positions = positions(annotations.task, config)
-        self._found: list[dict[str, Tensor]] = []
+        self._batches: list[dict[str, Tensor]] = []
         self._bad: dict[int, str] = {}
 
     def add(self, batch: Batch, logits: Logits) -> None:
-        """What the model says of a batch, (B, T, C) by task: logits at every frame."""
+        """Add a batch and its logits at every frame, (B, T, C) by task."""
         self._bad |= {clip.index: clip.why for clip in batch.bad}
         if not len(batch):
             return
         self._check(batch, logits)
         lengths, observed = batch.lengths, batch.observed.cpu()
         columns = self._columns(lengths)  # (B, P)
-        seen = batch.times.masked_fill(batch.times.isnan(), -torch.inf)
+        times = batch.times.masked_fill(batch.times.isnan(), -torch.inf)
         found = {
             "index": torch.tensor(batch.indices),
             "lengths": lengths,
-            "last_seen": seen.cummax(1).values.gather(1, columns),
-            "limits": seen.gather(1, columns),
+            "last_seen": times.cummax(1).values.gather(1, columns),
+            "limits": times.gather(1, columns),
         }
         unobserved = ~observed.gather(1, columns)[..., None]
-        for task in logits.keys():  # noqa: SIM118
+        for task in logits:
             rows = columns.to(logits[task].device)[..., None].expand(-1, -1, logits[task].shape[-1])
             scores = logits[task].detach().gather(1, rows).float().cpu()
             if scores.isnan().any():
                 ident = batch.ids[int(scores.isnan().flatten(1).any(1).nonzero()[0])]
-                raise InputError(f"the model's {task} logits of example {ident} hold NaN")
+                raise InputError(f"the model's {task} logits of example {ident} are NaN")
             found[f"scores.{task}"] = scores.masked_fill(unobserved, -torch.inf)
         if self.annotations.task == "recognition":
             padding = torch.arange(observed.shape[1]) >= lengths[:, None]
             found["answers"] = logits.action.detach().argmax(-1).cpu().masked_fill(padding, -1)
-        self._found.append(found)
+        self._batches.append(found)
 
-    def predictions(self, *, complete: bool = True) -> Predictions:
-        """All that was added, on any process. Every example must have come, or unless `complete` is left out."""
-        gathered = gather(_joined(self._found), self._bad)
-        examples, count = self.annotations.examples, len(self.positions)
-        total = len(examples)
-        longest = max([f["answers"].shape[1] for f, _ in gathered if "answers" in f], default=0)
-        widths = {name: t.shape[-1] for f, _ in gathered for name, t in f.items() if name.startswith("scores.")}
-        widths = widths or {"scores.action": len(self.annotations.classes["action"])}
-        rows = {name: torch.full((total, count, width), -torch.inf) for name, width in widths.items()}
-        rows["answers"] = torch.full((total, longest), -1, dtype=torch.int64)
-        rows["lengths"] = torch.zeros(total, dtype=torch.int64)
-        rows["last_seen"] = torch.full((total, count), -torch.inf, dtype=torch.float64)
-        rows["limits"] = torch.full((total, count), torch.inf, dtype=torch.float64)
+    def predictions(self) -> Predictions:
+        """Everything that was added, on any process. DataError unless every example was."""
+        gathered = gather(_concatenate(self._batches), self._bad)
+        found = _concatenate([tensors for tensors, _ in gathered if tensors])
+        examples, total, count = self.annotations.examples, len(self.annotations.examples), len(self.positions)
+        indices = found["index"].tolist() if found else []
+        first = {index: row for row, index in reversed(list(enumerate(indices)))}  # the first of duplicates counts
         read = torch.zeros(total, dtype=torch.bool)
-        for found, _ in gathered:
-            for row, index in enumerate(found["index"].tolist() if found else ()):
-                if not read[index]:  # what comes twice counts as it came first
-                    read[index] = True
-                    for name in rows.keys() & found.keys() - {"lengths"}:
-                        values = found[name][row]
-                        rows[name][index, : len(values)] = values
-                    rows["lengths"][index] = found["lengths"][row]
+        read[list(first)] = True
+
+        def table(name: str, fill: float, *shape: int, dtype: torch.dtype = torch.float64) -> Tensor:
+            values = torch.full((total, *shape), fill, dtype=dtype)
+            if name in found:
+                values[list(first)] = found[name][list(first.values())]
+            return values
+
+        widths = {name: found[name].shape[-1] for name in found if name.startswith("scores.")}
+        widths = widths or {"scores.action": len(self.annotations.classes["action"])}
+        longest = found["answers"].shape[1] if "answers" in found else 0
         bad = {i: why for _, theirs in gathered for i, why in theirs.items() if not read[i]}
-        if self.annotations.task == "anticipation":
-            rows["limits"] = self._limits(examples)
-        made = Predictions(
+        never = [i for i in range(total) if not read[i] and i not in bad]
+        if never:
+            raise DataError(
+                f"there are no predictions for {len(never)} of {total} examples of {self.annotations.name}, such as "
+                f"{examples[never[0]].id}: evaluate all of them"
+            )
+        anticipation = self.annotations.task == "anticipation"
+        return Predictions(
             task=self.annotations.task,
             positions=self.positions,
             ids=tuple(example.id for example in examples),
@@ -215,60 +226,55 @@ class Collector:
                 task: torch.tensor([example.labels.get(task, UNKNOWN) for example in examples])
                 for task in self.annotations.classes
             },
-            scores=_under("scores.", rows),
+            scores={
+                name.removeprefix("scores."): table(name, -torch.inf, count, width, dtype=torch.float32)
+                for name, width in widths.items()
+            },
             read=read,
-            empty=torch.tensor([self._is_empty(example) for example in examples]) & ~read,
+            empty=torch.tensor([anticipation and self._is_empty(example) for example in examples]) & ~read,
+            answers=table("answers", -1, longest, dtype=torch.int64),
+            lengths=table("lengths", 0, dtype=torch.int64),
+            last_seen=table("last_seen", -torch.inf, count),
+            limits=self._limits(examples) if anticipation else table("limits", torch.inf, count),
             missing=tuple((examples[i].id, bad[i]) for i in sorted(bad)),
-            **{name: values for name, values in rows.items() if not name.startswith("scores.")},
         )
-        came = read.clone()
-        came[list(bad)] = True
-        if complete and not came.all():
-            never = [ident for ident, there in zip(made.ids, came.tolist(), strict=True) if not there]
-            raise DataError(
-                f"{len(never)} of {total} examples of {self.annotations.name} never came, such as {never[0]}: "
-                "evaluate all of them"
-            )
-        return made if complete else made.select(came)
 
     def _check(self, batch: Batch, logits: Logits) -> None:
         examples = self.annotations.examples
         for index, ident in zip(batch.indices, batch.ids, strict=True):
             if not index < len(examples) or examples[index].id != ident:
-                raise DataError(f"example {index} of the batch is {ident}, which the annotations do not have there")
-        for task in logits.keys():  # noqa: SIM118
+                raise DataError(f"the batch has {ident} as example {index}, and the annotations have another one there")
+        for task in logits:
             known, shape = len(self.annotations.classes.get(task, ())), tuple(logits[task].shape)
             if shape[:-1] != tuple(batch.observed.shape):
                 raise InputError(
-                    f"{task} logits have shape {shape}; (B, T, C) of {tuple(batch.observed.shape)} is needed"
+                    f"{task} logits have shape {shape}; they need (B, T, C) with (B, T) = {tuple(batch.observed.shape)}"
                 )
             if shape[-1] != known:
                 raise ConfigError(
                     f"the model predicts {shape[-1]} classes of {task} and {self.annotations.name} has {known}: "
-                    "it is a model of other data"
+                    "the model is for other data"
                 )
 
     def _columns(self, lengths: Tensor) -> Tensor:
-        """(B, P): the frame at which each position is read off."""
+        """(B, P): the frame at which each position is evaluated."""
         if self.annotations.task == "recognition":
-            if len(self.positions) == 1:  # all that is shown
+            if len(self.positions) == 1:  # the clip is cut there
                 return lengths[:, None] - 1
             return torch.tensor([[observed_frames(n, f) - 1 for f in self.positions] for n in lengths.tolist()])
         if lengths.ne(self.config.steps).any():
             raise DataError(
                 f"a clip of {self.annotations.name} has {int(lengths[lengths != self.config.steps][0])} positions and "
-                f"clip.steps is {self.config.steps}: set it to what the data holds"
+                f"clip.steps is {self.config.steps}: set clip.steps to what the data has"
             )
         return torch.arange(self.config.steps)[-len(self.positions) :].expand(len(lengths), -1)
 
     def _limits(self, examples: Sequence[Example]) -> Tensor:
-        """(N, P): start - tau_a. The start is that of its frame where the annotations count frames."""
+        """(N, P): start - tau_a. If the annotations count frames, the start is the time of its frame."""
         frames = [e.start * EPIC_FPS if e.start_frame is None else e.start_frame - 1 for e in examples]
         return torch.tensor(frames, dtype=torch.float64)[:, None] / EPIC_FPS - torch.tensor(self.positions).double()
 
     def _is_empty(self, example: Example) -> bool:
-        if self.annotations.task == "recognition":
-            return False
         try:
             seen_frames(example, self.config)
         except InputError:
@@ -277,10 +283,10 @@ class Collector:
 
 
 def positions(task: Task, config: ClipConfig) -> tuple[float, ...]:
-    """Where clips like these are evaluated.
+    """Where clips are evaluated.
 
-    Recognition: at FRACTIONS of a clip that is shown whole, else at the fraction that is shown. Anticipation: at every
-    time from EARLIEST on.
+    Recognition: at FRACTIONS of a complete clip; a clip that is cut is evaluated at its end. Anticipation: at every
+    position from EARLIEST on.
     """
     if task == "recognition":
         return FRACTIONS if config.observe == 1 else (config.observe,)
@@ -293,17 +299,16 @@ def position_name(task: Task, position: float) -> str:
     return f"{100 * position:g}%" if task == "recognition" else f"{position:g}s"
 
 
-def _joined(found: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """What several batches gave, as one."""
-    if not found:
+def _concatenate(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Several batches as one; answers are padded to the longest clip."""
+    if not parts:
         return {}
-    longest = max(f["answers"].shape[1] if "answers" in f else 0 for f in found)
-    joined = {name: torch.cat([f[name] for f in found]) for name in found[0] if name != "answers"}
-    if "answers" in found[0]:
-        wide = [torch.nn.functional.pad(f["answers"], (0, longest - f["answers"].shape[1]), value=-1) for f in found]
-        joined["answers"] = torch.cat(wide)
-    return joined
+    longest = max(part["answers"].shape[1] if "answers" in part else 0 for part in parts)
+    for part in parts:
+        if "answers" in part:
+            part["answers"] = pad(part["answers"], (0, longest - part["answers"].shape[1]), value=-1)
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
-def _under(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Tensor]:
+def _with_prefix(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,7 +1,8 @@
-"""An evaluation for people: a table, and a few lines of what to know about it. `horst.viz` draws it."""
+"""An evaluation as a table and notes for the terminal. `horst.viz` draws it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rich import box
@@ -10,10 +11,17 @@ from rich.text import Text
 
 from horst.console import Console, visible
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.predictions import position_name
+from horst.evaluation.formatting import ACCURACIES, TITLES, percent
+from horst.heads.logits import TASKS
 
-KINDS = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5"}
-TASKS = ("action", "verb", "noun")
+
+@dataclass(frozen=True, slots=True)
+class MetricRow:
+    """One metric at every position."""
+
+    title: str
+    values: list[float | None]
+    prior: float | None = None
 
 
 def show(evaluation: Evaluation, console: Console | None = None) -> None:
@@ -25,40 +33,30 @@ def show(evaluation: Evaluation, console: Console | None = None) -> None:
 
 
 def table(evaluation: Evaluation) -> Table:
-    """Percentages by position, and what the prior gives."""
-    names = position_names(evaluation)
-    what = "observed" if evaluation.task == "recognition" else "seconds before"
-    made = Table(
-        title=f"{evaluation.data}, {evaluation.split}, %",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        padding=0,
-        pad_edge=False,
-    )
-    made.add_column(what, no_wrap=True)
-    for name in names:
+    """Percentages by position, and those of the prior."""
+    title = f"{evaluation.data}, {evaluation.split}, %"
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
+    made.add_column("observed" if evaluation.task == "recognition" else "seconds before", no_wrap=True)
+    for name in evaluation.position_names:
         made.add_column(name.removesuffix("s"), justify="right", no_wrap=True)
     if evaluation.prior:
         made.add_column("prior", justify="right", style="dim", no_wrap=True)
     for task in TASKS:
         found = rows(evaluation, task)
-        for title, values, prior in found:
-            last = [percent(prior)] if evaluation.prior else []
-            made.add_row(title, *map(percent, values), *last, end_section=title == found[-1][0])
+        for row in found:
+            cells = [*row.values, *([row.prior] if evaluation.prior else [])]
+            made.add_row(row.title, *map(percent, cells), end_section=row is found[-1])
     return made
 
 
 def notes(evaluation: Evaluation) -> list[str]:
-    """One line each: single numbers, counts, and what was not by the book."""
+    """Single numbers, counts, and departures from the protocol, one line each."""
     metrics, counts, protocol = evaluation.metrics, evaluation.counts, evaluation.protocol
-    found = []
-    if "area" in metrics:
-        found.append(f"area under top-1 {percent(metrics['area'])}%")
-    if "decided" in metrics:
-        found.append(f"answer decided after {percent(metrics['decided'])}% of a clip")
-    early = [f"{task} {metrics[key]:.2f} s" for task in TASKS if (key := f"{task}/time_to_action") in metrics]
-    found += [f"time to action (top-5): {', '.join(early)}"] if early else []
-    lines = [f"note: {notice}" for notice in evaluation.notices] + (["; ".join(found)] if found else [])
+    single = [f"area under top-1 {percent(metrics['area'])}%"] if "area" in metrics else []
+    single += [f"answer decided after {percent(metrics['decided'])}% of a clip"] if "decided" in metrics else []
+    times = [f"{task} {metrics[key]:.2f} s" for task in TASKS if (key := f"{task}/time_to_action") in metrics]
+    single += [f"time to action (top-5): {', '.join(times)}"] if times else []
+    lines = [f"note: {notice}" for notice in evaluation.notices] + (["; ".join(single)] if single else [])
     left_out = counts.get("left_out", 0)
     counted = f"{counts['examples']} examples, {counts['read']} read"
     for count, what in (
@@ -69,51 +67,37 @@ def notes(evaluation: Evaluation) -> list[str]:
         counted += f", {count} {what}" if count else ""
     lines.append(f"{counted}; {evaluation.seconds:.1f} s, horst {evaluation.version}")
     if "made_for" in protocol:
-        lines.append(
-            f"the clips are shown as {_frames(protocol)}; the model was made for {_frames(protocol['made_for'])}"
-        )
+        lines.append(f"the clips have {_frames(protocol)}; the model was made for {_frames(protocol['made_for'])}")
     if evaluation.task == "anticipation":
-        leaks = ", ".join(f"{count} at {name}" for name, count in protocol["leaks"].items())
+        leaks = _by_position(protocol["leaks"])
         lines.append(
             f"protocol {protocol['mode']}: " + (f"examples that saw too much: {leaks}" if leaks else "no leak")
         )
     lines += [f"not measured: {name} ({why})" for name, why in evaluation.unmeasured.items()]
     if protocol.get("unobserved"):
-        unseen = ", ".join(f"{count} at {name}" for name, count in protocol["unobserved"].items())
-        lines.append(f"nothing seen yet (misses): {unseen}")
+        lines.append(f"no frame observed yet (misses): {_by_position(protocol['unobserved'])}")
     return lines
 
 
-def position_names(evaluation: Evaluation) -> list[str]:
-    return [position_name(evaluation.task, position) for position in _positions(evaluation)]
-
-
-def rows(evaluation: Evaluation, task: str) -> list[tuple[str, list[float | None], float | None]]:
-    """(title, values by position, prior) of a task's rows."""
-    metrics, names = evaluation.metrics, position_names(evaluation)
-    found: list[tuple[str, list[float | None], float | None]] = []
-    for kind, title in KINDS.items():
+def rows(evaluation: Evaluation, task: str) -> list[MetricRow]:
+    """The rows of a task."""
+    metrics, names, found = evaluation.metrics, evaluation.position_names, list[MetricRow]()
+    for kind in ACCURACIES:
         stem = f"{task}/{kind}"
-        title = title if evaluation.task == "recognition" else f"{task} {title}"
-        subsets = sorted(
-            {key.split("/", 2)[2] for key in metrics if key.startswith(f"{stem}@") and key.count("/") == 2}
-        )
+        title = TITLES[kind] if evaluation.task == "recognition" else f"{task} {TITLES[kind]}"
         if f"{stem}@{names[0]}" in metrics:
-            found.append((title, [metrics[f"{stem}@{name}"] for name in names], evaluation.prior.get(stem)))
-        for subset in subsets:
-            found.append((f"  {subset}", [metrics.get(f"{stem}@{name}/{subset}") for name in names], None))
+            found.append(MetricRow(title, [metrics[f"{stem}@{name}"] for name in names], evaluation.prior.get(stem)))
+        subsets = {key.split("/", 2)[2] for key in metrics if key.startswith(f"{stem}@") and key.count("/") == 2}
+        for subset in sorted(subsets):
+            found.append(MetricRow(f"  {subset}", [metrics.get(f"{stem}@{name}/{subset}") for name in names]))
     if task == "action" and f"calibration@{names[0]}" in metrics:
-        found.append(("calibration", [metrics[f"calibration@{name}"] for name in names], None))
+        found.append(MetricRow("calibration", [metrics[f"calibration@{name}"] for name in names]))
     return found
 
 
 def _frames(about: dict[str, Any]) -> str:
-    return f"{about['size'][0]}x{about['size'][1]} at {about['fps']:g} frames a second"
+    return f"{about['size'][0]}x{about['size'][1]} pixels at {about['fps']:g} fps"
 
 
-def _positions(evaluation: Evaluation) -> list[float]:
-    return evaluation.protocol["fractions" if evaluation.task == "recognition" else "taus"]
-
-
-def percent(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:.1f}"
+def _by_position(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} at {name}" for name, count in counts.items())

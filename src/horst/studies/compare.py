@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from horst.evaluation.formatting import SECONDS
 from horst.studies.config import Study
 from horst.studies.outcomes import Outcome, Sample
 from horst.studies.statistics import (
@@ -24,7 +25,7 @@ from horst.studies.statistics import (
     resamples,
     t_interval,
 )
-from horst.studies.values import SECONDS, statistic
+from horst.studies.values import statistic
 
 OVER_SEEDS, OVER_EXAMPLES, OVER_BOTH = "t over seeds", "bootstrap over examples", "bootstrap over seeds and examples"
 

@@ -11,7 +11,7 @@ import os
 import re
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -150,14 +150,7 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
 
 def sorted_by_id(predictions: Predictions) -> Predictions:
     """In the order of ids, by which models are paired."""
-    order = torch.tensor(sorted(range(len(predictions)), key=lambda i: predictions.ids[i]))
-    return replace(
-        predictions,
-        ids=tuple(predictions.ids[i] for i in order.tolist()),
-        labels={task: values[order] for task, values in predictions.labels.items()},
-        scores={task: values[order] for task, values in predictions.scores.items()},
-        **{name: getattr(predictions, name)[order] for name in TENSORS},
-    )
+    return predictions.select(torch.tensor(sorted(range(len(predictions)), key=lambda i: predictions.ids[i])))
 
 
 def remeasure(pooled: Predictions, evaluation: Evaluation) -> dict[str, float]:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from horst.evaluation.formatting import SECONDS, metric_title
 from horst.evaluation.predictions import position_name
 from horst.studies.compare import Row
 from horst.studies.config import Study
 from horst.studies.outcomes import Sample
-from horst.studies.values import SECONDS
 from horst.viz.chart import Axis, Line, draw_axes, draw_lines, number_axis, percent_axis
 from horst.viz.figure import Figure
 from horst.viz.svg import MINUS, SERIES, Canvas, text_width
 
 KIND = {"recognition": "action/top1", "anticipation": "action/top5"}
-NAMES = {"action/top1": "top-1", "action/top5": "top-5", "calibration": "calibration error"}
 WIDTH, HEIGHT = 640.0, 320.0
 LINE = 17.0
 """Pixels from one run to the next."""
@@ -52,7 +51,7 @@ def curves(study: Study, found: Mapping[str, Sequence[Sample]], kind: str = "") 
         x = Axis(longest, 0, [(i / 2, f"{i / 2:g}") for i in range(int(2 * longest) + 1)], "seconds before the action")
     y = percent_axis("", 1.0 if highest > 0.55 else max(0.05, 1.1 * highest))
     box = draw_axes(canvas, x, y, top=44, bottom=HEIGHT - 38, names=[line.name for line in lines])
-    title = f"{study.title}: {NAMES[kind]}"
+    title = f"{study.title}: {metric_title(kind)}"
     canvas.text(0, 13, title, "ink bold", size=12, limit=WIDTH)
     canvas.text(0, 30, "mean over seeds; band: from the lowest to the highest" if bands else "a single seed")
     for colour, band in bands:

@@ -10,6 +10,7 @@ from typing import Any
 
 import horst
 from horst.console import visible
+from horst.evaluation.formatting import MINUS, markdown_head, markdown_row, metric_title, metric_value
 from horst.evaluation.paper import paper_table
 from horst.io import write_text
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row, rows
@@ -18,12 +19,10 @@ from horst.studies.outcomes import Outcome, Sample, read_outcomes, samples
 from horst.studies.plan import Job
 from horst.studies.plots import curves, differences
 from horst.studies.statistics import RESAMPLES
-from horst.studies.values import LOWER_IS_BETTER, SECONDS
-from horst.viz.svg import MINUS
+from horst.studies.values import LOWER_IS_BETTER
 
 JSON, MARKDOWN = "results.json", "results.md"
 CURVE, CALIBRATION, DIFFERENCES = "curve.svg", "calibration.svg", "differences.svg"
-KINDS = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5", "calibration": "calibration error"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ def write_results(results: Results, folder: Path) -> list[Path]:
     for name, figure in (
         (CURVE, curves(results.study, results.found) if results.study.curve else None),
         (CALIBRATION, curves(results.study, results.found, "calibration") if results.study.curve else None),
-        (DIFFERENCES, differences(results.rows, results.study.metrics, header)),
+        (DIFFERENCES, differences(results.rows, results.study.metrics, metric_title)),
     ):
         if figure is not None:
             made.append(figure.save(folder / name))
@@ -96,24 +95,24 @@ def markdown(results: Results, plots: Sequence[str] = ()) -> str:
 def values_table(results: Results) -> list[str]:
     """Means and intervals, and what each model costs."""
     metrics = [metric for metric in results.study.metrics if any(metric in row.values for row in results.rows)]
-    headers = ["", *map(header, metrics), "parameters", "GFLOP a frame", "seeds", "training"]
-    lines = [_cells(headers), _cells(["---", *["---:"] * (len(headers) - 1)])]
+    headers = ["", *map(metric_title, metrics), "parameters", "GFLOP a frame", "seeds", "training"]
+    lines = markdown_head(headers)
     for row in results.rows:
         values = [said(row.values.get(metric), metric) for metric in metrics]
         costs = [f"{row.parameters / 1e6:.2f} M", f"{row.gflop:.3f}", str(len(row.seeds)), f"{row.seconds:.0f} s"]
-        lines.append(_cells([row.title, *values, *costs]))
+        lines.append(markdown_row([row.title, *values, *costs]))
     return lines
 
 
 def differences_table(results: Results, compared: Sequence[Row]) -> list[str]:
     """Bold: those that are sure."""
     metrics = [metric for metric in results.study.metrics if any(metric in row.differences for row in compared)]
-    headers = ["difference", *map(header, metrics)]
-    lines = [_cells(headers), _cells(["---", *["---:"] * len(metrics)])]
+    headers = ["difference", *map(metric_title, metrics)]
+    lines = markdown_head(headers)
     for row in compared:
         rival = results.study.run(row.against).label if row.against else ""
         values = [said(row.differences.get(metric), metric, signed=True) for metric in metrics]
-        lines.append(_cells([f"{row.title} {MINUS} {rival}", *values]))
+        lines.append(markdown_row([f"{row.title} {MINUS} {rival}", *values]))
     return lines
 
 
@@ -138,7 +137,9 @@ def notes(results: Results) -> list[str]:
             f"resamples; the same {what} for both); bold where the interval leaves out 0{too}, but for calibration, "
             f"whose intervals are rough.{few}"
         )
-    lower = [header(m) for m in results.study.metrics if m.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER]
+    lower = [
+        metric_title(m) for m in results.study.metrics if m.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER
+    ]
     if lower:
         found.append(f"Lower is better: {', '.join(lower)}.")
     if results.study.folds:
@@ -173,29 +174,9 @@ def paper_lines(study: Study) -> list[str]:
     return ["The paper has, on its own data, in per cent:", "", *lines] if lines else []
 
 
-def header(metric: str) -> str:
-    """top-1 at 25%; verb recall@5 at 1s."""
-    stem, _, place = metric.partition("@")
-    task, _, kind = stem.rpartition("/")
-    words = [*([task] if task not in ("", "action") else []), KINDS.get(kind, kind.replace("_", " "))]
-    place, _, subset = place.partition("/")
-    return " ".join([*words, *(["at", place] if place else []), *([f"({subset})"] if subset else [])])
-
-
 def said(estimate: Estimate | None, metric: str, *, signed: bool = False) -> str:
-    """61.2 [59.0, 63.4]"""
+    """61.2 [59.0, 63.4]; bold if a difference is significant."""
     if estimate is None:
         return ""
-    scale, decimals = (1, 2) if metric.endswith(SECONDS) else (100, 1)
-
-    def number(value: float) -> str:
-        return f"{scale * value:{'+' if signed else ''}.{decimals}f}".replace("-", MINUS)
-
-    if estimate.low is None or estimate.high is None:
-        return number(estimate.value)
-    text = f"{number(estimate.value)} [{number(estimate.low)}, {number(estimate.high)}]"
+    text = metric_value(metric, estimate.value, estimate.low, estimate.high, signed=signed)
     return f"**{text}**" if signed and estimate.sure and not metric.startswith("calibration") else text
-
-
-def _cells(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(visible(cell, lines=False).replace("|", "\\|") for cell in cells) + " |"

@@ -19,7 +19,6 @@ from horst.evaluation.predictions import Predictions, position_name, positions
 from horst.heads.logits import TASKS
 from horst.studies.statistics import Statistic
 
-SECONDS = "time_to_action"
 LOWER_IS_BETTER = ("calibration", "decided")
 
 

@@ -17,7 +17,7 @@ from horst.data.clips import Clip, ClipConfig
 from horst.data.config import DataConfig, Source, open_source
 from horst.data.example import Annotations, Example
 from horst.data.features import FeatureClip
-from horst.evaluation.evaluate import Clips
+from horst.data.loader import ClipBatches
 from horst.synth import kitchen
 from horst.synth.make import TAIL_SHARE, make_kitchen, make_somethings
 
@@ -25,17 +25,16 @@ KITCHEN = 400, 0
 """Videos and seed from which the package's kitchen model learnt: kitchen/gpu."""
 
 
-class Fresh(Clips):
+class Fresh(ClipBatches):
     """Made clips, beside the labels of those that a model was trained on, which give the prior and the tail classes."""
 
     def __init__(self, data: DataConfig, trained: Sequence[Example] = ()) -> None:
-        super().__init__(data)
         source = open_source(data)
         made = {example.id: example for example in source.annotations.examples}
         fresh = tuple(replace(example, split="val") for example in made.values())
         annotations = replace(source.annotations, examples=(*trained, *fresh))
         annotations = replace(annotations, example_sets={**annotations.example_sets, **_tails(annotations)})
-        self.source = Source(annotations, partial(_read, source, made))
+        super().__init__(data, source=Source(annotations, partial(_read, source, made)))
 
     def clip(self, example: Example, config: ClipConfig) -> Clip:
         """What is shown of an example."""

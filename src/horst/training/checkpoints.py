@@ -15,9 +15,9 @@ from typing import Any
 import torch
 
 from horst.data.batches import BadClips
+from horst.data.distributed import gather
 from horst.data.module import lightning
 from horst.errors import CheckpointError
-from horst.evaluation.gather import gather
 from horst.io import write_text
 from horst.models import save
 from horst.training.averages import Averages

@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.data.batches import Batch
+from horst.data.distributed import world_and_rank
 from horst.data.example import Annotations
 from horst.data.module import lightning
 from horst.errors import DivergedError
-from horst.evaluation.gather import place
-from horst.evaluation.measure import measure, summary
+from horst.evaluation.evaluate import clip_logits
+from horst.evaluation.measure import measure, primary_metric
 from horst.evaluation.predictions import Collector, positions
 from horst.heads import Logits
 from horst.models import Predictor
@@ -51,7 +52,7 @@ class TrainingModule(lightning.LightningModule):
             autocast=autocast,
             foretold=config.loss if config.loss.features else None,
         )
-        self.monitor = config.trainer.monitor or summary(annotations.task, config.data.clip, annotations.name)
+        self.monitor = config.trainer.monitor or primary_metric(annotations.task, config.data.clip, annotations.name)
         """The metric by which the best epoch is chosen."""
         self.found: dict[str, float] = {}
         self._graphed: Graphed | None = None
@@ -70,7 +71,7 @@ class TrainingModule(lightning.LightningModule):
     def training_step(self, batch: Batch, index: int) -> dict[str, Any] | None:
         self.check_finite()
         self.network.complete = self.current_epoch < self.run.trainer.completion_epochs
-        processes, _ = place()
+        processes, _ = world_and_rank()
         if not len(batch) and processes == 1:
             return None  # all its clips were bad: there is nothing to learn from
         given = batch if len(batch) else self._blank(batch)
@@ -133,12 +134,9 @@ class TrainingModule(lightning.LightningModule):
 
     def validation_step(self, batch: Batch, index: int) -> None:
         assert self._collector is not None
-        logits = Logits(batch.frames)  # of an empty batch nobody looks at it
-        if len(batch):
-            found = self.network(batch.frames, batch.valid)[: len(self.model.head.classes)]
-            logits = Logits(*(a.float() for a in found))
-            if logits.action.isnan().any():
-                raise DivergedError(f"the predictions for validation clips {_shown(batch)} {self._remedy()}")
+        logits = clip_logits(self.model, batch.frames, batch.lengths, self.network.autocast).map(Tensor.float)
+        if logits.action.isnan().any():
+            raise DivergedError(f"the predictions for validation clips {_shown(batch)} {self._remedy()}")
         self._collector.add(batch, logits)
 
     def on_validation_epoch_end(self) -> None:

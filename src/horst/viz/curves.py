@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.formatting import TITLES
 from horst.evaluation.predictions import position_name
 from horst.viz.chart import Axis, Line, chart, percent_axis
 from horst.viz.figure import Figure
 from horst.viz.svg import SERIES
 
-KINDS = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5"}
 SHOWN = {"recognition": ("top1", "top5"), "anticipation": ("top1", "top5", "recall5")}
 DASHES = {"top1": "", "top5": "6 4", "recall5": "2 3"}
 
@@ -43,16 +43,15 @@ def accuracy_curve(
     kinds = SHOWN[first.task] if kinds is None else kinds
     lines = []
     for number, (name, evaluation) in enumerate(several.items()):
-        positions = evaluation.protocol["fractions" if recognition else "taus"]
         for kind in kinds:
             found = [
                 (place, evaluation.metrics[key])
-                for place in positions
+                for place in evaluation.positions
                 if (key := f"{task}/{kind}@{position_name(evaluation.task, place)}") in evaluation.metrics
             ]
             if found:
                 colour = str((number if len(several) > 1 else kinds.index(kind)) % SERIES)
-                named = f"{name} {KINDS[kind]} {100 * found[-1][1]:.1f}%".strip()
+                named = f"{name} {TITLES[kind]} {100 * found[-1][1]:.1f}%".strip()
                 dash = DASHES[kind] if len(several) > 1 else ""
                 lines.append(Line(named, found, colour, dash=dash, dots=True))
     if not lines:
@@ -73,7 +72,7 @@ def _reference(evaluation: Evaluation, task: str, kinds: tuple[str, ...], x: Axi
     found = []
     for kind in kinds:
         value = evaluation.prior.get(f"{task}/{kind}")
-        what = "prior" if alone else f"prior {KINDS[kind]}"
+        what = "prior" if alone else f"prior {TITLES[kind]}"
         if value is None and kind != "recall5" and evaluation.classes.get(task):
             value, what = (
                 min(1.0, int(kind.removeprefix("top")) / evaluation.classes[task]),

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 import torch
 
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.formatting import percent
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions, position_name
-from horst.evaluation.report import TASKS, notes, percent, position_names, rows
+from horst.evaluation.report import notes, rows
+from horst.heads.logits import TASKS
 from horst.viz.calibration import reliability
 from horst.viz.curves import accuracy_curve
 from horst.viz.matrix import confusion, count, similarity_order
@@ -41,16 +43,16 @@ def headline(evaluation: Evaluation) -> str:
 def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
     """The curve, the table and the notes. `data` says what the clips are."""
     recognition = evaluation.task == "recognition"
-    names, told = position_names(evaluation), [task for task in TASKS if rows(evaluation, task)]
+    names, told = evaluation.position_names, [task for task in TASKS if rows(evaluation, task)]
     alone = len(told) < 2
     figures = [
         accuracy_curve(evaluation, task=task, title="" if alone else task, width=510 if alone else 334) for task in told
     ]
     prior = ["prior"] if evaluation.prior else []
     cells = [
-        [title, *map(percent, values), *([percent(known)] if prior else [])]
+        [found.title, *map(percent, [*found.values, *([found.prior] if prior else [])])]
         for task in told
-        for title, values, known in rows(evaluation, task)
+        for found in rows(evaluation, task)
     ]
     what = "clips" if recognition else f"actions of {evaluation.classes['action']} kinds"
     intro = f"{evaluation.counts['examples']} {what}{data}. " + (

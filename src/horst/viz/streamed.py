@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from horst.data.batches import BadClip, ClipDataset
 from horst.data.example import Split
+from horst.data.loader import ClipBatches
 from horst.errors import DataError
-from horst.evaluation.evaluate import Loading, evaluating, shown
+from horst.evaluation.evaluate import clip_for, clip_output, eval_mode
 from horst.models import Predictor
 from horst.viz.attention_map import attention
 from horst.viz.figure import escape
@@ -50,17 +51,16 @@ class Streamed:
     """(verb, noun) of every class."""
 
 
-def stream(model: Predictor, module: Loading, split: Split, index: int) -> Streamed:
+def stream(model: Predictor, module: ClipBatches, split: Split, index: int) -> Streamed:
     """Show a clip of a split to a model. A whole clip gives the same numbers as one frame after the other."""
-    annotations, clip = module.annotations, shown(module, model)
+    annotations, clip = module.annotations, clip_for(module, model)
     item = ClipDataset(module.source, split, clip)[index]
     if isinstance(item, BadClip):
         raise DataError(f"clip {item.id} cannot be read: {item.why}")
     count = len(item.frames)
-    options = {"unroll": list(range(count, 0, -1))} if model.head.unrolls and annotations.task != "recognition" else {}
-    with evaluating(model), torch.inference_mode():
+    with eval_mode(model), torch.inference_mode():
         device = next(model.parameters()).device
-        out, _ = model(item.frames[None].to(device), attention=model.core.order > 0, **options)
+        out = clip_output(model, item.frames[None].to(device), attention=model.core.order > 0)
     begin, step = (0.0, 1 / clip.fps) if annotations.task == "recognition" else (-clip.stride * count, clip.stride)
     return Streamed(
         id=item.id,

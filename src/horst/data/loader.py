@@ -1,0 +1,109 @@
+"""Clips of a data set as batches. Training, validation and evaluation use the same loader.
+
+    clips = ClipBatches(DataConfig.from_file("data.yaml"), batch_size=8, workers=4)
+    for batch in clips.evaluation_loader("val"): ...
+
+`horst.data.module.ClipDataModule` adds the training split for Lightning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Sampler
+
+from horst.config import check_positive
+from horst.data.batches import ClipDataset, Pick, collate
+from horst.data.buckets import EvaluationSampler, clip_lengths
+from horst.data.clips import ClipConfig
+from horst.data.config import DataConfig, Source, open_source
+from horst.data.distributed import world_and_rank
+from horst.data.example import Annotations, Split
+from horst.data.resident import Resident, ResidentLoader
+from horst.errors import ConfigError
+
+AnyLoader = DataLoader[Any] | ResidentLoader
+
+
+class ClipBatches:
+    """The clips of one data config.
+
+    Args:
+        data: What to read.
+        batch_size: Clips in a batch, on each process.
+        workers: Processes that decode; 0 decodes in this process.
+        seed: Seed of everything random.
+        cache: A folder on a fast disk for decoded clips; see `horst.data.cache`.
+        source: The data set, if it is open already.
+        decoded: Splits whose clips are in memory already.
+    """
+
+    def __init__(
+        self,
+        data: DataConfig,
+        *,
+        batch_size: int = 8,
+        workers: int = 0,
+        seed: int = 0,
+        cache: str | None = None,
+        source: Source | None = None,
+        decoded: Mapping[Split, Resident] | None = None,
+    ) -> None:
+        super().__init__()
+        check_positive(batch_size=batch_size)
+        if type(workers) is not int or workers < 0:
+            raise ConfigError(f"workers is {workers!r}; it takes a whole number from 0 on")
+        self.data, self.batch_size, self.workers, self.seed, self.cache = data, batch_size, workers, seed, cache
+        self.decoded: dict[Split, Resident] = dict(decoded or {})
+        """Splits whose clips are in memory."""
+        self._source = source
+
+    @property
+    def source(self) -> Source:
+        if self._source is None:
+            self._source = open_source(self.data)
+        return self._source
+
+    @property
+    def annotations(self) -> Annotations:
+        """Annotations of all splits; `classes` names what models predict."""
+        return self.source.annotations
+
+    def evaluation_loader(self, split: Split = "val", clip: ClipConfig | None = None) -> AnyLoader:
+        """All clips of a split. Over all processes each clip comes exactly once; unreadable ones are in `Batch.bad`.
+
+        `clip` replaces the config's own, for a model with another frame size or rate.
+        """
+        clip = clip or self.data.clip
+        replicas, rank = world_and_rank()
+        lengths = clip_lengths(self.source, split, clip)
+        sampler = EvaluationSampler(lengths, self.batch_size, replicas=replicas, rank=rank)
+        return self.loader(split, sampler, clip)
+
+    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> AnyLoader:
+        """Batches as `sampler` picks them."""
+        decoded = self.decoded.get(split)
+        if decoded is not None and decoded.dataset.config == clip:
+            return ResidentLoader(decoded, sampler)
+        return _Loader(
+            ClipDataset(self.source, split, clip, self.cache),
+            batch_sampler=sampler,
+            num_workers=self.workers,
+            collate_fn=collate,
+            pin_memory=torch.cuda.is_available(),
+            persistent_workers=self.workers > 0,
+            # Workers draw nothing; without a generator the loader would draw from the global one.
+            generator=torch.Generator().manual_seed(self.seed),
+        )
+
+
+class _Loader(DataLoader[Any]):
+    """Lightning asks for these two methods to decide whether an epoch can be resumed; the sampler does it."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
