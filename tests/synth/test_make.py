@@ -1,4 +1,4 @@
-"""Made data: real files read back by the real readers, the packed form of the same, kills, checks."""
+"""Writing synthetic data: files read by the readers of the real data, packed form, interrupted runs, folders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +22,9 @@ from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, Source, open_source
 from horst.data.packed import Packed
 from horst.data.readers.epic import read_epic
-from horst.errors import DamagedVideoError, DataError
+from horst.errors import ConfigError, DamagedVideoError, DataError
 from horst.models import create_model, save
-from horst.synth.make import make_kitchen, make_somethings
+from horst.synth.make import CONFIG, MADE, SMALLEST, VERSIONS, DatasetSpec, claim, make_kitchen, make_somethings
 from horst.video.decode import VideoFile
 
 
@@ -36,6 +38,13 @@ def somethings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_somethings(tmp_path_factory.mktemp("data") / "somethings", 6, size=64, processes=1)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def short_videos() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("horst.synth.kitchen.videos.DURATION", (20.0, 24.0))
+        yield
+
+
 @pytest.fixture(scope="module")
 def kitchen(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_kitchen(tmp_path_factory.mktemp("data") / "kitchen", 2, size=(64, 114), processes=1)
@@ -46,8 +55,8 @@ def difference(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(a.astype(int) - b.astype(int)).mean())
 
 
-def test_somethings_are_read_back(somethings: Path, tmp_path: Path) -> None:
-    """As files and packed: the same clips, labels, times and, but for compression, pictures."""
+def test_somethings_files_equal_packed(somethings: Path, tmp_path: Path) -> None:
+    """The same clips, labels, times and, except for compression, images."""
     source, clip = opened(somethings)
     packed, _ = opened(make_somethings(tmp_path / "packed", 6, size=64, packed=True, processes=1))
     assert source.annotations.classes == packed.annotations.classes
@@ -64,7 +73,7 @@ def test_somethings_are_read_back(somethings: Path, tmp_path: Path) -> None:
         assert len(source.read(example, quarter).frames) == -(-len(a.frames) // 4)
 
 
-def test_kitchen_is_read_back(kitchen: Path, tmp_path: Path) -> None:
+def test_kitchen_files_equal_packed(kitchen: Path, tmp_path: Path) -> None:
     source, clip = opened(kitchen)
     packed, _ = opened(make_kitchen(tmp_path / "packed", 2, size=(64, 114), packed=True, processes=1))
     folder = kitchen.parent / "annotations"
@@ -74,7 +83,7 @@ def test_kitchen_is_read_back(kitchen: Path, tmp_path: Path) -> None:
     ]
     others = {e.id: e for e in packed.annotations.examples}
     assert list(others) == [e.id for e in source.annotations.examples]
-    for example in source.annotations.examples[::12]:
+    for example in source.annotations.examples[::3]:
         a, b = source.read(example, clip), packed.read(others[example.id], clip)
         assert a.frames.shape == (14, 64, 114, 3)
         observed = a.observed & b.observed
@@ -84,7 +93,7 @@ def test_kitchen_is_read_back(kitchen: Path, tmp_path: Path) -> None:
 
 
 def test_packing_files(somethings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A damaged file is left out and named; the rest is what the files give."""
+    """A damaged file is skipped and reported; the rest equals the files."""
     source, clip = opened(somethings)
     copy = tmp_path / "copy"
     subprocess.run(["cp", "-r", str(somethings.parent), str(copy)], check=True)
@@ -100,7 +109,7 @@ def test_packing_files(somethings: Path, tmp_path: Path, capsys: pytest.CaptureF
         packed.read(lost, clip)
     example = packed.annotations.examples[0]
     wanted = source.read(next(e for e in source.annotations.examples if e.id == example.id), clip)
-    assert difference(packed.read(example, clip).frames, wanted.frames) < 5  # JPEG of small pictures
+    assert difference(packed.read(example, clip).frames, wanted.frames) < 5  # JPEG of small images
     (tmp_path / "packed" / "shard-00000.json").unlink()
     with pytest.raises(DataError, match="not complete: shard 0 of 1"):
         Packed(tmp_path / "packed")
@@ -129,7 +138,7 @@ def test_check(somethings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_extract(kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The maps of a saved model's backbone, and a model that reads them in its place."""
+    """Feature maps of a saved model's backbone."""
     model = create_model("horst_tiny", backbone={"name": "stem", "widths": [4, 6]}, hidden=(4,), stride=(1,)).eval()
     save(model, tmp_path / "model")
     folder = tmp_path / "maps"
@@ -146,17 +155,9 @@ def test_extract(kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "random weights" in capsys.readouterr().err
 
 
-def test_folders_belong_to_one_recipe(somethings: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="choose another folder"):
-        make_somethings(somethings.parent, 7, size=64, processes=1)
-    (tmp_path / "thesis.tex").touch()
-    with pytest.raises(DataError, match="is not empty"):
-        make_somethings(tmp_path, 6, size=64)
-
-
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_kill_loses_nothing_that_was_finished(tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed again and again at any moment; what is there is whole, stays, and a rerun completes the rest."""
+def test_an_interrupted_run_is_continued(tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After kills at any moment finished files are complete and stay, and a rerun adds the rest."""
     folder = tmp_path / "made"
     script = f"""
 import horst.data.packed_index as packed_index
@@ -166,7 +167,7 @@ make_somethings({str(folder)!r}, 12, size=48, packed={packed}, processes=1)
 """
     monkeypatch.setattr("horst.data.packed_index.CLIPS_A_SHARD", 2)
     kept: dict[str, float] = {}
-    for delay in (0.6, 0.9, 1.1):
+    for delay in (0.6, 1.0):
         process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)
         time.sleep(delay)
         process.send_signal(signal.SIGKILL)
@@ -178,7 +179,7 @@ make_somethings({str(folder)!r}, 12, size=48, packed={packed}, processes=1)
                     assert list(video.frames())
                     assert video.report.complete
         for name, changed in kept.items():
-            assert os.stat(name).st_mtime == changed, "what was finished is not made again"
+            assert os.stat(name).st_mtime == changed, "finished files are not written again"
         complete = [p for p in finished if p.suffix == ".webm" or p.with_suffix(".json").exists()]
         kept = {str(p): p.stat().st_mtime for p in complete}
     source, clip = opened(make_somethings(folder, 12, size=48, packed=packed, processes=1))
@@ -187,3 +188,73 @@ make_somethings({str(folder)!r}, 12, size=48, packed={packed}, processes=1)
         assert os.stat(name).st_mtime == changed
     for example in source.annotations.examples:
         assert len(source.read(example, clip).frames) > 10
+
+
+def spec(**changes: Any) -> DatasetSpec:
+    given = {"generator": "somethings", "count": 2, "seed": 0, "size": [16, 20], "packed": False}
+    return DatasetSpec(**{**given, **changes})
+
+
+@pytest.mark.parametrize("generator", ["somethings", "kitchen"])
+def test_smallest_sizes(generator: str) -> None:
+    least = SMALLEST[generator]
+    made = spec(generator=generator, count=1, size=[least, least])
+    assert made.size == (least, least)
+    assert made.drawing == VERSIONS[generator] > 0
+    assert spec(drawing=1).drawing == 1
+    for size in ([least - 1, least], [least, least - 1], [least], [least] * 3, least, [least, float(least)]):
+        with pytest.raises(ConfigError, match=f"integers from {least} on"):
+            spec(generator=generator, size=size)
+
+
+@pytest.mark.parametrize(("name", "good", "bad"), [("templates", [0, 2, 3], [-1, 1, 2.0]), ("seed", [0, 1], [-1, 0.5])])
+def test_integer_options(name: str, good: list[Any], bad: list[Any]) -> None:
+    for value in good:
+        assert getattr(spec(**{name: value}), name) == value
+    for value in bad:
+        with pytest.raises(ConfigError, match=f"{name} is {value!r}"):
+            spec(**{name: value})
+
+
+def fill(folder: Path, videos: int) -> None:
+    (folder / "videos").mkdir(exist_ok=True)
+    for i in range(videos):
+        (folder / "videos" / f"{i}.webm").touch()
+    (folder / CONFIG).touch()
+
+
+def test_a_folder_is_complete_when_it_has_all_files(tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    with claim(folder, spec()) as missing:
+        assert missing
+        assert json.loads((folder / MADE).read_text())["count"] == 2
+    for videos, complete in ((1, False), (2, True)):
+        fill(folder, videos)
+        (folder / "videos" / ".hidden.partial").touch()
+        with claim(folder, spec()) as missing:
+            assert missing != complete
+    (folder / "videos" / "2.webm").touch()  # too many
+    with claim(folder, spec()) as missing:
+        assert missing
+    (folder / "videos" / "2.webm").unlink()
+    (folder / CONFIG).unlink()
+    with claim(folder, spec()) as missing:
+        assert missing
+
+
+def test_other_folders_are_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.txt").touch()
+    for name, why in (("file", "is a file"), ("full", "is not empty")):
+        with pytest.raises(DataError, match=why), claim(tmp_path / name, spec()):
+            pass
+    assert [path.name for path in (tmp_path / "full").iterdir()] == ["thesis.txt"]
+    with claim(tmp_path / "mine", spec()):
+        pass
+    with pytest.raises(DataError, match=r"holds .*, not "), claim(tmp_path / "mine", spec(seed=1)):
+        pass
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "x.partial").touch()  # left by a killed process
+    with claim(tmp_path / "begun", spec()) as missing:
+        assert missing

@@ -1,4 +1,4 @@
-"""The data set `somethings`: what a plan promises, what a clip is, and that the class lies in the motion alone."""
+"""`somethings`: plans, clips, and that only the motion reveals the class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from horst.synth.somethings import FPS, LABELS, MIRROR, TEMPLATES, ClipSpec, pla
 from horst.synth.somethings.scene import FRAMES, sample_scene
 
 FRACTIONS = [i / 8 for i in range(9)]
-# told apart by coarse motion, so that a linear classifier can learn them from a few dozen clips each
+# distinguished by coarse motion: a linear classifier can learn them from a few dozen clips each
 CLEAR = (
     "Moving [something] closer",
     "Moving [something] down",
@@ -23,7 +23,7 @@ CLEAR = (
 )
 
 
-def filmed(specs: list[ClipSpec], fractions: list[float]) -> np.ndarray:
+def rendered(specs: list[ClipSpec], fractions: list[float]) -> np.ndarray:
     """Frames of each clip (N, T, 32, 32, 3)."""
     return np.stack([render(spec, size=32, fractions=fractions) for spec in specs]).astype(np.float32) / 255
 
@@ -46,13 +46,13 @@ def test_the_mirror_is_an_involution_that_swaps_the_sides() -> None:
         assert (template != other) == sided
 
 
-def test_a_plan_is_repeated_by_its_seed() -> None:
+def test_plans_are_reproducible() -> None:
     assert plan(60, 1) == plan(60, 1)
     assert [spec.seed for spec in plan(60, 1)] != [spec.seed for spec in plan(60, 2)]
 
 
 @pytest.mark.parametrize("val_fraction", [0.0, 0.2, 0.5])
-def test_a_smaller_plan_is_the_beginning_of_a_larger_one(val_fraction: float) -> None:
+def test_a_smaller_plan_is_a_prefix_of_a_larger_one(val_fraction: float) -> None:
     large = plan(150, 9, val_fraction=val_fraction)
     for clips in (0, 1, 24, 77):
         assert plan(clips, 9, val_fraction=val_fraction) == large[:clips]
@@ -64,7 +64,7 @@ def test_classes_are_balanced_in_both_splits() -> None:
     assert set(Counter(spec.template for spec in specs if spec.split == "val").values()) == {4}
 
 
-def test_entries_are_like_those_of_ssv2() -> None:
+def test_entries_have_the_form_of_ssv2() -> None:
     specs = plan(200, 0)
     assert len({spec.id for spec in specs}) == len({spec.seed for spec in specs}) == 200
     for spec in specs:
@@ -98,14 +98,14 @@ def test_every_template_renders_and_something_moves(template: str) -> None:
     assert (moved > 25).any(axis=(1, 2)).mean() > 0.15
 
 
-def test_rendering_is_repeated_and_no_two_clips_are_equal() -> None:
+def test_rendering_is_reproducible_and_clips_differ() -> None:
     specs = plan(12, 8)
     firsts = [render(spec, size=32, fractions=[0.0])[0] for spec in specs]
     assert len({frame.tobytes() for frame in firsts}) == len(specs)
     assert (render(specs[0], size=40) == render(specs[0], size=40)).all()
 
 
-def test_a_frame_alone_is_the_frame_in_the_clip() -> None:
+def test_a_single_frame_equals_the_frame_in_the_clip() -> None:
     spec = plan(1, 2)[0]
     clip = render(spec, size=32)
     assert (render(spec, size=32, fractions=[1.0, 0.0]) == clip[[-1, 0]]).all()
@@ -119,19 +119,19 @@ def test_sizes_need_not_be_square() -> None:
         render(spec, size=8)
 
 
-def test_the_first_frame_is_the_same_whatever_is_done_next() -> None:
+def test_the_first_frame_does_not_depend_on_the_template() -> None:
     seed = plan(1, 6)[0].seed
     frames = {}
     for template in TEMPLATES:
         spec = ClipSpec("1", "train", template, (), "", seed)
         frames[template] = render(spec, size=48, fractions=[0.0])
-        # what lies under the cover is there from the start, and cannot be seen
+        # the object under the cover is there from the start, but hidden
         apart = np.abs(frames[template].astype(int) - frames[TEMPLATES[0]].astype(int)).max()
         assert apart <= (0 if not template.startswith("Uncovering") else 60), template
     assert sample_scene(seed) == sample_scene(seed)
 
 
-def test_rendering_is_fast_enough_to_be_used() -> None:
+def test_rendering_is_fast() -> None:
     specs = plan(4, 0)
     start = time.process_time()
     frames = sum(len(render(spec)) for spec in specs)
@@ -143,7 +143,7 @@ def ridge_accuracy(features: np.ndarray, classes: np.ndarray, penalty: float) ->
     features = (features - features.mean(axis=0)) / (features.std(axis=0) + 1e-6)
     names, classes = np.unique(classes, return_inverse=True)
     targets = np.eye(len(names))[classes] - 1 / len(names)
-    # a block holds each class once: folds of whole blocks are balanced
+    # each block holds every class once, so folds of whole blocks are balanced
     fold = np.arange(len(classes)) // len(names) % 5
     hits = 0
     for k in range(5):
@@ -157,13 +157,13 @@ def classes_of(specs: list[ClipSpec]) -> np.ndarray:
     return np.asarray([LABELS[spec.template] for spec in specs])
 
 
-def pictures(frames: np.ndarray) -> np.ndarray:
+def thumbnails(frames: np.ndarray) -> np.ndarray:
     """Frames (N, 32, 32, 3) at 16x16."""
     return frames.reshape(-1, 16, 2, 16, 2, 3).mean(axis=(2, 4)).reshape(len(frames), -1)
 
 
 def motion(frames: np.ndarray) -> np.ndarray:
-    """Where and how much a clip (N, T, 32, 32, 3) changes from frame to frame, coarsely, and where the middle is."""
+    """Where and how much clips (N, T, 32, 32, 3) change from frame to frame, and the centre of the change."""
     change = np.diff(frames.mean(axis=-1), axis=1)
     change -= np.median(change, axis=(2, 3), keepdims=True)
     energy = np.maximum(np.abs(change) - 0.06, 0.0)
@@ -175,24 +175,25 @@ def motion(frames: np.ndarray) -> np.ndarray:
     return np.concatenate([np.log(total), *middle, *steps, coarse.reshape(len(frames), -1)], axis=1)
 
 
-def test_the_first_frame_tells_nearly_nothing() -> None:
-    specs = plan(16 * len(TEMPLATES), 3)
-    frames = filmed(specs, [0.0])[:, 0]
-    accuracies = [ridge_accuracy(pictures(frames), classes_of(specs), penalty) for penalty in (100.0, 1000.0, 10000.0)]
+def test_the_first_frame_does_not_reveal_the_class() -> None:
+    specs = plan(12 * len(TEMPLATES), 3)
+    frames = rendered(specs, [0.0])[:, 0]
+    features, classes = thumbnails(frames), classes_of(specs)
+    accuracies = [ridge_accuracy(features, classes, penalty) for penalty in (100.0, 1000.0, 10000.0)]
     assert max(accuracies) < 2 / len(TEMPLATES)
 
 
-def test_the_length_of_a_clip_tells_nothing() -> None:
+def test_the_length_does_not_reveal_the_class() -> None:
     specs = plan(600, 3)
     lengths = np.asarray([[sample_scene(spec.seed).frames] for spec in specs], float)
     features = np.concatenate([lengths, lengths**2], axis=1)
     assert ridge_accuracy(features, classes_of(specs), 1.0) < 2 / len(TEMPLATES)
 
 
-def test_motion_tells_far_more_than_any_single_frame() -> None:
-    specs = plan(32 * len(CLEAR), 3, templates=CLEAR)
-    frames, classes = filmed(specs, FRACTIONS), classes_of(specs)
+def test_motion_reveals_more_than_any_single_frame() -> None:
+    specs = plan(25 * len(CLEAR), 3, templates=CLEAR)
+    frames, classes = rendered(specs, FRACTIONS), classes_of(specs)
     moving = ridge_accuracy(motion(frames), classes, 1000.0)
-    still = max(ridge_accuracy(pictures(frames[:, t]), classes, 1000.0) for t in (0, 3, 4, 5, 6, 8))
+    still = max(ridge_accuracy(thumbnails(frames[:, t]), classes, 1000.0) for t in (0, 3, 4, 5, 6, 8))
     assert moving > 2.2 / len(CLEAR)
     assert moving > 1.5 * still

@@ -1,10 +1,12 @@
-"""Data sets that the package makes by itself, written as real files in the real formats, or straight into packed form.
+"""Writing the synthetic data sets, as video files in the formats of the real data sets or in packed form.
 
     somethings    videos/<id>.webm and the JSON files of Something-Something v2
     kitchen       videos/<id>.mp4 and the CSV files of EPIC-Kitchens 100, RULSTM's and the official ones
 
-Beside them lies data.yaml, the config that reads them. Videos are written whole and renamed: after a kill, a second run
-makes those that are missing. The packed form needs no FFmpeg.
+data.yaml beside them is the config that reads them. A folder belongs to one `DatasetSpec`. One process at a time writes
+to it, and every file is written under another name and renamed when it is complete. So a second run after a kill adds
+what is missing, and without file locks (Windows, some network disks) work is done twice at worst. Packed form needs no
+FFmpeg.
 """
 
 from __future__ import annotations
@@ -14,25 +16,107 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from horst.config import check_positive
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
-from horst.data.packed import Render, write_packed
+from horst.data.packed import Render, is_complete, write_packed
 from horst.data.readers.ssv2 import plain
-from horst.errors import HorstError, InputError
-from horst.io import write_text
+from horst.errors import ConfigError, DataError, HorstError, InputError
+from horst.io import LOCK, lock, read_json, write_text
 from horst.synth import kitchen, somethings
-from horst.synth.recipe import CONFIG, Recipe, hold
 from horst.video.sampling import UNOBSERVED, anticipation_frames
 
+MADE = "made.json"
+CONFIG = "data.yaml"
+"""Written last: if it exists, the data set is complete."""
+VERSIONS = {"somethings": 2, "kitchen": 1}
+"""Increased whenever a generator renders other clips for the same seed."""
+SMALLEST = {"somethings": 16, "kitchen": 32}
+"""Pixels each way."""
 TAIL_SHARE = 0.01
-"""A class with less than this share of the training segments is tail."""
+"""A class with less than this share of the training segments is a tail class."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DatasetSpec:
+    """What was requested; made.json records it."""
+
+    generator: str
+    count: int
+    seed: int
+    size: Sequence[int]
+    """Height and width."""
+    packed: bool
+    templates: int = 0
+    """For somethings: use only the first templates, which are the simplest. 0: all."""
+    drawing: int = 0
+    """Version of the generator. 0: the current one."""
+
+    def __post_init__(self) -> None:
+        check_positive(count=self.count)
+        object.__setattr__(self, "drawing", self.drawing or VERSIONS[self.generator])
+        if type(self.templates) is not int or self.templates < 0 or self.templates == 1:
+            raise ConfigError(f"templates is {self.templates!r}; it must be 0 (all) or an integer from 2 on")
+        if type(self.seed) is not int or self.seed < 0:
+            raise ConfigError(f"seed is {self.seed!r}; it must be an integer from 0 on")
+        least = SMALLEST[self.generator]
+        sides = self.size if isinstance(self.size, Sequence) else ()
+        if len(sides) != 2 or not all(type(v) is int and v >= least for v in sides):
+            raise ConfigError(f"size is {self.size!r}; height and width must be integers from {least} on")
+        object.__setattr__(self, "size", tuple(sides))
+
+
+@contextmanager
+def claim(folder: Path, spec: DatasetSpec) -> Iterator[bool]:
+    """Lock a folder for a data set; yields whether files are missing in it.
+
+    Other processes, for example of a distributed run, wait here until they are written. The lock ends with the process.
+    A folder of another data set is an error, and a complete one is not written to.
+    """
+    if _complete(folder, spec):
+        yield False
+        return
+    try:
+        held = lock(folder)
+    except OSError as error:
+        raise DataError(f"{folder} cannot be written: {error}; choose another folder") from error
+    with held:
+        if _complete(folder, spec):  # by the process that held the lock before
+            yield False
+            return
+        if not (folder / MADE).exists():
+            write_text(folder / MADE, json.dumps(asdict(spec), indent=1) + "\n")
+        yield True
+
+
+def _complete(folder: Path, spec: DatasetSpec) -> bool:
+    """Whether all files exist, by their names alone: planning the clips again would take seconds."""
+    if folder.exists() and not folder.is_dir():
+        raise DataError(f"{folder} is a file: choose another folder")
+    # Listed first: whatever is there beside MADE was written after it.
+    there = {path.name for path in folder.iterdir()} if folder.exists() else set()
+    if not (folder / MADE).exists():
+        if any(name != LOCK and not name.endswith(".partial") for name in there):
+            raise DataError(f"{folder} is not empty: choose another folder")
+        return False
+    made, asked = read_json(folder / MADE), json.loads(json.dumps(asdict(spec)))
+    if made != asked:
+        raise DataError(f"{folder} holds {made}, not {asked}: choose another folder, or delete it")
+    if CONFIG not in there:
+        return False
+    if spec.packed:
+        return is_complete(folder / "packed")
+    videos = folder / "videos"
+    return videos.is_dir() and sum(not path.name.startswith(".") for path in videos.iterdir()) == spec.count
 
 
 def make_somethings(
@@ -45,15 +129,11 @@ def make_somethings(
     packed: bool = False,
     processes: int | None = None,
 ) -> Path:
-    """`clips` clips of early recognition, of the first `templates` or of all; see `synthetic.somethings`."""
-    folder = Path(folder)
-    recipe = Recipe(
+    """Write `clips` clips for early recognition, of the first `templates` or of all; see `horst.synth.somethings`."""
+    spec = DatasetSpec(
         generator="somethings", count=clips, seed=seed, size=(size, size), templates=templates, packed=packed
     )
-    with hold(folder, recipe) as unfinished:
-        if unfinished:
-            _make_somethings(folder, recipe, processes)
-    return folder / CONFIG
+    return _make(Path(folder), spec, _make_somethings, processes)
 
 
 def make_kitchen(
@@ -65,61 +145,71 @@ def make_kitchen(
     packed: bool = False,
     processes: int | None = None,
 ) -> Path:
-    """`videos` videos of anticipation; see `synthetic.kitchen`."""
-    folder = Path(folder)
-    recipe = Recipe(generator="kitchen", count=videos, seed=seed, size=size, packed=packed)
-    with hold(folder, recipe) as unfinished:
+    """Write `videos` videos for anticipation; see `horst.synth.kitchen`."""
+    spec = DatasetSpec(generator="kitchen", count=videos, seed=seed, size=size, packed=packed)
+    return _make(Path(folder), spec, _make_kitchen, processes)
+
+
+def _make(
+    folder: Path,
+    spec: DatasetSpec,
+    write: Callable[[Path, DatasetSpec, int | None], dict[str, str]],
+    processes: int | None,
+) -> Path:
+    with claim(folder, spec) as unfinished:
         if unfinished:
-            _make_kitchen(folder, recipe, processes)
+            source = write(folder, spec, processes)
+            # JSON is valid YAML. No frame rate: each model reads the clips at its own.
+            lines = [f"{key}: {value}" for key, value in source.items()]
+            write_text(folder / CONFIG, "\n".join([*lines, f"clip: {json.dumps({'size': list(spec.size)})}", ""]))
     return folder / CONFIG
 
 
-def _make_somethings(folder: Path, recipe: Recipe, processes: int | None) -> None:
-    templates = somethings.TEMPLATES[: recipe.templates or None]
-    specs, size = somethings.plan(recipe.count, recipe.seed, templates=templates), recipe.size[0]
-    if recipe.packed:
-        by_id = {spec.id: spec for spec in specs}
-        render = partial(_somethings_clips, by_id, size)
-        annotations = _somethings_annotations(specs, templates)
-        _pack(folder, annotations, render, ClipConfig(size=(size, size), fps=somethings.FPS), processes)
-        return _config(folder, {"source": "packed", "folder": "packed"}, size=[size, size])
-    write_text(folder / "annotations" / "labels.json", _json({plain(t): str(i) for i, t in enumerate(templates)}))
+def _make_somethings(folder: Path, spec: DatasetSpec, processes: int | None) -> dict[str, str]:
+    templates = somethings.TEMPLATES[: spec.templates or None]
+    clips, size = somethings.plan(spec.count, spec.seed, templates=templates), spec.size[0]
+    if spec.packed:
+        render = partial(_somethings_clips, {clip.id: clip for clip in clips}, size)
+        config = ClipConfig(size=(size, size), fps=somethings.FPS)
+        return _pack(folder, _somethings_annotations(clips, templates), render, config, processes)
     mirror = {plain(t): plain(somethings.MIRROR[t]) for t in templates if somethings.MIRROR[t] in templates}
-    write_text(folder / "annotations" / "mirror.json", _json(mirror))
+    tables: dict[str, Any] = {"labels": {plain(t): str(i) for i, t in enumerate(templates)}, "mirror": mirror}
     for split, name in (("train", "train"), ("val", "validation")):
-        items = [
-            {"id": s.id, "label": s.label, "template": s.template, "placeholders": list(s.placeholders)}
-            for s in specs
-            if s.split == split
+        tables[name] = [
+            {"id": c.id, "label": c.label, "template": c.template, "placeholders": list(c.placeholders)}
+            for c in clips
+            if c.split == split
         ]
-        write_text(folder / "annotations" / f"{name}.json", _json(items))
-    videos = {folder / "videos" / f"{spec.id}.webm": spec for spec in specs}
-    _make_missing("making somethings", videos, partial(_write_somethings, size), processes)
-    source = {"source": "ssv2", "name": "somethings", "annotations": "annotations", "videos": "videos"}
-    return _config(folder, source, size=[size, size])
+    for name, table in tables.items():
+        text = json.dumps(table, indent=1, ensure_ascii=False) + "\n"
+        write_text(folder / "annotations" / f"{name}.json", text)
+    videos = {folder / "videos" / f"{clip.id}.webm": clip for clip in clips}
+    _write_missing("making somethings", videos, partial(_write_somethings, size), processes)
+    return {"source": "ssv2", "name": "somethings", "annotations": "annotations", "videos": "videos"}
 
 
-def _make_kitchen(folder: Path, recipe: Recipe, processes: int | None) -> None:
-    specs, size = kitchen.plan(recipe.count, recipe.seed), (recipe.size[0], recipe.size[1])
-    _write_epic(folder / "annotations", specs)
-    if recipe.packed:
-        from horst.data.readers.epic import read_epic  # what is packed is what the files say
+def _make_kitchen(folder: Path, spec: DatasetSpec, processes: int | None) -> dict[str, str]:
+    videos, size = kitchen.plan(spec.count, spec.seed), (spec.size[0], spec.size[1])
+    _write_epic(folder / "annotations", videos)
+    if spec.packed:
+        from horst.data.readers.epic import read_epic  # the packed examples are those of the files
 
         annotations = read_epic(folder / "annotations", folder, version="ek100", name="kitchen")
-        render = partial(_kitchen_clips, {spec.id: spec for spec in specs}, size)
-        _pack(folder, annotations, render, ClipConfig(size=size, fps=4.0, mode="strict"), processes)
-        return _config(folder, {"source": "packed", "folder": "packed"}, size=list(size))
-    clips = {folder / "videos" / f"{spec.id}.mp4": spec for spec in specs}
-    _make_missing("making kitchen", clips, partial(_write_kitchen, size), processes)
-    source = {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
-    return _config(folder, source, size=list(size))
+        render = partial(_kitchen_clips, {video.id: video for video in videos}, size)
+        return _pack(folder, annotations, render, ClipConfig(size=size, fps=4.0, mode="strict"), processes)
+    files = {folder / "videos" / f"{video.id}.mp4": video for video in videos}
+    _write_missing("making kitchen", files, partial(_write_kitchen, size), processes)
+    return {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
 
 
-def _pack(folder: Path, annotations: Annotations, render: Render, clip: ClipConfig, processes: int | None) -> None:
+def _pack(
+    folder: Path, annotations: Annotations, render: Render, clip: ClipConfig, processes: int | None
+) -> dict[str, str]:
     write_packed(folder / "packed", annotations, render, fps=clip.fps, clip=clip, native=True, processes=processes)
+    return {"source": "packed", "folder": "packed"}
 
 
-def _make_missing(
+def _write_missing(
     title: str, files: Mapping[Path, Any], write: Callable[[tuple[Path, Any]], None], processes: int | None
 ) -> None:
     """Write the files that an earlier run has not finished."""
@@ -152,75 +242,62 @@ def _somethings_clips(
 def _kitchen_clips(
     specs: dict[str, kitchen.VideoSpec], size: tuple[int, int], examples: Sequence[Example]
 ) -> Iterator[Clip | HorstError]:
-    """Every video is drawn once, and the frames before each of its segments taken from it."""
-    drawn: tuple[str, list[Any]] = ("", [])
+    """The frames before each segment. Every video is rendered once."""
+    rendered: tuple[str, list[Any]] = ("", [])
     for example in examples:
-        if drawn[0] != example.video:
-            drawn = (example.video, list(kitchen.render(specs[example.video], size=size)))
+        if rendered[0] != example.video:
+            rendered = (example.video, list(kitchen.render(specs[example.video], size=size)))
         assert example.start_frame is not None
         try:
             numbers = anticipation_frames(example.start_frame, mode="strict")
         except InputError as error:
             yield error
             continue
-        drawn_at = np.floor((numbers - 1) / EPIC_FPS * kitchen.FPS + 1e-6).astype(int)
+        indices = np.floor((numbers - 1) / EPIC_FPS * kitchen.FPS + 1e-6).astype(int)
         observed = numbers != UNOBSERVED
         black = np.zeros((*size, 3), np.uint8)
-        frames = [drawn[1][i] if seen else black for i, seen in zip(drawn_at, observed, strict=True)]
-        yield Clip(np.stack(frames), np.where(observed, drawn_at / kitchen.FPS, np.nan))
+        frames = [rendered[1][i] if seen else black for i, seen in zip(indices, observed, strict=True)]
+        yield Clip(np.stack(frames), np.where(observed, indices / kitchen.FPS, np.nan))
 
 
-def _somethings_annotations(specs: Iterable[somethings.ClipSpec], templates: Sequence[str]) -> Annotations:
-    names = [plain(template) for template in templates]
+def _somethings_annotations(clips: Iterable[somethings.ClipSpec], templates: Sequence[str]) -> Annotations:
     label = {template: index for index, template in enumerate(templates)}
-    mirrored = [label.get(somethings.MIRROR[template], -1) for template in templates]
     return Annotations(
         name="somethings",
         task="recognition",
         examples=tuple(
-            Example(id=s.id, split=s.split, media=Path(f"{s.id}.webm"), labels={"action": label[s.template]})
-            for s in specs
+            Example(id=c.id, split=c.split, media=Path(f"{c.id}.webm"), labels={"action": label[c.template]})
+            for c in clips
         ),
-        classes={"action": tuple(names)},
-        mirror=tuple(mirrored),
+        classes={"action": tuple(plain(template) for template in templates)},
+        mirror=tuple(label.get(somethings.MIRROR[template], -1) for template in templates),
     )
 
 
 def _write_epic(folder: Path, specs: Sequence[kitchen.VideoSpec]) -> None:
     """EPIC-100's files: RULSTM's rows, the official rows, classes, actions, tail classes and unseen participants."""
-    rows, actions = kitchen.epic_rows(specs)
-    for split, rulstm, official in (
-        ("train", "training", "EPIC_100_train"),
-        ("val", "validation", "EPIC_100_validation"),
-    ):
-        pairs = zip(rows[split].rulstm, rows[split].official, strict=True)
-        write_text(folder / f"{rulstm}.csv", _csv([[o["narration_id"], *r[1:]] for r, o in pairs]))
-        table = rows[split].official
-        header = list(table[0]) if table else ["narration_id"]
-        write_text(folder / f"{official}.csv", _csv([list(row.values()) for row in table], header))
-    write_text(folder / "actions.csv", _csv(list(actions), ["id", "verb", "noun", "action"]))
+    rows = {split: kitchen.epic_rows(specs, split) for split in ("train", "val")}
+    rulstm = ("narration_id", "video_id", "start_frame", "stop_frame", "verb_class", "noun_class")
+    for split, own, official in (("train", "training", "train"), ("val", "validation", "validation")):
+        ids = (kitchen.action_id(str(row["verb"]), str(row["noun"])) for row in rows[split])
+        short = [[*(row[key] for key in rulstm), action] for row, action in zip(rows[split], ids, strict=True)]
+        _write_csv(folder / f"{own}.csv", short)
+        header = list(rows[split][0]) if rows[split] else ["narration_id"]
+        _write_csv(folder / f"EPIC_100_{official}.csv", [list(row.values()) for row in rows[split]], header)
+    actions = [(action.id, action.verb_id, action.noun_id, action.name) for action in kitchen.ACTIONS]
+    _write_csv(folder / "actions.csv", actions, ["id", "verb", "noun", "action"])
     for part, names in (("verb", kitchen.VERBS), ("noun", kitchen.NOUNS)):
-        write_text(folder / f"EPIC_100_{part}_classes.csv", _csv(list(enumerate(names)), ["id", "key"]))
-        seen = Counter(row[f"{part}_class"] for row in rows["train"].official)
+        _write_csv(folder / f"EPIC_100_{part}_classes.csv", list(enumerate(names)), ["id", "key"])
+        seen = Counter(row[f"{part}_class"] for row in rows["train"])
         tail = [[i] for i in range(len(names)) if seen[i] < TAIL_SHARE * max(1, seen.total())]
-        write_text(folder / f"EPIC_100_tail_{part}s.csv", _csv(tail, [part]))
+        _write_csv(folder / f"EPIC_100_tail_{part}s.csv", tail, [part])
     unseen = [[participant] for participant in kitchen.UNSEEN]
-    write_text(folder / "EPIC_100_unseen_participant_ids_validation.csv", _csv(unseen, ["participant_id"]))
+    _write_csv(folder / "EPIC_100_unseen_participant_ids_validation.csv", unseen, ["participant_id"])
 
 
-def _config(folder: Path, source: dict[str, str], **clip: Any) -> None:
-    """data.yaml: JSON is YAML, and the order is kept. It names no rate: each model is shown the clips at its own."""
-    lines = [f"{key}: {value}" for key, value in source.items()]
-    write_text(folder / CONFIG, "\n".join([*lines, f"clip: {json.dumps(clip)}", ""]))
-
-
-def _json(data: Any) -> str:
-    return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-
-
-def _csv(rows: Iterable[Iterable[Any]], header: Sequence[str] = ()) -> str:
+def _write_csv(path: Path, rows: Iterable[Iterable[Any]], header: Sequence[str] = ()) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([header] if header else [])
     writer.writerows(rows)
-    return text.getvalue()
+    write_text(path, text.getvalue())

@@ -1,7 +1,7 @@
-"""The cook: what every recipe of `kitchen_recipes` is written with.
+"""The cook: an agent with the basic moves of which every recipe consists.
 
-A recipe is a generator of steps and `PAUSE`s. Its code between two steps sees the world as it is by then, so recipes
-may take turns; they do so only at a `PAUSE` with empty hands.
+A recipe is a generator of steps and `PAUSE`s. Between two steps it sees the current world, so two recipes can
+alternate; they do so only at a `PAUSE` with empty hands.
 """
 
 from __future__ import annotations
@@ -11,42 +11,20 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from horst.synth.kitchen.world import DISHES, DOORS, HOME, Spot, Step, World, noun_of
+from horst.synth.kitchen.participants import Habits
+from horst.synth.kitchen.world import DISHES, DOORS, HOME, ActionStep, Location, World, noun_of
 
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """The cook may turn to something else here."""
-
-
-PAUSE = Pause()
-Moves = Iterator[Step | Pause]
+Moves = Iterator[ActionStep]
+PAUSE = ActionStep("pause", "")
+"""No action: the cook may continue with something else here."""
 
 WAITS = 0.18
-"""How often something just taken is first put down on the counter."""
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """What tells one participant's way of working from another's, all in [0, 1]."""
-
-    basin: float
-    """Washes up in a filled sink, and then dries each dish at once; otherwise under the running tap."""
-    one_by_one: float
-    """Finishes one vegetable or dish before the next one."""
-    closes: float
-    """Closes a door right after taking something out."""
-    tidy: float
-    """Puts things back where they belong rather than down."""
-    rinses: float
-    """Washes vegetables."""
-    switches: float
-    """Turns to another recipe where there is a choice."""
+"""Probability that an object is first put down on the counter after it was taken."""
 
 
 @dataclass(slots=True)
-class Cook:
-    """The only mutable thing of the planner: the world so far, the dice, and the objects a recipe counts on."""
+class Agent:
+    """The mutable state of the planner: the current world, the random numbers, and the objects reserved by recipes."""
 
     world: World
     rng: np.random.Generator
@@ -64,7 +42,7 @@ class Cook:
         return [items[int(i)] for i in self.rng.permutation(len(items))]
 
     def stock(self, noun: str) -> list[str]:
-        """The objects of a noun that a recipe may still claim: clean, not used up and not held."""
+        """The objects of a noun that a recipe can claim: clean, empty, not used up, not held and not reserved."""
         world = self.world
         return [
             item
@@ -74,7 +52,7 @@ class Cook:
         ]  # fmt: skip
 
     def claim(self, noun: str) -> str | None:
-        """An object of a noun, reserved until the recipe ends; one that is at hand rather than behind a door."""
+        """An object of a noun, reserved until the recipe ends; preferably one that is not behind a door."""
         options = sorted(self.stock(noun), key=lambda item: (self.world.place(item) in DOORS, item))
         if not options:
             return None
@@ -82,39 +60,39 @@ class Cook:
         return options[0]
 
     def room(self, item: str, *places: str) -> str:
-        """The first of the places with room for the object, else its home."""
+        """The first of the places with room for the object, otherwise its home."""
         return next((place for place in places if self.world.free_slot(place, item) is not None), HOME[item].place)
 
 
-def fetch(cook: Cook, item: str) -> Moves:
-    """Take an object from wherever it is, opening its door, and closing it again as the habit is."""
+def fetch(cook: Agent, item: str) -> Moves:
+    """Take an object, opening the door before it; the habits decide whether it is closed at once."""
     place = cook.world.place(item)
     if place == "hand":
         return
     if not cook.world.reachable(place):
-        yield Step("open", place)
-    yield Step("take", item, place)
+        yield ActionStep("open", place)
+    yield ActionStep("take", item, place)
     if place in DOORS and cook.chance(cook.habits.closes):
-        yield Step("close", place)
+        yield ActionStep("close", place)
     yield PAUSE
     if cook.chance(WAITS) and cook.world.free_slot("counter", item) is not None:
-        yield Step("put", item, "counter")
+        yield ActionStep("put", item, "counter")
         yield PAUSE
         yield from fetch(cook, item)
 
 
-def put(cook: Cook, item: str, *places: str) -> Moves:
-    """Put a held object to the first place with room; without places, or without room, back home."""
+def put(cook: Agent, item: str, *places: str) -> Moves:
+    """Put a held object to the first place with room, otherwise to its home."""
     place = cook.room(item, *places)
     if not cook.world.reachable(place):
-        yield Step("open", place)
-    yield Step("put", item, place)
+        yield ActionStep("open", place)
+    yield ActionStep("put", item, place)
     if place in DOORS and cook.chance(cook.habits.closes):
-        yield Step("close", place)
+        yield ActionStep("close", place)
 
 
-def put_down(cook: Cook, item: str) -> Moves:
-    """Get rid of a held object: home for the tidy, dirty dishes into the sink, the rest onto the counter."""
+def put_down(cook: Agent, item: str) -> Moves:
+    """Put down a held object: dirty dishes into the sink, home for tidy cooks, otherwise onto the counter."""
     if item in cook.world.dirty and noun_of(item) in DISHES and cook.chance(0.6):
         yield from put(cook, item, "sink", "counter")
     elif cook.chance(cook.habits.tidy):
@@ -123,27 +101,23 @@ def put_down(cook: Cook, item: str) -> Moves:
         yield from put(cook, item, "counter")
 
 
-def run_tap(cook: Cook, running: bool) -> Moves:
-    if ("tap" in cook.world.on) != running:
-        yield Step("turn-on" if running else "turn-off", "tap")
-
-
-def light_hob(cook: Cook, lit: bool) -> Moves:
-    if ("hob" in cook.world.on) != lit:
-        yield Step("turn-on" if lit else "turn-off", "hob")
+def switch(cook: Agent, fixture: str, on: bool) -> Moves:
+    """Turn the tap or the hob on or off, unless it is already."""
+    if (fixture in cook.world.on) != on:
+        yield ActionStep("turn-on" if on else "turn-off", fixture)
 
 
 def initial_world(seed: int) -> World:
-    """How a video's kitchen looks before the first action: some things not at home, some of them dirty."""
+    """A video's kitchen before the first action: some objects are not at home, some are dirty."""
     rng = np.random.default_rng([seed, 1])
     where = dict(HOME)
     dirty: set[str] = set()
     for slot, item in enumerate(_sample(rng, ("plate.0", "cup.0", "spoon.0", "plate.1", "knife.0", "cup.1"), (0, 5))):
-        where[item] = Spot("sink", slot)
+        where[item] = Location("sink", slot)
         dirty.add(item)
     strays = ("milk.0", "onion.0", "tomato.0", "egg.0", "pasta.0", "oil.0", "carrot.0", "cup.1", "plate.2")
     for slot, item in enumerate(_sample(rng, [item for item in strays if item not in dirty], (0, 4))):
-        where[item] = Spot("counter", slot)
+        where[item] = Location("counter", slot)
     on = frozenset({"cupboard"} if rng.random() < 0.15 else ())
     return World(where=where, dirty=frozenset(dirty), on=on)
 

@@ -1,17 +1,19 @@
-"""How the kitchen's objects are painted: one function a noun, seen from above and in front."""
+"""The kitchen's objects: how each is painted, seen from above and in front, and the table of them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
-from horst.synth.kitchen.participants import Look
+from horst.synth.kitchen.participants import Appearance
+from horst.synth.render import textures as tx
 from horst.synth.render.raster import Sprite
-from horst.synth.render.shapes import Easel, cylinder_light, half_size, streak
-from horst.synth.render.textures import Colour, shade, tinted, vary
+from horst.synth.render.shapes import Point, ShapeCanvas
+from horst.synth.render.textures import Colour, Rng, uniform
 
 _STEEL, _BLACK, _GREEN = (0.78, 0.79, 0.81), (0.15, 0.15, 0.17), (0.30, 0.56, 0.24)
 _WOOD = (0.66, 0.45, 0.27)
@@ -24,274 +26,264 @@ PEELED: dict[str, Colour] = {"onion": (0.94, 0.92, 0.80), "carrot": (0.98, 0.60,
 INSIDE: dict[str, Colour] = {"onion": (0.95, 0.93, 0.85), "carrot": (0.97, 0.56, 0.16), "tomato": (0.90, 0.26, 0.18)}
 
 
-def plate(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.solid(e.ellipse(0, 0, w, h), look.plate, 0.02, 0.25, 0.4)
-    e.fill(np.abs(e.ellipse(0, 0, 0.86 * w, 0.86 * h)) - np.float32(0.0025), shade(look.plate, 0.72))
-    e.fill(e.ellipse(0, 0.02 * h, 0.64 * w, 0.62 * h), shade(look.plate, 0.88))
-    e.fill(e.ellipse(0, 0.06 * h, 0.60 * w, 0.56 * h), shade(look.plate, 0.98))
+def plate(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.solid(c.ellipse(0, 0, w, h), look.plate, 0.02, 0.25, 0.4)
+    c.fill(c.ring(0, 0, 0.86 * w, 0.86 * h, 0.0025), tx.shade(look.plate, 0.72))
+    c.fill(c.ellipse(0, 0.02 * h, 0.64 * w, 0.62 * h), tx.shade(look.plate, 0.88))
+    c.fill(c.ellipse(0, 0.06 * h, 0.60 * w, 0.56 * h), tx.shade(look.plate, 0.98))
 
 
-def cup(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    colour = vary(rng, look.cup, 0.05)
-    e.solid(
-        np.abs(e.ellipse(0.62 * w, 0.1 * h, 0.30 * w, 0.42 * h)) - np.float32(0.1 * w), shade(colour, 0.9), 0.01, 0.1
-    )
-    body = e.convex(
+def cup(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    colour = tx.vary(rng, look.cup, 0.05)
+    c.solid(c.ring(0.62 * w, 0.1 * h, 0.30 * w, 0.42 * h, 0.1 * w), tx.shade(colour, 0.9), 0.01, 0.1)
+    body = c.convex(
         (-0.9 * w, -0.55 * h), (0.6 * w, -0.55 * h), (0.46 * w, 0.95 * h), (-0.76 * w, 0.95 * h), corner=0.004
     )
-    e.fill(body, colour, cylinder_light(e, w))
-    streak(e, body, -0.6 * w, 0.2 * w, 0.4)
-    e.fill(e.ellipse(-0.15 * w, -0.56 * h, 0.76 * w, 0.40 * h), shade(colour, 1.35))
-    e.fill(e.ellipse(-0.15 * w, -0.54 * h, 0.64 * w, 0.32 * h), shade(colour, 0.42))
+    c.fill(body, colour, c.cylinder_light(w))
+    c.streak(body, -0.6 * w, 0.2 * w, 0.4)
+    c.fill(c.ellipse(-0.15 * w, -0.56 * h, 0.76 * w, 0.40 * h), tx.shade(colour, 1.35))
+    c.fill(c.ellipse(-0.15 * w, -0.54 * h, 0.64 * w, 0.32 * h), tx.shade(colour, 0.42))
 
 
-def pan(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    """The bowl is the left part of the body; its handle points right and towards the cook."""
-    w, h = half_size(e)
-    e.solid(e.capsule((0.0, 0.25 * h), (0.93 * w, 0.72 * h), 0.016, 0.014), _BLACK, 0.014, 0.3)
+def pan(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    """The bowl is on the left; the handle points right and towards the cook."""
+    w, h = c.half
+    c.solid(c.capsule((0.0, 0.25 * h), (0.93 * w, 0.72 * h), 0.016, 0.014), _BLACK, 0.014, 0.3)
     cx, cy = PAN_BOWL
-    e.solid(e.ellipse(cx, cy + 0.016, 0.118, 0.096), shade(look.pan, 0.62), 0.03, 0.2)
-    e.solid(e.ellipse(cx, cy, 0.118, 0.092), look.pan, 0.012, 0.4, 0.2)
-    e.fill(e.ellipse(cx, cy + 0.003, 0.102, 0.077), shade(look.pan, 0.55))
-    e.fill(e.ellipse(cx, cy + 0.012, 0.092, 0.066), shade(look.pan, 0.74))
+    c.solid(c.ellipse(cx, cy + 0.016, 0.118, 0.096), tx.shade(look.pan, 0.62), 0.03, 0.2)
+    c.solid(c.ellipse(cx, cy, 0.118, 0.092), look.pan, 0.012, 0.4, 0.2)
+    c.fill(c.ellipse(cx, cy + 0.003, 0.102, 0.077), tx.shade(look.pan, 0.55))
+    c.fill(c.ellipse(cx, cy + 0.012, 0.092, 0.066), tx.shade(look.pan, 0.74))
 
 
 PAN_BOWL = (-0.075, -0.015)
-"""The middle of the pan's bowl on its easel: the point that stands on the hob."""
+"""The centre of the pan's bowl on its canvas: the point that stands on the hob."""
 
 
-def kettle(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    c = look.kettle
-    e.solid(
-        e.convex((-w, -0.42 * h), (-0.5 * w, -0.1 * h), (-0.45 * w, 0.35 * h), corner=0.006), shade(c, 0.85), 0.02, 0.2
+def kettle(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    colour = look.kettle
+    c.solid(
+        c.convex((-w, -0.42 * h), (-0.5 * w, -0.1 * h), (-0.45 * w, 0.35 * h), corner=0.006),
+        tx.shade(colour, 0.85),
+        0.02,
+        0.2,
     )
-    ring = np.abs(e.ellipse(0.5 * w, -0.02 * h, 0.42 * w, 0.52 * h)) - np.float32(0.012)
-    e.solid(ring, _BLACK, 0.012, 0.3)
-    body = e.convex(
+    ring = c.ring(0.5 * w, -0.02 * h, 0.42 * w, 0.52 * h, 0.012)
+    c.solid(ring, _BLACK, 0.012, 0.3)
+    body = c.convex(
         (-0.42 * w, -0.7 * h), (0.42 * w, -0.7 * h), (0.66 * w, 0.95 * h), (-0.66 * w, 0.95 * h), corner=0.008
     )
-    e.fill(body, c, cylinder_light(e, 0.75 * w))
-    streak(e, body, -0.3 * w, 0.14 * w, 0.6)
-    e.solid(e.ellipse(0, -0.68 * h, 0.44 * w, 0.18 * h), shade(c, 1.15), 0.02, 0.2)
-    e.solid(e.ellipse(0, -0.8 * h, 0.10 * w, 0.12 * h), _BLACK, 0.01, 0.3)
+    c.fill(body, colour, c.cylinder_light(0.75 * w))
+    c.streak(body, -0.3 * w, 0.14 * w, 0.6)
+    c.solid(c.ellipse(0, -0.68 * h, 0.44 * w, 0.18 * h), tx.shade(colour, 1.15), 0.02, 0.2)
+    c.solid(c.ellipse(0, -0.8 * h, 0.10 * w, 0.12 * h), _BLACK, 0.01, 0.3)
 
 
-def knife(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
+def knife(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
     edge = ((-0.7 * w, -0.55 * h), (0.3 * w, -h), (0.85 * w, -0.3 * h), (0.85 * w, 0.2 * h), (-0.7 * w, 0.2 * h))
-    e.solid(e.convex(*edge, corner=0.002), _STEEL, 0.01, 0.5)
-    e.fill(e.box(0.6 * w, -0.15 * h, 0.3 * w, 0.8 * h), (0.94, 0.95, 0.96))
-    e.solid(e.capsule((-0.05 * w, 0.3 * h), (0, 0.9 * h), 0.016), _BLACK, 0.016, 0.4)
+    c.solid(c.convex(*edge, corner=0.002), _STEEL, 0.01, 0.5)
+    c.fill(c.box(0.6 * w, -0.15 * h, 0.3 * w, 0.8 * h), (0.94, 0.95, 0.96))
+    c.solid(c.capsule((-0.05 * w, 0.3 * h), (0, 0.9 * h), 0.016), _BLACK, 0.016, 0.4)
 
 
-def spoon(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.solid(e.capsule((0, -0.3 * h), (0, 0.9 * h), 0.010, 0.014), _WOOD, 0.012, 0.2)
-    e.solid(e.ellipse(0, -0.66 * h, 0.95 * w, 0.34 * h), _WOOD, 0.012, 0.2)
-    e.fill(e.ellipse(0, -0.66 * h, 0.6 * w, 0.24 * h), shade(_WOOD, 0.75))
+def spoon(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.solid(c.capsule((0, -0.3 * h), (0, 0.9 * h), 0.010, 0.014), _WOOD, 0.012, 0.2)
+    c.solid(c.ellipse(0, -0.66 * h, 0.95 * w, 0.34 * h), _WOOD, 0.012, 0.2)
+    c.fill(c.ellipse(0, -0.66 * h, 0.6 * w, 0.24 * h), tx.shade(_WOOD, 0.75))
 
 
-def sponge(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.solid(e.box(0, 0.12 * h, 2 * w, 1.7 * h, 0.01), (0.95, 0.80, 0.22), 0.012, 0.1)
-    e.solid(e.box(0, -0.5 * h, 2 * w, h, 0.01), (0.24, 0.56, 0.30), 0.012, 0.1)
+def sponge(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.solid(c.box(0, 0.12 * h, 2 * w, 1.7 * h, 0.01), (0.95, 0.80, 0.22), 0.012, 0.1)
+    c.solid(c.box(0, -0.5 * h, 2 * w, h, 0.01), (0.24, 0.56, 0.30), 0.012, 0.1)
     for _ in range(7):
         x, y = rng.uniform(-0.8, 0.8) * w, rng.uniform(0.15, 0.8) * h
-        e.fill(e.ellipse(x, y, 0.004, 0.004), (0.78, 0.62, 0.12))
+        c.fill(c.ellipse(x, y, 0.004, 0.004), (0.78, 0.62, 0.12))
 
 
-def cloth(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
+def cloth(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
     texture, colour = look.cloth
-    shape = e.convex((-0.7 * w, -h), (0.7 * w, -h), (w, 0.95 * h), (-0.95 * w, h), corner=0.008)
-    folds = 0.92 + 0.12 * np.sin(e.x / w * 7.0 + e.y / h * 0.8)
-    e.fill(shape, texture(rng, e.h, e.w, colour), folds.astype(np.float32))
+    shape = c.convex((-0.7 * w, -h), (0.7 * w, -h), (w, 0.95 * h), (-0.95 * w, h), corner=0.008)
+    folds = 0.92 + 0.12 * np.sin(c.x / w * 7.0 + c.y / h * 0.8)
+    c.fill(shape, texture(rng, c.h, c.w, colour), folds)
 
 
-def onion(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    _bulb(e, RAW["onion"])
+def onion(c: ShapeCanvas, look: Appearance, rng: Rng, colour: Colour = RAW["onion"]) -> None:
+    w, h = c.half
+    c.solid(c.capsule((0, -0.5 * h), (0.05 * w, -0.95 * h), 0.2 * w, 0.05 * w), tx.shade(colour, 0.85), 0.01, 0.1)
+    shape = c.ellipse(0, 0.1 * h, w, 0.86 * h)
+    skin = 0.93 + 0.07 * np.sin(c.x / w * 9.0 / (1.15 - np.clip(np.abs(c.y / h), 0, 1)))
+    c.solid(shape, tx.tinted(colour, skin), w, 0.35)
 
 
-def _bulb(e: Easel, colour: Colour) -> None:
-    w, h = half_size(e)
-    e.solid(e.capsule((0, -0.5 * h), (0.05 * w, -0.95 * h), 0.2 * w, 0.05 * w), shade(colour, 0.85), 0.01, 0.1)
-    shape = e.ellipse(0, 0.1 * h, w, 0.86 * h)
-    skin = 0.93 + 0.07 * np.sin(e.x / w * 9.0 / (1.15 - np.clip(np.abs(e.y / h), 0, 1)))
-    e.solid(shape, tinted(colour, skin.astype(np.float32)), w, 0.35)
-
-
-def carrot(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    _root(e, RAW["carrot"], leaves=True)
-
-
-def _root(e: Easel, colour: Colour, leaves: bool) -> None:
-    w, h = half_size(e)
-    for dy in (-0.6, 0.0, 0.6) if leaves else ():
-        e.solid(e.capsule((0.5 * w, 0), (0.95 * w, dy * h), 0.012, 0.006), _GREEN, 0.01, 0.1)
-    shape = e.capsule((0.45 * w, 0), (-0.93 * w, 0.2 * h), 0.75 * h, 0.12 * h)
-    e.solid(shape, colour, 0.6 * h, 0.3)
+def carrot(c: ShapeCanvas, look: Appearance, rng: Rng, colour: Colour = RAW["carrot"]) -> None:
+    w, h = c.half
+    for dy in (-0.6, 0.0, 0.6) if colour == RAW["carrot"] else ():
+        c.solid(c.capsule((0.5 * w, 0), (0.95 * w, dy * h), 0.012, 0.006), _GREEN, 0.01, 0.1)
+    shape = c.capsule((0.45 * w, 0), (-0.93 * w, 0.2 * h), 0.75 * h, 0.12 * h)
+    c.solid(shape, colour, 0.6 * h, 0.3)
     for k in (-0.4, -0.1, 0.2):
-        e.fill(np.maximum(shape, np.abs(e.x - k * w) - np.float32(0.002)), shade(colour, 0.8))
+        c.fill(np.maximum(shape, np.abs(c.x - k * w) - np.float32(0.002)), tx.shade(colour, 0.8))
 
 
-def tomato(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.solid(e.ellipse(0, 0, w, h), RAW["tomato"], w, 0.6)
+def tomato(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.solid(c.ellipse(0, 0, w, h), RAW["tomato"], w, 0.6)
     for k in range(5):
         turn = 2 * math.pi * k / 5 + 0.3
-        e.fill(
-            e.capsule((0, -0.45 * h), (0.42 * w * math.cos(turn), -0.45 * h + 0.3 * h * math.sin(turn)), 0.005, 0.002),
+        c.fill(
+            c.capsule((0, -0.45 * h), (0.42 * w * math.cos(turn), -0.45 * h + 0.3 * h * math.sin(turn)), 0.005, 0.002),
             _GREEN,
         )
 
 
-def egg(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.solid(e.ellipse(0, 0, w, h), vary(rng, RAW["egg"], 0.03), w, 0.3)
+def egg(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.solid(c.ellipse(0, 0, w, h), tx.vary(rng, RAW["egg"], 0.03), w, 0.3)
 
 
-def pasta(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.solid(e.box(0, 0.03 * h, 1.9 * w, 1.9 * h, 0.008), (0.20, 0.36, 0.66), 0.02, 0.2)
-    e.fill(e.box(0, 0.35 * h, 1.4 * w, 0.9 * h, 0.01), RAW["pasta"])
+def pasta(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.solid(c.box(0, 0.03 * h, 1.9 * w, 1.9 * h, 0.008), (0.20, 0.36, 0.66), 0.02, 0.2)
+    c.fill(c.box(0, 0.35 * h, 1.4 * w, 0.9 * h, 0.01), RAW["pasta"])
     for k in (-0.4, 0.0, 0.4):
-        e.fill(e.capsule((k * w - 0.01, 0.2 * h), (k * w + 0.01, 0.6 * h), 0.004), shade(RAW["pasta"], 0.8))
-    e.fill(e.box(0, -0.45 * h, 1.5 * w, 0.34 * h, 0.004), (0.95, 0.94, 0.90))
+        c.fill(c.capsule((k * w - 0.01, 0.2 * h), (k * w + 0.01, 0.6 * h), 0.004), tx.shade(RAW["pasta"], 0.8))
+    c.fill(c.box(0, -0.45 * h, 1.5 * w, 0.34 * h, 0.004), (0.95, 0.94, 0.90))
 
 
-def milk(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.fill(e.convex((-0.5 * w, -h), (0.5 * w, -h), (0.95 * w, -0.45 * h), (-0.95 * w, -0.45 * h)), (0.80, 0.86, 0.93))
-    e.solid(e.box(0, 0.27 * h, 1.9 * w, 1.46 * h, 0.004), (0.95, 0.96, 0.97), 0.012, 0.1, 0.3)
-    e.fill(e.box(0, 0.55 * h, 1.9 * w, 0.5 * h), (0.22, 0.46, 0.78))
-    e.solid(e.ellipse(0.2 * w, -0.72 * h, 0.26 * w, 0.14 * h), (0.80, 0.20, 0.20), 0.01, 0.3)
+def milk(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.fill(c.convex((-0.5 * w, -h), (0.5 * w, -h), (0.95 * w, -0.45 * h), (-0.95 * w, -0.45 * h)), (0.80, 0.86, 0.93))
+    c.solid(c.box(0, 0.27 * h, 1.9 * w, 1.46 * h, 0.004), (0.95, 0.96, 0.97), 0.012, 0.1, 0.3)
+    c.fill(c.box(0, 0.55 * h, 1.9 * w, 0.5 * h), (0.22, 0.46, 0.78))
+    c.solid(c.ellipse(0.2 * w, -0.72 * h, 0.26 * w, 0.14 * h), (0.80, 0.20, 0.20), 0.01, 0.3)
 
 
-def oil(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    body = np.minimum(e.box(0, 0.32 * h, 1.9 * w, 1.36 * h, 0.5 * w), e.box(0, -0.55 * h, 0.7 * w, 0.8 * h, 0.1 * w))
-    light = cylinder_light(e, w)
-    e.fill(body, (0.78, 0.66, 0.16), light)
-    e.fill(np.maximum(body, np.abs(e.y - 0.42 * h) - np.float32(0.24 * h)), (0.90, 0.89, 0.78), light)
-    streak(e, body, -0.5 * w, 0.25 * w, 0.5)
-    e.fill(e.box(0, -0.9 * h, 0.85 * w, 0.2 * h, 0.002), (0.25, 0.42, 0.20), light)
+def oil(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    body = np.minimum(c.box(0, 0.32 * h, 1.9 * w, 1.36 * h, 0.5 * w), c.box(0, -0.55 * h, 0.7 * w, 0.8 * h, 0.1 * w))
+    light = c.cylinder_light(w)
+    c.fill(body, (0.78, 0.66, 0.16), light)
+    c.fill(c.band(body, 0.42 * h, 0.24 * h), (0.90, 0.89, 0.78), light)
+    c.streak(body, -0.5 * w, 0.25 * w, 0.5)
+    c.fill(c.box(0, -0.9 * h, 0.85 * w, 0.2 * h, 0.002), (0.25, 0.42, 0.20), light)
 
 
-def tea(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.fill(e.convex((-0.8 * w, -h), (0.8 * w, -h), (w, -0.6 * h), (-w, -0.6 * h)), (0.52, 0.68, 0.44))
-    e.solid(e.box(0, 0.2 * h, 2 * w, 1.6 * h, 0.003), (0.30, 0.50, 0.28), 0.01, 0.1, 0.3)
-    e.fill(e.ellipse(0, 0.2 * h, 0.55 * w, 0.45 * h), (0.93, 0.90, 0.76))
-    e.fill(e.ellipse(0.05 * w, 0.2 * h, 0.22 * w, 0.28 * h), (0.45, 0.62, 0.30))
+def tea(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.fill(c.convex((-0.8 * w, -h), (0.8 * w, -h), (w, -0.6 * h), (-w, -0.6 * h)), (0.52, 0.68, 0.44))
+    c.solid(c.box(0, 0.2 * h, 2 * w, 1.6 * h, 0.003), (0.30, 0.50, 0.28), 0.01, 0.1, 0.3)
+    c.fill(c.ellipse(0, 0.2 * h, 0.55 * w, 0.45 * h), (0.93, 0.90, 0.76))
+    c.fill(c.ellipse(0.05 * w, 0.2 * h, 0.22 * w, 0.28 * h), (0.45, 0.62, 0.30))
 
 
-def tea_bag(e: Easel, look: Look, rng: np.random.Generator) -> None:
-    w, h = half_size(e)
-    e.fill(e.capsule((0, -0.2 * h), (0.6 * w, -h), 0.0025), (0.9, 0.9, 0.88))
-    e.solid(e.box(0, 0.3 * h, 1.5 * w, 1.3 * h, 0.006), (0.72, 0.58, 0.40), 0.012, 0.1)
-
-
-Painter = Callable[[Easel, Look, np.random.Generator], None]
+def tea_bag(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    w, h = c.half
+    c.fill(c.capsule((0, -0.2 * h), (0.6 * w, -h), 0.0025), (0.9, 0.9, 0.88))
+    c.solid(c.box(0, 0.3 * h, 1.5 * w, 1.3 * h, 0.006), (0.72, 0.58, 0.40), 0.012, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """Size in scene units, where it stands or is held (from the middle), and the function that paints it."""
+class KitchenProp:
+    """Size in scene units, painter, and the point that stands on a surface, relative to the centre."""
 
     width: float
     height: float
-    paint: Painter
-    pivot: tuple[float, float] = (0.0, 0.0)
+    paint: Callable[[ShapeCanvas, Appearance, Rng], None]
+    pivot: Point = (0.0, 0.0)
 
 
-KINDS = {
-    "plate": Kind(0.20, 0.145, plate),
-    "cup": Kind(0.105, 0.105, cup),
-    "pan": Kind(0.40, 0.24, pan, PAN_BOWL),
-    "kettle": Kind(0.17, 0.17, kettle),
-    "knife": Kind(0.055, 0.24, knife),
-    "spoon": Kind(0.052, 0.22, spoon),
-    "sponge": Kind(0.085, 0.055, sponge),
-    "cloth": Kind(0.12, 0.17, cloth),
-    "onion": Kind(0.085, 0.09, onion),
-    "carrot": Kind(0.19, 0.055, carrot),
-    "tomato": Kind(0.085, 0.078, tomato),
-    "egg": Kind(0.048, 0.058, egg),
-    "pasta": Kind(0.10, 0.14, pasta),
-    "milk": Kind(0.075, 0.14, milk),
-    "oil": Kind(0.055, 0.15, oil),
-    "tea": Kind(0.085, 0.085, tea),
-    "tea bag": Kind(0.045, 0.055, tea_bag),
-    "peeled onion": Kind(0.08, 0.085, lambda e, look, rng: _bulb(e, PEELED["onion"])),
-    "peeled carrot": Kind(0.19, 0.05, lambda e, look, rng: _root(e, PEELED["carrot"], leaves=False)),
+PROPS = {
+    "plate": KitchenProp(0.20, 0.145, plate),
+    "cup": KitchenProp(0.105, 0.105, cup),
+    "pan": KitchenProp(0.40, 0.24, pan, PAN_BOWL),
+    "kettle": KitchenProp(0.17, 0.17, kettle),
+    "knife": KitchenProp(0.055, 0.24, knife),
+    "spoon": KitchenProp(0.052, 0.22, spoon),
+    "sponge": KitchenProp(0.085, 0.055, sponge),
+    "cloth": KitchenProp(0.12, 0.17, cloth),
+    "onion": KitchenProp(0.085, 0.09, onion),
+    "carrot": KitchenProp(0.19, 0.055, carrot),
+    "tomato": KitchenProp(0.085, 0.078, tomato),
+    "egg": KitchenProp(0.048, 0.058, egg),
+    "pasta": KitchenProp(0.10, 0.14, pasta),
+    "milk": KitchenProp(0.075, 0.14, milk),
+    "oil": KitchenProp(0.055, 0.15, oil),
+    "tea": KitchenProp(0.085, 0.085, tea),
+    "tea bag": KitchenProp(0.045, 0.055, tea_bag),
+    "peeled onion": KitchenProp(0.08, 0.085, partial(onion, colour=PEELED["onion"])),
+    "peeled carrot": KitchenProp(0.19, 0.05, partial(carrot, colour=PEELED["carrot"])),
 }
 
 
-def paint_thing(name: str, look: Look, rng: np.random.Generator, texels: float) -> Sprite:
-    kind = KINDS[name]
-    easel = Easel(kind.width, kind.height, texels)
-    kind.paint(easel, look, rng)
-    return easel.sprite(pivot=kind.pivot)
+def paint_prop(name: str, look: Appearance, rng: Rng, texels: float) -> Sprite:
+    prop = PROPS[name]
+    c = ShapeCanvas(prop.width, prop.height, texels)
+    prop.paint(c, look, rng)
+    return c.sprite(pivot=prop.pivot)
 
 
-def paint_pieces(noun: str, rng: np.random.Generator, texels: float) -> Sprite:
-    """A heap of cut vegetable, of pasta or of fried egg, as it lies on a board, in a pan and on a plate."""
-    e = Easel(0.12, 0.085, texels)
+def paint_pieces(noun: str, rng: Rng, texels: float) -> Sprite:
+    """A heap of cut vegetable, of pasta or of fried egg."""
+    c = ShapeCanvas(0.12, 0.085, texels)
     if noun == "egg":
         for dx in (-0.012, 0.014):
-            e.solid(e.ellipse(dx, 0.3 * dx, 0.042, 0.032), (0.97, 0.96, 0.92), 0.01, 0.1, 0.5)
-        e.solid(e.ellipse(0, 0, 0.017, 0.014), (0.96, 0.70, 0.12), 0.015, 0.4)
-        return e.sprite()
+            c.solid(c.ellipse(dx, 0.3 * dx, 0.042, 0.032), (0.97, 0.96, 0.92), 0.01, 0.1, 0.5)
+        c.solid(c.ellipse(0, 0, 0.017, 0.014), (0.96, 0.70, 0.12), 0.015, 0.4)
+        return c.sprite()
     for k in range(14):
         turn, far = 2.4 * k, math.sqrt((k + 0.3) / 14)
         x, y = 0.046 * far * math.cos(turn), 0.030 * far * math.sin(turn)
-        _piece(e, noun, x, y, float(rng.uniform(0, math.pi)))
-    return e.sprite()
+        _piece(c, noun, x, y, uniform(rng, 0, math.pi))
+    return c.sprite()
 
 
-def _piece(e: Easel, noun: str, x: float, y: float, turn: float) -> None:
+def _piece(c: ShapeCanvas, noun: str, x: float, y: float, turn: float) -> None:
     dx, dy = 0.012 * math.cos(turn), 0.009 * math.sin(turn)
     if noun == "pasta":
-        e.solid(e.capsule((x - dx, y - dy), (x + dx, y + dy), 0.005), RAW["pasta"], 0.005, 0.2)
+        c.solid(c.capsule((x - dx, y - dy), (x + dx, y + dy), 0.005), RAW["pasta"], 0.005, 0.2)
     elif noun == "onion":
-        e.solid(np.abs(e.ellipse(x, y, 0.012, 0.009)) - np.float32(0.003), INSIDE["onion"], 0.004, 0.1)
+        c.solid(c.ring(x, y, 0.012, 0.009, 0.003), INSIDE["onion"], 0.004, 0.1)
     else:
-        e.solid(e.ellipse(x, y, 0.013, 0.010), shade(INSIDE[noun], 0.85), 0.004, 0.1)
-        e.fill(e.ellipse(x, y, 0.008, 0.006), shade(INSIDE[noun], 1.25))
+        c.solid(c.ellipse(x, y, 0.013, 0.010), tx.shade(INSIDE[noun], 0.85), 0.004, 0.1)
+        c.fill(c.ellipse(x, y, 0.008, 0.006), tx.shade(INSIDE[noun], 1.25))
 
 
-def paint_scraps(noun: str, rng: np.random.Generator, texels: float) -> Sprite:
+def paint_scraps(noun: str, rng: Rng, texels: float) -> Sprite:
     """Peel, egg shells or a used tea bag."""
-    e = Easel(0.08, 0.05, texels)
+    c = ShapeCanvas(0.08, 0.05, texels)
     for _ in range(6):
         x, y, turn = rng.uniform(-0.028, 0.028), rng.uniform(-0.014, 0.014), rng.uniform(0, math.pi)
         tip = (x + 0.014 * math.cos(turn), y + 0.009 * math.sin(turn))
-        e.solid(e.capsule((x, y), tip, 0.006, 0.003), shade(RAW[noun], 0.85), 0.005, 0.1)
-    return e.sprite()
+        c.solid(c.capsule((x, y), tip, 0.006, 0.003), tx.shade(RAW[noun], 0.85), 0.005, 0.1)
+    return c.sprite()
 
 
 def paint_liquid(colour: Colour, width: float, height: float, texels: float) -> Sprite:
-    """A calm surface: in a cup, a pan or the sink."""
-    e = Easel(width, height, texels)
-    e.fill(e.ellipse(0, 0, width / 2, height / 2), colour)
-    e.fill(e.ellipse(-0.15 * width, -0.12 * height, 0.2 * width, 0.16 * height), shade(colour, 1.3), 1.0, 0.6)
-    return e.sprite()
+    """The surface of a liquid in a cup or pan or on a plate."""
+    c = ShapeCanvas(width, height, texels)
+    c.fill(c.ellipse(0, 0, width / 2, height / 2), colour)
+    c.fill(c.ellipse(-0.15 * width, -0.12 * height, 0.2 * width, 0.16 * height), tx.shade(colour, 1.3), 1.0, 0.6)
+    return c.sprite()
 
 
 def paint_stream(colour: Colour, texels: float) -> Sprite:
-    """What is poured, its pivot at the upper end."""
-    e = Easel(0.03, 0.11, texels)
-    e.fill(e.capsule((0, -0.05), (0, 0.05), 0.005, 0.007), shade(colour, 1.1), cylinder_light(e, 0.012), 0.9)
-    return e.sprite(pivot=(0.0, -0.05))
+    """What is poured. The pivot is the upper end."""
+    c = ShapeCanvas(0.03, 0.11, texels)
+    c.fill(c.capsule((0, -0.05), (0, 0.05), 0.005, 0.007), tx.shade(colour, 1.1), c.cylinder_light(0.012), 0.9)
+    return c.sprite(pivot=(0.0, -0.05))
 
 
-def paint_dirt(rng: np.random.Generator, texels: float) -> Sprite:
-    """What a meal leaves on a plate."""
-    e = Easel(0.11, 0.075, texels)
+def paint_dirt(rng: Rng, texels: float) -> Sprite:
+    """Food residue on a plate or pan."""
+    c = ShapeCanvas(0.11, 0.075, texels)
     for _ in range(7):
         x, y, r = rng.uniform(-0.038, 0.038), rng.uniform(-0.022, 0.022), rng.uniform(0.004, 0.013)
-        e.fill(e.ellipse(x, y, 1.4 * r, r), vary(rng, (0.52, 0.30, 0.14), 0.06), 1.0, 0.8)
-    return e.sprite()
+        c.fill(c.ellipse(x, y, 1.4 * r, r), tx.vary(rng, (0.52, 0.30, 0.14), 0.06), 1.0, 0.8)
+    return c.sprite()

@@ -1,22 +1,23 @@
-"""Stochastic recipes: what a cook may do next, given what was done up to several actions ago.
+"""Stochastic recipes and chores: what the cook may do next, given the actions so far.
 
-Each recipe is a generator over a `Cook`. Chance decides order, optional steps and ingredients; the world decides the
-rest (an open door needs no opening, what was cut is what goes into the pan), and that is what a model can learn.
+Each is a generator over an `Agent`. Order, optional steps and ingredients are random; the rest follows from the world
+(an open door is not opened again, what was cut goes into the pan), and this is what a model can learn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
-from horst.synth.kitchen.agent import PAUSE, Cook, Moves, fetch, light_hob, put, put_down, run_tap
-from horst.synth.kitchen.world import DISHES, VEGETABLES, Step, noun_of
+from horst.synth.kitchen.agent import PAUSE, Agent, Moves, fetch, put, put_down, switch
+from horst.synth.kitchen.world import DISHES, DOORS, HOME, VEGETABLES, ActionStep, noun_of
 
 VEGETABLE_WEIGHTS = (0.5, 0.35, 0.15)
 
 
-def make_tea(cook: Cook) -> Moves:
-    """Fill and boil the kettle, bag into the cup, water, perhaps milk; the two halves in either order."""
+def make_tea(cook: Agent) -> Moves:
+    """Fill and boil the kettle and put a bag into the cup, in either order; then water, perhaps milk."""
     cup = cook.claim("cup")
     if cup is None:
         return
@@ -27,49 +28,53 @@ def make_tea(cook: Cook) -> Moves:
     if cook.world.place(cup) != "counter":
         return
     yield from fetch(cook, "kettle.0")
-    yield Step("pour", "kettle.0", cup)
+    yield ActionStep("pour", "kettle.0", cup)
     yield from put(cook, "kettle.0")
     yield PAUSE
     if cook.chance(0.55):
-        yield from fetch(cook, "milk.0")
-        yield Step("pour", "milk.0", cup)
-        yield from put_down(cook, "milk.0")
+        yield from _pour(cook, "milk.0", cup)
         yield PAUSE
     if cook.chance(0.6):
         yield from stir(cook, "tea", cup)
     if cook.chance(0.5) and "tea" in cook.world.waste:
-        yield Step("throw", "tea")
+        yield ActionStep("throw", "tea")
 
 
-def _boil_water(cook: Cook) -> Moves:
+def _boil_water(cook: Agent) -> Moves:
     yield from fetch(cook, "kettle.0")
     if cook.chance(0.7) and cook.room("kettle.0", "sink") == "sink":
         yield from put(cook, "kettle.0", "sink")
-        yield from run_tap(cook, True)
-        yield from run_tap(cook, False)
+        yield from switch(cook, "tap", True)
+        yield from switch(cook, "tap", False)
         yield from fetch(cook, "kettle.0")
     yield from put(cook, "kettle.0")
-    yield Step("turn-on", "kettle")
+    yield ActionStep("turn-on", "kettle")
 
 
-def _ready_cup(cook: Cook, cup: str) -> Moves:
+def _ready_cup(cook: Agent, cup: str) -> Moves:
     yield from _set(cook, cup)
     yield PAUSE
     if cook.world.place(cup) == "counter":
         yield from fetch(cook, "tea.0")
-        yield Step("put", "tea.0", cup)
+        yield ActionStep("put", "tea.0", cup)
 
 
-def stir(cook: Cook, noun: str, vessel: str) -> Moves:
+def stir(cook: Agent, noun: str, vessel: str) -> Moves:
     spoon = next(iter(cook.stock("spoon")), "spoon.0")
     yield from fetch(cook, spoon)
-    yield Step("stir", noun, vessel)
+    yield ActionStep("stir", noun, vessel)
     if cook.chance(0.25) and noun_of(vessel) == "pan":
-        yield Step("stir", noun, vessel)
+        yield ActionStep("stir", noun, vessel)
     yield from put_down(cook, spoon)
 
 
-def _choose_vegetables(cook: Cook, most: int) -> list[str]:
+def _pour(cook: Agent, item: str, vessel: str) -> Moves:
+    yield from fetch(cook, item)
+    yield ActionStep("pour", item, vessel)
+    yield from put_down(cook, item)
+
+
+def _choose_vegetables(cook: Agent, most: int) -> list[str]:
     chosen: list[str] = []
     for _ in range(1 + int(cook.rng.integers(most))):
         item = cook.claim(cook.pick(VEGETABLES, VEGETABLE_WEIGHTS))
@@ -78,29 +83,29 @@ def _choose_vegetables(cook: Cook, most: int) -> list[str]:
     return chosen
 
 
-def _bring(cook: Cook, item: str) -> Moves:
-    """A vegetable onto the board, rinsed on the way as the habit is."""
+def _bring(cook: Agent, item: str) -> Moves:
+    """Put a vegetable onto the board, perhaps washed first."""
     if cook.world.place(item) == "board":
         return
     yield from fetch(cook, item)
     if cook.chance(cook.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0)):
-        yield from run_tap(cook, True)
-        yield Step("wash", item)
+        yield from switch(cook, "tap", True)
+        yield ActionStep("wash", item)
         if cook.chance(0.75):
-            yield from run_tap(cook, False)
+            yield from switch(cook, "tap", False)
     yield from put(cook, item, "board", "counter")
 
 
-def _chop(cook: Cook, items: list[str]) -> Moves:
+def _chop(cook: Agent, items: list[str]) -> Moves:
     for item in items:
         if cook.world.place(item) != "board":
             continue
         yield from fetch(cook, "knife.0")
         if noun_of(item) != "tomato" and cook.chance(0.65):
-            yield Step("peel", item)
+            yield ActionStep("peel", item)
             if cook.chance(0.35):
-                yield Step("throw", item)
-        yield Step("cut", item)
+                yield ActionStep("throw", item)
+        yield ActionStep("cut", item)
         if cook.chance(cook.habits.one_by_one):
             yield from put(cook, "knife.0", "counter")
             yield PAUSE
@@ -108,7 +113,7 @@ def _chop(cook: Cook, items: list[str]) -> Moves:
         yield from put_down(cook, "knife.0")
 
 
-def _prepare(cook: Cook, items: list[str]) -> Moves:
+def _prepare(cook: Agent, items: list[str]) -> Moves:
     groups = [[item] for item in items] if cook.chance(cook.habits.one_by_one) else [items]
     for group in groups:
         for item in group:
@@ -118,23 +123,23 @@ def _prepare(cook: Cook, items: list[str]) -> Moves:
         yield PAUSE
 
 
-def _into(cook: Cook, items: list[str], vessel: str) -> Moves:
-    """Cut vegetables from the board into a pan or onto a plate."""
+def _into(cook: Agent, items: list[str], vessel: str) -> Moves:
+    """Put cut vegetables from the board into a pan or onto a plate."""
     for item in cook.shuffled(items):
         if cook.world.form.get(item) == "cut" and cook.world.place(item) == "board":
             yield from fetch(cook, item)
-            yield Step("put", item, vessel)
+            yield ActionStep("put", item, vessel)
             yield PAUSE
 
 
-def _set(cook: Cook, item: str) -> Moves:
-    """A plate or a cup onto the counter."""
+def _set(cook: Agent, item: str) -> Moves:
+    """Put a plate or a cup onto the counter."""
     if cook.world.place(item) != "counter":
         yield from fetch(cook, item)
         yield from put(cook, item, "counter")
 
 
-def make_salad(cook: Cook) -> Moves:
+def make_salad(cook: Agent) -> Moves:
     items, plate = _choose_vegetables(cook, 3), cook.claim("plate")
     if plate is None:
         return
@@ -149,50 +154,46 @@ def make_salad(cook: Cook) -> Moves:
         return
     yield from _into(cook, items, plate)
     if cook.chance(0.4):
-        yield from fetch(cook, "oil.0")
-        yield Step("pour", "oil.0", plate)
-        yield from put_down(cook, "oil.0")
+        yield from _pour(cook, "oil.0", plate)
 
 
-def _heat_pan(cook: Cook, oil: float) -> Moves:
-    """The pan onto the hob and the hob on, oil before or after."""
+def _heat_pan(cook: Agent, oil: float) -> Moves:
+    """Put the pan onto the hob and turn it on, perhaps with oil."""
     cook.reserved.add("pan.0")
     if cook.chance(0.3):
-        yield from light_hob(cook, True)
+        yield from switch(cook, "hob", True)
     leftovers = bool(cook.world.contents("pan.0"))
     if leftovers or cook.world.place("pan.0") != "hob":
         yield from fetch(cook, "pan.0")
         if leftovers:
-            yield Step("pour", "pan.0", "sink")
+            yield ActionStep("pour", "pan.0", "sink")
         yield from put(cook, "pan.0", "hob")
     if not cook.chance(0.3):
-        yield from light_hob(cook, True)
+        yield from switch(cook, "hob", True)
     yield PAUSE
     if cook.chance(oil):
-        yield from fetch(cook, "oil.0")
-        yield Step("pour", "oil.0", "pan.0")
-        yield from put_down(cook, "oil.0")
+        yield from _pour(cook, "oil.0", "pan.0")
         yield PAUSE
-    yield from light_hob(cook, True)
+    yield from switch(cook, "hob", True)
 
 
-def _serve(cook: Cook, chance: float) -> Moves:
-    """From the pan onto a plate; the empty pan goes to the sink, or waits on the hob."""
+def _serve(cook: Agent, chance: float) -> Moves:
+    """Pour from the pan onto a plate; the empty pan goes to the sink or back to the hob."""
     if cook.chance(0.7):
-        yield from light_hob(cook, False)
+        yield from switch(cook, "hob", False)
         yield PAUSE
     plate = cook.claim("plate") if cook.chance(chance) else None
     if plate is not None and cook.world.contents("pan.0"):
         yield from _set(cook, plate)
         if cook.world.place(plate) == "counter":
             yield from fetch(cook, "pan.0")
-            yield Step("pour", "pan.0", plate)
+            yield ActionStep("pour", "pan.0", plate)
             yield from put(cook, "pan.0", *(("sink",) if cook.chance(0.6) else ()))
             yield PAUSE
-    yield from light_hob(cook, False)
+    yield from switch(cook, "hob", False)
 
 
-def fry_egg(cook: Cook) -> Moves:
+def fry_egg(cook: Agent) -> Moves:
     yield from _heat_pan(cook, oil=0.8)
     for _ in range(1 + int(cook.rng.integers(2))):
         egg = cook.claim("egg")
@@ -203,9 +204,9 @@ def fry_egg(cook: Cook) -> Moves:
             yield from put(cook, egg, "counter")
             yield PAUSE
             yield from fetch(cook, egg)
-        yield Step("crack", egg, "pan.0")
+        yield ActionStep("crack", egg, "pan.0")
         if cook.chance(0.6):
-            yield Step("throw", egg)
+            yield ActionStep("throw", egg)
         yield PAUSE
     if cook.chance(0.5) and "egg" in cook.world.contents("pan.0"):
         yield from stir(cook, "egg", "pan.0")
@@ -213,17 +214,15 @@ def fry_egg(cook: Cook) -> Moves:
     yield from _serve(cook, 0.8)
 
 
-def cook_pasta(cook: Cook) -> Moves:
+def cook_pasta(cook: Agent) -> Moves:
     cook.reserved.add("pan.0")
     if cook.world.place("pan.0") == "hob" and cook.chance(0.6):
         yield from fetch(cook, "pan.0")
         yield from put(cook, "pan.0", "sink")
-        yield from run_tap(cook, True)
-        yield from run_tap(cook, False)
+        yield from switch(cook, "tap", True)
+        yield from switch(cook, "tap", False)
     yield from _heat_pan(cook, oil=0.15)
-    yield from fetch(cook, "pasta.0")
-    yield Step("pour", "pasta.0", "pan.0")
-    yield from put_down(cook, "pasta.0")
+    yield from _pour(cook, "pasta.0", "pan.0")
     yield PAUSE
     for _ in range(int(cook.rng.integers(1, 3))):
         yield from stir(cook, "pasta", "pan.0")
@@ -231,7 +230,7 @@ def cook_pasta(cook: Cook) -> Moves:
     yield from _serve(cook, 0.7)
 
 
-def stir_fry(cook: Cook) -> Moves:
+def stir_fry(cook: Agent) -> Moves:
     items = _choose_vegetables(cook, 2)
     heat_first = cook.chance(0.4)
     if heat_first:
@@ -246,20 +245,20 @@ def stir_fry(cook: Cook) -> Moves:
     yield from _serve(cook, 0.6)
 
 
-def wash_dishes(cook: Cook) -> Moves:
-    """In a filled basin each dish is dried and put away; under the running tap they pile up on the rack."""
+def wash_dishes(cook: Agent) -> Moves:
+    """With a filled basin each dish is dried and put away; under the running tap they go onto the rack."""
     basin = cook.chance(cook.habits.basin)
-    yield from run_tap(cook, True)
+    yield from switch(cook, "tap", True)
     if basin:
-        yield Step("turn-off", "tap", "basin")
+        yield ActionStep("turn-off", "tap", "basin")
     for item in cook.shuffled(sorted(cook.world.dirty - cook.reserved)):
         if item in cook.reserved or cook.world.place(item) not in ("sink", "counter"):
             continue
         yield from fetch(cook, "sponge.0")
         yield from fetch(cook, item)
         if not cook.world.basin:
-            yield from run_tap(cook, True)
-        yield Step("wash", item)
+            yield from switch(cook, "tap", True)
+        yield ActionStep("wash", item)
         if basin:
             yield from put(cook, "sponge.0")
             yield from _dry_and_store(cook, item)
@@ -267,23 +266,23 @@ def wash_dishes(cook: Cook) -> Moves:
             yield from put(cook, item, "rack", "counter")
             if cook.chance(0.2):
                 yield from put(cook, "sponge.0")
-                yield from run_tap(cook, False)
+                yield from switch(cook, "tap", False)
         yield PAUSE
-    yield from run_tap(cook, False)
+    yield from switch(cook, "tap", False)
     if "sponge.0" in cook.world.held():
         yield from put(cook, "sponge.0")
 
 
-def _dry_and_store(cook: Cook, item: str) -> Moves:
+def _dry_and_store(cook: Agent, item: str) -> Moves:
     yield from fetch(cook, "cloth.0")
     yield from fetch(cook, item)
-    yield Step("dry", item)
+    yield ActionStep("dry", item)
     yield from put(cook, "cloth.0")
     yield from put_down(cook, item)
 
 
-def clear_up(cook: Cook) -> Moves:
-    """Dry what is on the rack and put away what stands about."""
+def clear_up(cook: Agent) -> Moves:
+    """Dry the dishes on the rack and put objects away."""
     strays = [i for i in cook.world.at("rack") + cook.world.at("counter") if not cook.world.contents(i)]
     for item in cook.shuffled(strays)[:5]:
         if item in cook.reserved or cook.world.place(item) not in ("rack", "counter"):
@@ -296,7 +295,7 @@ def clear_up(cook: Cook) -> Moves:
         yield PAUSE
 
 
-def set_table(cook: Cook) -> Moves:
+def set_table(cook: Agent) -> Moves:
     for noun in cook.shuffled(["plate", "cup", "spoon", "knife"])[: int(cook.rng.integers(1, 4))]:
         item = next((i for i in cook.stock(noun) if cook.world.place(i) != "counter"), None)
         if item is not None:
@@ -307,9 +306,9 @@ def set_table(cook: Cook) -> Moves:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """A recipe, how often it is chosen, and what it must have to itself while another one is under way."""
+    """A recipe, how often it is chosen, and what it needs exclusively while another one is in progress."""
 
-    make: Callable[[Cook], Moves]
+    make: Callable[[Agent], Moves]
     weight: float
     needs: frozenset[str]
 
@@ -324,3 +323,63 @@ RECIPES = {
     "cook pasta": Recipe(cook_pasta, 0.04, frozenset({"pan", "plate"})),
     "set table": Recipe(set_table, 0.03, frozenset({"plate"})),
 }
+
+
+def close_door(cook: Agent) -> Moves:
+    for door in DOORS:
+        if door in cook.world.on:
+            yield ActionStep("close", door)
+
+
+def empty_waste(cook: Agent) -> Moves:
+    if cook.world.waste:
+        yield ActionStep("throw", cook.pick(cook.world.waste))
+
+
+def tidy_away(cook: Agent) -> Moves:
+    items = [i for i in cook.world.at("counter") if i not in cook.reserved and HOME[i].place in ("fridge", "shelf")]
+    if items:
+        item = cook.pick(items)
+        yield from fetch(cook, item)
+        yield from put(cook, item)
+
+
+def make_room(cook: Agent) -> Moves:
+    """Move an object elsewhere."""
+    items = [i for place in ("counter", "rack", "sink") for i in cook.world.at(place) if i not in cook.reserved]
+    if items:
+        item = cook.pick(items)
+        place = cook.pick(("counter", "rack", "sink")) if noun_of(item) in DISHES else "counter"
+        yield from fetch(cook, item)
+        yield from put(cook, item, place, "counter")
+
+
+def stir_again(cook: Agent) -> Moves:
+    food = [noun for noun in cook.world.contents("pan.0") if noun in ("egg", "pasta", *VEGETABLES)]
+    if food and "hob" in cook.world.on:
+        yield from stir(cook, cook.pick(food), "pan.0")
+
+
+def look_for(cook: Agent) -> Moves:
+    door = cook.pick(DOORS)
+    if door not in cook.world.on:
+        yield ActionStep("open", door)
+        yield ActionStep("close", door)
+
+
+def rinse_hands(cook: Agent) -> Moves:
+    yield from switch(cook, "tap", True)
+    yield from switch(cook, "tap", False)
+
+
+CHORES: tuple[tuple[Callable[[Agent], Moves], float, int], ...] = (
+    (close_door, 0.4, 1),
+    (partial(switch, fixture="tap", on=False), 0.35, 1),
+    (empty_waste, 0.2, 1),
+    (look_for, 0.1, 1),
+    (rinse_hands, 0.08, 1),
+    (stir_again, 0.2, 2),
+    (tidy_away, 0.12, 2),
+    (make_room, 0.15, 2),
+)
+"""Short tasks between two steps of a recipe, the probability of each, and the free hands it needs."""

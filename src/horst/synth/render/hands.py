@@ -1,8 +1,7 @@
-"""A hand on a forearm with a sleeve, in a few poses. The arm leaves the picture at a shoulder, so it always looks held.
+"""A hand on a forearm with a sleeve, in a few poses.
 
-In the easel the fingers point up (towards -y) and the arm hangs down; a pose has two layers, so that a gripped object
-is drawn between the palm and the thumb: `back`, then the object, then `front`. Both have their pivot at the point of
-contact.
+On the canvas the fingers point up (towards -y) and the arm hangs down. A pose has two layers, so that a gripped object
+is drawn between the palm and the thumb: `back`, then the object, then `front`. Their pivot is the point of contact.
 """
 
 from __future__ import annotations
@@ -14,21 +13,16 @@ from typing import Literal
 
 import numpy as np
 
-from horst.synth.render.raster import RGB, Canvas, Plane, Sprite
-from horst.synth.render.shapes import Easel
-from horst.synth.render.textures import COLOURS, COVERS, Colour, shade, vary
+from horst.synth.render.raster import RGB, Plane, Sprite
+from horst.synth.render.shapes import Point, ShapeCanvas
+from horst.synth.render.textures import Colour, Rng, choose, choose_colour, choose_texture, shade, uniform, vary
 
 Pose = Literal["open", "grip", "point"]
-Point = tuple[float, float]
 
 SKINS: tuple[Colour, ...] = (
-    (0.95, 0.78, 0.67),
-    (0.89, 0.69, 0.55),
-    (0.78, 0.57, 0.42),
-    (0.62, 0.43, 0.31),
-    (0.45, 0.30, 0.22),
+    (0.95, 0.78, 0.67), (0.89, 0.69, 0.55), (0.78, 0.57, 0.42), (0.62, 0.43, 0.31), (0.45, 0.30, 0.22),
     (0.33, 0.22, 0.17),
-)
+)  # fmt: skip
 _LENGTH = 1.5
 _HAND = 0.48
 # base, tip and radius of the four fingers by pose, little finger on the right; the palm's middle is (0, 0.09)
@@ -66,45 +60,32 @@ class Hand:
     back: dict[Pose, Sprite]
     front: dict[Pose, Sprite]
 
-    def draw(
-        self,
-        canvas: Canvas,
-        layer: Literal["back", "front"],
-        pose: Pose,
-        x: float,
-        y: float,
-        angle: float,
-        scale: float,
-    ) -> None:
-        """Draw a layer with the point of contact at (x, y); at angle 0 the fingers point up."""
-        canvas.draw((self.back if layer == "back" else self.front)[pose], x, y, angle=angle, scale=scale)
-
 
 def reach_angle(hand: Point, shoulder: Point) -> float:
-    """The angle at which the arm of a hand points back to its shoulder."""
+    """The angle of a hand whose arm points back to the shoulder."""
     return math.atan2(hand[0] - shoulder[0], shoulder[1] - hand[1])
 
 
 def make_hand(
-    rng: np.random.Generator,
+    rng: Rng,
     texels: float,
+    size: float = 1.0,
     *,
     skin: Colour | None = None,
     sleeve: Colour | None = None,
     left: bool | None = None,
-    size: float = 1.0,
 ) -> Hand:
-    """A hand; whatever is not given is drawn at random: skin, sleeve, which of the two hands."""
-    skin = skin or vary(rng, SKINS[int(rng.integers(len(SKINS)))], 0.02)
-    sleeve = sleeve or vary(rng, list(COLOURS.values())[int(rng.integers(len(COLOURS)))], 0.05)
+    """A hand. Skin, sleeve and side are random unless given."""
+    skin = skin or vary(rng, choose(rng, SKINS), 0.02)
+    sleeve = sleeve or vary(rng, choose_colour(rng), 0.05)
     left = bool(rng.random() < 0.5) if left is None else left
     arm = _Arm(size, texels, mirrored=left, length=_LENGTH)
-    texture = COVERS[int(rng.integers(len(COVERS)))](rng, 2 * arm.w, arm.w, sleeve)
-    arm.sleeve(texture, sleeve, cuff=float(rng.uniform(0.20, 0.34)))
+    texture = choose_texture(rng, 2 * arm.w, arm.w, sleeve)
+    arm.sleeve(texture, sleeve, cuff=uniform(rng, 0.20, 0.34))
     back: dict[Pose, Sprite] = {}
     front: dict[Pose, Sprite] = {}
     for pose in _FINGERS:
-        # only the upper end differs by pose: paint that, and lay the one sleeve over it
+        # only the hand differs by pose: paint it, and put the same sleeve over it
         hand = _Arm(size, texels, mirrored=left, length=_HAND)
         hand.hand(skin, pose)
         back[pose] = arm.over(hand).sprite(pivot=(0.0, arm.top))
@@ -115,8 +96,8 @@ def make_hand(
     return Hand(back, front)
 
 
-class _Arm(Easel):
-    """An easel whose shapes are given with the point of contact at (0, 0), mirrored for a left hand."""
+class _Arm(ShapeCanvas):
+    """A canvas on which the point of contact is (0, 0); mirrored for a left hand."""
 
     def __init__(self, size: float, texels: float, *, mirrored: bool, length: float) -> None:
         super().__init__(0.24 * size, length * size, texels)
@@ -138,28 +119,26 @@ class _Arm(Easel):
     def sleeve(self, texture: RGB, colour: Colour, cuff: float) -> None:
         start = self.at((0.0, cuff))
         whole = self.capsule(self.at((0.0, 0.1)), self.at((0.0, _LENGTH + 0.1)), 0.047 * self.size, 0.088 * self.size)
-        # the cuff is a ring seen from a little above
+        # the cuff is a ring seen slightly from above
         bend = start[1] - 0.012 * self.size * np.sqrt(np.maximum(1.0 - (self.x / (0.056 * self.size)) ** 2, 0.0))
-        shape = np.maximum(whole, bend - self.y).astype(np.float32)
+        shape = np.maximum(whole, bend - self.y)
         light = self.relief(whole, 0.06 * self.size)[0]
         folds = 1.0 - 0.07 * np.sin(self.y * 55.0 / self.size + 30.0 * self.x)
         tall = np.concatenate([texture, texture[::-1]] * (self.h // (2 * len(texture)) + 1))
-        self.fill(shape, tall[: self.h], (light * folds).astype(np.float32))
-        self.fill(np.maximum(shape, self.y - bend - 0.022 * self.size).astype(np.float32), shade(colour, 0.75), light)
+        self.fill(shape, tall[: self.h], light * folds)
+        self.fill(np.maximum(shape, self.y - bend - 0.022 * self.size), shade(colour, 0.75), light)
 
     def hand(self, skin: Colour, pose: Pose) -> None:
         size = self.size
         ball = self.capsule(self.at((0.002, 0.10)), self.at((0.0, 0.16)), 0.040 * size, 0.030 * size)
-        wrist = _joined(
-            ball, self.capsule(self.at((0.0, 0.15)), self.at((0.0, 0.6)), 0.030 * size, 0.045 * size), 0.03 * size
-        )
+        forearm = self.capsule(self.at((0.0, 0.15)), self.at((0.0, 0.6)), 0.030 * size, 0.045 * size)
         knuckles = self.capsule(self.at((-0.020, 0.074)), self.at((0.024, 0.080)), 0.027 * size, 0.025 * size)
-        shape = _joined(wrist, knuckles, 0.02 * size)
+        shape = _joined(_joined(ball, forearm, 0.03 * size), knuckles, 0.02 * size)
         digits = [self._digit(base, tip, radius * size) for base, tip, radius in _FINGERS[pose]]
         if pose == "open":
             digits.append(self._digit(*_THUMBS[pose], 0.0155 * size))
         if pose == "point":
-            # bent fingers lie on the palm, the straight one grows out of it
+            # bent fingers lie on the palm, the straight one extends from it
             shape = _joined(shape, digits.pop(), 0.012 * size)
             self.solid(shape, skin, 0.024 * size, 0.05)
             for digit in digits:
@@ -174,7 +153,7 @@ class _Arm(Easel):
         self._over(self._digit(*_THUMBS[pose], 0.0155 * self.size), skin)
 
     def _over(self, digit: Plane, skin: Colour) -> None:
-        # a dark rim parts a digit from the skin under it
+        # a dark rim separates a finger from the skin under it
         self.fill(digit - np.float32(0.002 * self.size), shade(skin, 0.7), 1.0, 0.5)
         self.solid(digit, skin, 0.016 * self.size, 0.06)
 
@@ -189,6 +168,6 @@ class _Arm(Easel):
 
 
 def _joined(a: Plane, b: Plane, width: float) -> Plane:
-    """The union of two shapes, with a fillet where they meet."""
+    """The union of two shapes with a fillet where they meet."""
     h = np.maximum(width - np.abs(a - b), 0.0) / width
     return (np.minimum(a, b) - h * h * np.float32(width / 4)).astype(np.float32)

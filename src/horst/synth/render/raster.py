@@ -1,31 +1,34 @@
-"""A small software renderer: sprites are warped onto a canvas, in numpy alone.
+"""A small software rasterizer: it warps sprites onto a frame buffer.
 
-Scene units: the square [0, 1] x [0, 1] fills the shorter side of the picture, y grows downwards; a wider (taller)
-picture shows more at its sides. Everything is drawn through the canvas' camera. Pictures are float32 in [0, 1];
-sprites are premultiplied RGBA, so that bilinear samples at their edges carry no halo.
+Scene units: the square [0, 1] x [0, 1] fills the shorter side of the image, y points down; a wider (taller) image shows
+more at its sides. Sprites are drawn through the frame buffer's camera. Images are float32 in [0, 1]; sprites are
+premultiplied RGBA, so that bilinear samples have no halo at the edges.
 
-Nothing here calls BLAS: the same pixels come out whatever the number of threads.
+Nothing here calls BLAS, so the pixels do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-# H, W: height, width of a picture; h, w: of a sprite, in texels
+from horst.video.frame import Image
+
+# H, W: height, width of an image; h, w: of a sprite, in texels
+Array = NDArray[np.floating[Any]]  # of any shape
 Plane = NDArray[np.float32]  # (H, W)
 RGB = NDArray[np.float32]  # (H, W, 3)
 RGBA = NDArray[np.float32]  # (h, w, 4), premultiplied
-Frame = NDArray[np.uint8]  # (H, W, 3)
-Planes = NDArray[np.float32]  # (C, H, W): numpy works about six times as fast on planes as on interleaved channels
+Planes = NDArray[np.float32]  # (C, H, W): numpy is about six times as fast on planes as on interleaved channels
 
 
 @dataclass(frozen=True, slots=True)
 class Camera:
-    """Where the camera looks: the scene point in the middle of the picture, zoom, and roll in radians."""
+    """A camera: the scene point in the centre of the image, zoom, and roll in radians."""
 
     x: float = 0.5
     y: float = 0.5
@@ -35,34 +38,34 @@ class Camera:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sprite:
-    """A picture with alpha, and its halved copies for drawing it smaller. Make it with `make_sprite`."""
+    """An image with alpha and its mipmap levels. Create it with `make_sprite`."""
 
     levels: tuple[Planes, ...]
     """(4, h, w), premultiplied; level i has 1 / 2^i of the size, and a transparent border of one texel."""
     texels: float
     """Texels of level 0 for one scene unit at scale 1."""
     pivot: tuple[float, float]
-    """The (x, y) in texels of level 0 that `Canvas.draw` puts at the wanted place."""
+    """The (x, y) in texels of level 0 that `FrameBuffer.draw` puts at the requested point."""
     width: float
-    """Width of the body in scene units at scale 1: for geometry (contact, stacking), not for drawing."""
+    """Width of the body in scene units at scale 1, for geometry (contact, stacking), not for drawing."""
     height: float
 
 
 def make_sprite(
-    rgba: RGBA, texels: float, *, pivot: tuple[float, float] | None = None, body: tuple[float, float] | None = None
+    image: RGB | RGBA,
+    texels: float,
+    *,
+    pivot: tuple[float, float] | None = None,
+    body: tuple[float, float] | None = None,
 ) -> Sprite:
-    """A sprite of a premultiplied picture; the pivot is its middle and the body all of it, unless told."""
-    h, w = rgba.shape[:2]
-    body = body or (w / texels, h / texels)
-    levels = [_bordered(rgba.transpose(2, 0, 1))]
+    """A sprite of an opaque or a premultiplied image. By default the pivot is its centre and the body all of it."""
+    if image.shape[2] == 3:
+        image = np.dstack([image, np.ones(image.shape[:2], np.float32)]).astype(np.float32)
+    h, w = image.shape[:2]
+    levels = [_bordered(image.transpose(2, 0, 1))]
     while min(levels[-1].shape[1:]) >= 8 and len(levels) < 4:
         levels.append(_bordered(_halved(levels[-1][:, 1:-1, 1:-1])))
-    return Sprite(tuple(levels), texels, pivot or (w / 2, h / 2), body[0], body[1])
-
-
-def opaque_sprite(image: RGB, texels: float) -> Sprite:
-    """An opaque picture as a sprite: a wall, a table, a panel."""
-    return make_sprite(np.dstack([image, np.ones(image.shape[:2], np.float32)]).astype(np.float32), texels)
+    return Sprite(tuple(levels), texels, pivot or (w / 2, h / 2), *(body or (w / texels, h / texels)))
 
 
 def _bordered(planes: Planes) -> Planes:
@@ -81,10 +84,10 @@ def _halved(planes: Planes) -> Planes:
     return half * np.float32(0.25)
 
 
-class Canvas:
-    """The picture under way: `pixels` (H, W, 3) float32. Make one a clip and draw every frame on it anew.
+class FrameBuffer:
+    """The image being rendered: `pixels` (H, W, 3) float32. One serves all frames of a clip.
 
-    With `alpha` it starts transparent and has (H, W, 4): a layer to be drawn itself, see `Canvas.sprite`.
+    With `alpha` it starts transparent and has (H, W, 4): a layer that becomes a sprite, see `FrameBuffer.sprite`.
     """
 
     def __init__(self, height: int, width: int, *, alpha: bool = False) -> None:
@@ -95,11 +98,11 @@ class Canvas:
 
     @property
     def pixels(self) -> RGB:
-        """The picture (H, W, 3 or 4) so far: a view, to read from and to write into."""
+        """The image (H, W, 3 or 4): a view, to read and to write."""
         return self._planes.transpose(1, 2, 0)
 
     def to_pixels(self, x: float, y: float) -> tuple[float, float]:
-        """A scene point as (column, row), through the camera."""
+        """The (column, row) at which the camera shows a scene point."""
         cos, sin = math.cos(self.camera.roll), math.sin(self.camera.roll)
         dx, dy = x - self.camera.x, y - self.camera.y
         scale = self.unit * self.camera.zoom
@@ -117,13 +120,12 @@ class Canvas:
         opacity: float = 1.0,
         light: float = 1.0,
     ) -> None:
-        """Composite a sprite with its pivot at (x, y), turned clockwise by `angle` radians after being stretched."""
+        """Composite a sprite with its pivot at (x, y), stretched and then rotated clockwise by `angle` radians."""
         sx, sy = (scale * s * self.unit * self.camera.zoom / sprite.texels for s in stretch)
         if min(sx, sy) < 1e-3 or opacity <= 0.0:
             return
-        coarse = round(-math.log2(max(sx, sy)))
-        level = sprite.levels[min(max(coarse, 0), len(sprite.levels) - 1)]
-        shrink = 2.0 ** min(max(coarse, 0), len(sprite.levels) - 1)
+        coarse = min(max(round(-math.log2(max(sx, sy))), 0), len(sprite.levels) - 1)
+        level, shrink = sprite.levels[coarse], 2.0**coarse
         column, row = self.to_pixels(x, y)
         turn = angle + self.camera.roll
         box = self._cover(sprite, column, row, sx, sy, turn)
@@ -132,16 +134,18 @@ class Canvas:
         top, bottom, left, right = box
         columns = np.arange(left, right, dtype=np.float32) + np.float32(0.5 - column)
         rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - row)
-        # one more: every level has its border
+        # + 1: every level has a border of one texel
         u0, v0 = sprite.pivot[0] / shrink + 1.0, sprite.pivot[1] / shrink + 1.0
         sx, sy = sx * shrink, sy * shrink
         if turn == 0.0:
-            sample = _upright(level, columns / np.float32(sx) + np.float32(u0), rows / np.float32(sy) + np.float32(v0))
+            sample = _resample_upright(
+                level, columns / np.float32(sx) + np.float32(u0), rows / np.float32(sy) + np.float32(v0)
+            )
         else:
             cos, sin = math.cos(turn), math.sin(turn)
             u = columns[None, :] * np.float32(cos / sx) + (rows * (sin / sx) + u0).astype(np.float32)[:, None]
             v = columns[None, :] * np.float32(-sin / sy) + (rows * (cos / sy) + v0).astype(np.float32)[:, None]
-            sample = _slanted(level, u, v)
+            sample = _resample(level, u, v)
         if opacity != 1.0:
             sample *= np.float32(opacity)
         target = self._planes[:, top:bottom, left:right]
@@ -153,7 +157,7 @@ class Canvas:
     def _cover(
         self, sprite: Sprite, column: float, row: float, sx: float, sy: float, turn: float
     ) -> tuple[int, int, int, int] | None:
-        """The box of pixels (top, bottom, left, right) that the sprite may touch, or None."""
+        """The box of pixels (top, bottom, left, right) that the sprite may cover, or None."""
         _, h, w = sprite.levels[0].shape
         cos, sin = math.cos(turn), math.sin(turn)
         # two texels more on each side, for the border of coarse levels
@@ -168,7 +172,7 @@ class Canvas:
     def shadow(
         self, x: float, y: float, width: float, height: float, strength: float = 0.4, softness: float = 0.6
     ) -> None:
-        """Darken an ellipse with soft edges, for instance where an object meets the table."""
+        """Darken an ellipse with soft edges, for example where an object meets the table."""
         column, row = self.to_pixels(x, y)
         rx, ry = (max(side * 0.5 * self.unit * self.camera.zoom, 0.5) for side in (width, height))
         reach = 1.0 + softness
@@ -183,17 +187,16 @@ class Canvas:
         self._planes[:3, top:bottom, left:right] *= 1.0 - fall
 
     def sprite(self) -> Sprite:
-        """The picture as a sprite that lies in the scene as it does here: draw it at the camera's (x, y)."""
-        texels = self.unit * self.camera.zoom
-        return make_sprite(self.pixels, texels) if len(self._planes) == 4 else opaque_sprite(self.pixels, texels)
+        """The image as a sprite. Drawn at the camera's (x, y), it appears in the same place."""
+        return make_sprite(self.pixels, self.unit * self.camera.zoom)
 
 
-def bilinear(image: RGB, u: Plane, v: Plane) -> RGB:
-    """Sample (h, w, C) at columns u and rows v, texel centres at half integers; places outside take the border."""
-    return np.moveaxis(_slanted(np.ascontiguousarray(image.transpose(2, 0, 1)), u, v), 0, -1)
+def bilinear(image: RGB, u: Array, v: Array) -> RGB:
+    """Sample (h, w, C) at columns u and rows v; texel centres are at half integers, the border extends outwards."""
+    return np.moveaxis(_resample(np.ascontiguousarray(image.transpose(2, 0, 1)), u, v), 0, -1)
 
 
-def _slanted(planes: Planes, u: Plane, v: Plane) -> Planes:
+def _resample(planes: Planes, u: Array, v: Array) -> Planes:
     """`bilinear` on (C, h, w)."""
     channels, h, w = planes.shape
     iu, fu = _split(u, w)
@@ -211,8 +214,8 @@ def _slanted(planes: Planes, u: Plane, v: Plane) -> Planes:
     return upper
 
 
-def _upright(planes: Planes, u: Plane, v: Plane) -> Planes:
-    """`_slanted` where u is the same in every row and v in every column, so that two 1-D passes do."""
+def _resample_upright(planes: Planes, u: Plane, v: Plane) -> Planes:
+    """`_resample` where u is the same in every row and v in every column: two 1-D passes."""
     iu, fu = _split(u, planes.shape[2])
     iv, fv = _split(v, planes.shape[1])
     planes = planes[:, :, iu[0] : iu[-1] + 2]
@@ -224,46 +227,38 @@ def _upright(planes: Planes, u: Plane, v: Plane) -> Planes:
     return sample
 
 
-def _split(t: Plane, size: int) -> tuple[NDArray[np.intp], Plane]:
-    """The texel before each place, and how far it is to the next."""
+def _split(t: Array, size: int) -> tuple[NDArray[np.intp], Plane]:
+    """The texel before each position, and the fraction of the way to the next."""
     t = clamp(t - np.float32(0.5), 0.0, size - 1.001)
     index = t.astype(np.intp)
     t -= index
     return index, t
 
 
-def smoothstep(t: Plane) -> Plane:
-    """0 below 0, 1 above 1, and smooth between."""
+def smoothstep(t: Array) -> Plane:
+    """0 below 0, 1 above 1, smooth in between."""
     t = clamp(t, 0.0, 1.0)
     return t * t * (np.float32(3.0) - np.float32(2.0) * t)
 
 
-def clamp(t: NDArray[np.float32], low: float, high: float) -> NDArray[np.float32]:
-    """`np.clip` without its overhead, which is most of its time on planes as small as these."""
+def clamp(t: Array, low: float, high: float) -> NDArray[np.float32]:
+    """`np.clip` without its overhead, which dominates for planes as small as these."""
     return np.minimum(np.maximum(t, np.float32(low)), np.float32(high))
 
 
-def blur(image: NDArray[np.float32], radius: int, *, wrap: bool = False) -> NDArray[np.float32]:
-    """A box blur of an (H, W) or (H, W, C) picture, done twice: close to a Gaussian, any radius at the same cost."""
-    if radius < 1:
-        return image
-    for _ in range(2):
-        for axis in (0, 1):
-            image = _box(image, radius, axis, wrap)
+def blur(image: Array, radius: int) -> NDArray[np.float32]:
+    """Two box blurs of an (H, W) or (H, W, C) image: close to a Gaussian, at the same cost for any radius."""
+    window = 2 * radius + 1
+    for axis in (0, 1, 0, 1) if radius else ():
+        pad = [(0, 0)] * image.ndim
+        pad[axis] = (radius + 1, radius)
+        sums = np.moveaxis(np.cumsum(np.pad(image, pad, mode="edge"), axis=axis, dtype=np.float64), axis, 0)
+        image = np.moveaxis((sums[window:] - sums[:-window]) / window, 0, axis).astype(np.float32)
     return image
 
 
-def _box(image: NDArray[np.float32], radius: int, axis: int, wrap: bool) -> NDArray[np.float32]:
-    pad = [(0, 0)] * image.ndim
-    pad[axis] = (radius + 1, radius)
-    padded = np.pad(image, pad, mode="wrap" if wrap else "edge")
-    sums = np.moveaxis(np.cumsum(padded, axis=axis, dtype=np.float64), axis, 0)
-    window = 2 * radius + 1
-    return np.moveaxis((sums[window:] - sums[:-window]) / window, 0, axis).astype(np.float32)
-
-
 class Sensor:
-    """What the camera's chip does to a picture: vignette, gain, noise, a touch of blur, rounding to bytes."""
+    """The image sensor: vignette, gain, noise, slight blur, quantization to uint8."""
 
     def __init__(
         self,
@@ -279,12 +274,12 @@ class Sensor:
         x = np.linspace(-1.0, 1.0, width, dtype=np.float32)[None, :]
         fade = (1.0 - vignette * (x * x + y * y) / 2) * 255.0
         self._gain: Planes = (fade * np.asarray(tint)[:, None, None]).astype(np.float32)
-        # one tile of noise, read from a new corner every frame: drawing it anew would cost more than the sprites
+        # one tile of noise, read at a random offset in every frame: new noise would cost more than the sprites
         self._tile = (rng.standard_normal((3, height + 32, width + 32)) * (noise * 255.0)).astype(np.float32)
         self._tile += 0.5
 
-    def expose(self, rng: np.random.Generator, image: RGB, *, gain: float = 1.0, soften: float = 0.0) -> Frame:
-        """Bytes of a picture; `gain` is the light of this moment, `soften` in [0, 1] mixes in its neighbours."""
+    def expose(self, rng: np.random.Generator, image: RGB, *, gain: float = 1.0, soften: float = 0.0) -> Image:
+        """The uint8 image; `gain` is the brightness of this frame, `soften` in [0, 1] blends neighbouring pixels."""
         planes = image.transpose(2, 0, 1)
         _, height, width = planes.shape
         if soften > 0.0:

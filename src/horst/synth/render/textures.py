@@ -1,43 +1,48 @@
-"""Procedural textures and named colours. Every texture is `(rng, height, width, colour) -> (H, W, 3) float32`."""
+"""Named colours, procedural textures and random choices. A texture is `(rng, height, width, colour) -> (H, W, 3)`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.synth.render.raster import RGB, Plane, blur, smoothstep
+from horst.synth.render.raster import RGB, Array, Plane, blur, smoothstep
 
+Rng = np.random.Generator
 Colour = tuple[float, float, float]
-Texture = Callable[[np.random.Generator, int, int, Colour], RGB]
+Texture = Callable[[Rng, int, int, Colour], RGB]
+T = TypeVar("T")
 
 COLOURS: dict[str, Colour] = {
-    "red": (0.83, 0.18, 0.17),
-    "orange": (0.93, 0.51, 0.14),
-    "yellow": (0.95, 0.79, 0.22),
-    "green": (0.27, 0.62, 0.29),
-    "teal": (0.13, 0.58, 0.58),
-    "blue": (0.17, 0.39, 0.76),
-    "purple": (0.49, 0.28, 0.66),
-    "pink": (0.93, 0.53, 0.66),
-    "brown": (0.49, 0.32, 0.20),
-    "white": (0.92, 0.91, 0.88),
-    "grey": (0.55, 0.56, 0.58),
-    "black": (0.16, 0.16, 0.18),
-}
-
+    "red": (0.83, 0.18, 0.17), "orange": (0.93, 0.51, 0.14), "yellow": (0.95, 0.79, 0.22), "green": (0.27, 0.62, 0.29),
+    "teal": (0.13, 0.58, 0.58), "blue": (0.17, 0.39, 0.76), "purple": (0.49, 0.28, 0.66), "pink": (0.93, 0.53, 0.66),
+    "brown": (0.49, 0.32, 0.20), "white": (0.92, 0.91, 0.88), "grey": (0.55, 0.56, 0.58), "black": (0.16, 0.16, 0.18),
+}  # fmt: skip
 WOODS: tuple[Colour, ...] = ((0.72, 0.52, 0.33), (0.55, 0.36, 0.21), (0.83, 0.68, 0.48), (0.42, 0.27, 0.17))
 WALLS: tuple[Colour, ...] = (
-    (0.80, 0.76, 0.68),
-    (0.62, 0.70, 0.72),
-    (0.73, 0.79, 0.70),
-    (0.84, 0.72, 0.66),
-    (0.50, 0.56, 0.66),
-    (0.70, 0.67, 0.76),
-    (0.42, 0.47, 0.46),
-)
+    (0.80, 0.76, 0.68), (0.62, 0.70, 0.72), (0.73, 0.79, 0.70), (0.84, 0.72, 0.66),
+    (0.50, 0.56, 0.66), (0.70, 0.67, 0.76), (0.42, 0.47, 0.46),
+)  # fmt: skip
+
+
+def uniform(rng: Rng, low: float, high: float) -> float:
+    return float(rng.uniform(low, high))
+
+
+def choose(rng: Rng, options: Sequence[T]) -> T:
+    return options[int(rng.integers(len(options)))]
+
+
+def choose_colour(rng: Rng) -> Colour:
+    return choose(rng, list(COLOURS.values()))
+
+
+def choose_texture(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
+    """One of the textures of objects and fabrics."""
+    return choose(rng, FABRICS)(rng, height, width, colour)
 
 
 def shade(colour: Colour, factor: float) -> Colour:
@@ -48,13 +53,18 @@ def shade(colour: Colour, factor: float) -> Colour:
     return (colour[0] + (1 - colour[0]) * t, colour[1] + (1 - colour[1]) * t, colour[2] + (1 - colour[2]) * t)
 
 
-def vary(rng: np.random.Generator, colour: Colour, amount: float = 0.05) -> Colour:
-    """The colour, a little off, so that no two red cups are alike."""
+def vary(rng: Rng, colour: Colour, amount: float = 0.05) -> Colour:
+    """The colour with a small random change, so that no two red cups are alike."""
     r, g, b = (float(np.clip(c + rng.uniform(-amount, amount), 0.02, 0.98)) for c in colour)
     return (r, g, b)
 
 
-def value_noise(rng: np.random.Generator, height: int, width: int, cells: float, octaves: int = 3) -> Plane:
+def contrast(colour: Colour) -> Colour:
+    """A colour that stands out against this one."""
+    return (0.95, 0.93, 0.88) if sum(colour) < 2.1 else (0.25, 0.33, 0.52)
+
+
+def value_noise(rng: Rng, height: int, width: int, cells: float, octaves: int = 3) -> Plane:
     """Smooth noise in [0, 1]: `cells` bumps along the longer side, and finer octaves of half the weight each."""
     total = np.zeros((height, width), np.float32)
     weight, longest = 1.0, max(height, width)
@@ -68,7 +78,7 @@ def value_noise(rng: np.random.Generator, height: int, width: int, cells: float,
     return ((total - low) / max(high - low, 1e-6)).astype(np.float32)
 
 
-def _lattice(rng: np.random.Generator, height: int, width: int, size: float) -> Plane:
+def _lattice(rng: Rng, height: int, width: int, size: float) -> Plane:
     """Random values on a lattice of `size` pixels, smoothly interpolated: rows first, then columns."""
     rows, columns = math.ceil(height / size) + 2, math.ceil(width / size) + 2
     knots = rng.random((rows, columns), dtype=np.float32)
@@ -79,8 +89,8 @@ def _lattice(rng: np.random.Generator, height: int, width: int, size: float) -> 
     return (lines[:, ix] * (1 - fx) + lines[:, ix + 1] * fx).astype(np.float32)
 
 
-def tinted(colour: Colour, light: Plane) -> RGB:
-    """A colour times a plane of light; what exceeds 1 is clipped."""
+def tinted(colour: Colour, light: Array) -> RGB:
+    """A colour times a plane of light, clipped to [0, 1]."""
     return np.clip(light[..., None] * np.asarray(colour, np.float32), 0.0, 1.0).astype(np.float32)
 
 
@@ -94,25 +104,25 @@ def flat(height: int, width: int, colour: Colour) -> RGB:
     return np.broadcast_to(np.asarray(colour, np.float32), (height, width, 3)).copy()
 
 
-def plain(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def plain(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Nearly one colour, with faint clouds: paint, plastic."""
     return tinted(colour, 0.94 + 0.12 * value_noise(rng, height, width, 4.0, 2))
 
 
-def plaster(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def plaster(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """A painted wall: broad clouds and fine grain."""
     light = 0.86 + 0.16 * value_noise(rng, height, width, 3.0, 3) + 0.06 * value_noise(rng, height, width, 60.0, 1)
     return tinted(colour, light)
 
 
-def wood(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def wood(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Planks along x with wavy grain."""
     y = np.linspace(0.0, 1.0, height, dtype=np.float32)[:, None]
     warp = value_noise(rng, height, width, 2.5, 2)
     # noise that is much finer across the grain than along it
     fibre = _lattice(rng, height, max(width // 12, 2), 1.6)
     fibre = fibre[:, np.minimum(np.arange(width) // 12, fibre.shape[1] - 1)]
-    rings = 0.5 + 0.5 * np.sin((y * float(rng.uniform(9.0, 16.0)) + warp * 1.6) * 2 * math.pi)
+    rings = 0.5 + 0.5 * np.sin((y * uniform(rng, 9.0, 16.0) + warp * 1.6) * 2 * math.pi)
     light = 0.80 + 0.16 * rings * (0.5 + 0.5 * warp) + 0.14 * blur(fibre.astype(np.float32), 1)
     planks = int(rng.integers(2, 5))
     row = y * planks + float(rng.random())
@@ -122,9 +132,9 @@ def wood(rng: np.random.Generator, height: int, width: int, colour: Colour) -> R
     return tinted(colour, light.astype(np.float32))
 
 
-def checks(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def checks(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """A gingham cloth: two sets of bands, woven."""
-    period = max(width, height) / float(rng.uniform(5.0, 11.0))
+    period = max(width, height) / uniform(rng, 5.0, 11.0)
     across = _bands(width, period, float(rng.random()))[None, :]
     along = _bands(height, period, float(rng.random()))[:, None]
     weave = 0.96 + 0.06 * value_noise(rng, height, width, max(width, height) / 2.0, 1)
@@ -132,17 +142,17 @@ def checks(rng: np.random.Generator, height: int, width: int, colour: Colour) ->
     return mix(pale, flat(height, width, colour), ((across + along) * 0.5).astype(np.float32)) * weave[..., None]
 
 
-def stripes(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def stripes(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Slanted bands of the colour and a light one."""
-    turn = float(rng.uniform(0.0, math.pi))
+    turn = uniform(rng, 0.0, math.pi)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
-    along = (x * math.cos(turn) + y * math.sin(turn)) / max(width, height) * float(rng.uniform(4.0, 9.0))
+    along = (x * math.cos(turn) + y * math.sin(turn)) / max(width, height) * uniform(rng, 4.0, 9.0)
     band = smoothstep((np.sin(along * 2 * math.pi) * 3.0 + 0.5).astype(np.float32))
     other = shade(colour, 1.7) if sum(colour) < 2.2 else shade(colour, 0.6)
     return mix(flat(height, width, colour), flat(height, width, other), band)
 
 
-def speckles(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def speckles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Terrazzo: a light ground with blobs of the colour and a darker one."""
     cells = max(height, width) / 6.0
     first, second = value_noise(rng, height, width, cells, 1), value_noise(rng, height, width, cells * 0.7, 1)
@@ -150,9 +160,9 @@ def speckles(rng: np.random.Generator, height: int, width: int, colour: Colour) 
     return mix(ground, flat(height, width, shade(colour, 0.55)), _threshold(second, 0.78))
 
 
-def dots(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def dots(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Polka dots on a staggered lattice."""
-    pitch = max(height, width) / float(rng.uniform(4.0, 8.0))
+    pitch = max(height, width) / uniform(rng, 4.0, 8.0)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32) / np.float32(pitch)
     row = np.floor(y)
     gap = np.hypot((x + 0.5 * (row % 2)) % 1.0 - 0.5, y - row - 0.5) * pitch
@@ -161,9 +171,9 @@ def dots(rng: np.random.Generator, height: int, width: int, colour: Colour) -> R
     return mix(plain(rng, height, width, colour), flat(height, width, other), spots)
 
 
-def tiles(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def tiles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Square tiles with light joints, each a little different."""
-    pitch = max(height, width) / float(rng.uniform(4.0, 8.0))
+    pitch = max(height, width) / uniform(rng, 4.0, 8.0)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32) / np.float32(pitch)
     iy, ix = y.astype(np.intp), x.astype(np.intp)
     tone = 0.88 + 0.2 * rng.random((int(iy.max()) + 1, int(ix.max()) + 1), dtype=np.float32)
@@ -172,9 +182,9 @@ def tiles(rng: np.random.Generator, height: int, width: int, colour: Colour) -> 
     return mix(flat(height, width, shade(colour, 1.55)), face, smoothstep((joint - 0.3).astype(np.float32)))
 
 
-def gradient(rng: np.random.Generator, height: int, width: int, colour: Colour) -> RGB:
+def gradient(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """From a lighter to a darker tone, in a random direction."""
-    turn = float(rng.uniform(0.0, 2 * math.pi))
+    turn = uniform(rng, 0.0, 2 * math.pi)
     y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j].astype(np.float32)
     t = 0.5 + 0.35 * (x * math.cos(turn) + y * math.sin(turn))
     return tinted(colour, np.clip(0.75 + 0.45 * t, 0.0, 1.4).astype(np.float32))
@@ -192,4 +202,4 @@ def _threshold(noise: Plane, level: float) -> Plane:
 
 TABLES: tuple[Texture, ...] = (wood, wood, checks, speckles, tiles, stripes, plain)
 WALLPAPERS: tuple[Texture, ...] = (plaster, plaster, stripes, tiles, dots, gradient, speckles)
-COVERS: tuple[Texture, ...] = (plain, checks, stripes, dots, speckles, gradient)
+FABRICS: tuple[Texture, ...] = (plain, checks, stripes, dots, speckles, gradient)

@@ -1,9 +1,8 @@
-"""What is there before anything happens: a scene drawn at random WITHOUT knowing the template of the clip.
+"""The start of a clip: a scene sampled WITHOUT knowing the clip's template.
 
-That is what keeps the first frame from telling the class: objects, places, hand, length, background, camera and
-occluder come from here; the template only decides (in somethings_acts) what is then done with them. So every scene
-holds what any template may need: something that rolls, something that covers, a thing, another one on a shelf, and
-one that may or may not lie under the cover.
+This keeps the first frame from revealing the class: objects, placements, hand, length, background, camera and occluder
+come from here; the template only decides (in `actions`) what then happens. So every scene holds what any template may
+need: something that rolls, something that covers, a thing, another one on a shelf, and one that may be under the cover.
 """
 
 from __future__ import annotations
@@ -15,189 +14,208 @@ from typing import Literal
 import numpy as np
 
 from horst.synth.render.hands import Pose
-from horst.synth.somethings.props import KINDS, Role, names
+from horst.synth.render.shapes import Point
+from horst.synth.render.textures import Rng, choose, uniform
+from horst.synth.somethings.props import PROPS, Role, kinds
 
 FRAMES = (22, 40)
-"""The shortest and the longest clip."""
+"""Frames of the shortest and the longest clip."""
 ROLLER, THING, COVER, SHELF, SECRET = range(5)
-"""Places in `Scene.items`. The secret is under the cover, if the template says so, and nowhere otherwise."""
+"""Positions in `TableScene.objects`. The secret is under the cover if the template needs it, otherwise it is absent."""
 SHELF_Y = 0.285
 _BACK, _FRONT = 0.575, 0.865
 
 Side = Literal["left", "right", "top", "bottom"]
+SIDES: tuple[Side, ...] = ("left", "right", "top", "bottom")
+POSES: tuple[Pose, ...] = ("open", "grip", "point")
 
 
 def ground(depth: float) -> float:
-    """The y of the table at a depth: 0 is far, 1 is near; beyond that lies the viewer."""
+    """The y of the table at a depth: 0 is far, 1 is near; beyond 1 is the viewer."""
     return _BACK + (_FRONT - _BACK) * depth
 
 
+SHELF_LIFT = ground(0.0) - SHELF_Y
+
+
 def magnification(depth: float) -> float:
-    """How large things look at a depth."""
+    """The scale of an object at a depth."""
     return 1.0 * 1.42**depth
 
 
 def table_edge(depth: float, side: int) -> float:
-    """The x where the table ends on the left (side -1) or on the right (side 1)."""
+    """The x of the table's left (side -1) or right (side 1) edge."""
     return 0.5 + side * (0.395 + 0.07 * depth)
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """An object and where it stands: x of its middle, depth on the table, height over it, how it lies."""
+class Placement:
+    """Where an object is: on the table at (x, depth), lifted above it, rotated clockwise by `angle`."""
 
-    kind: str
-    colour: str
-    size: float
     x: float
     depth: float
     lift: float = 0.0
     angle: float = 0.0
+    shown: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SceneObject:
+    """An object and its placement in the first frame."""
+
+    kind: str
+    colour: str
+    size: float
+    start: Placement
 
     @property
     def name(self) -> str:
-        """What a person would call it."""
+        """The name in the label, for example "red cup"."""
         return self.kind if self.kind == self.colour else f"{self.colour} {self.kind}"
 
     @property
     def width(self) -> float:
-        return KINDS[self.kind].width * self.size
+        return PROPS[self.kind].width * self.size
 
     @property
     def height(self) -> float:
-        return KINDS[self.kind].height * self.size
+        return PROPS[self.kind].height * self.size
 
     def rise(self, angle: float) -> float:
-        """How high its middle is over what it lies on, when turned by an angle."""
-        if KINDS[self.kind].role == "roller":
+        """The height of its centre above the surface it lies on, rotated by an angle."""
+        if PROPS[self.kind].role == "roller":
             return self.height / 2
         return (abs(math.cos(angle)) * self.height + abs(math.sin(angle)) * self.width) / 2
+
+    def centre(self, place: Placement) -> Point:
+        """The point of its centre in scene units."""
+        return place.x, ground(place.depth) - place.lift - self.rise(place.angle) * magnification(place.depth)
 
 
 @dataclass(frozen=True, slots=True)
 class Occluder:
-    """Something out of focus before the camera that hides the late part of the clip, or passes by."""
+    """An out-of-focus cloth before the camera that hides the last part of the clip, or passes by."""
 
     start: float
-    """When it comes in, as a fraction of the clip."""
+    """When it enters, as a fraction of the clip."""
     side: Side
     stays: bool
-    middle: tuple[float, float]
-    """What it hides while it is there."""
+    centre: Point
+    """What it hides."""
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
-    """All that does not depend on the template."""
+class TableScene:
+    """Everything that does not depend on the template."""
 
     frames: int
     onset: float
     """When the action begins, as a fraction of the clip."""
     finish: float
-    """When it is over."""
-    items: tuple[Item, ...]
-    decoys: tuple[Item, ...]
-    """Objects that nobody touches, lying as if something had been done with them: on an edge, on another, close by."""
-    shoulder: tuple[float, float]
-    hand: tuple[float, float] | None
-    """Where the hand is in the first frame, or None where it is still out of sight."""
+    """When it ends."""
+    objects: tuple[SceneObject, ...]
+    distractors: tuple[SceneObject, ...]
+    """Objects that nobody touches, placed as after an action: at an edge, on another object, close to the camera."""
+    shoulder: Point
+    hand: Point | None
+    """Where the hand is in the first frame; None if it is out of view."""
     pose: Pose
     occluder: Occluder | None
     seed: int
-    """Of all that is only seen and never acted on: textures, clutter, camera, light, distractor."""
+    """For everything that has no part in the action: textures, clutter, camera, light."""
 
 
-def sample_scene(seed: int) -> Scene:
+def sample_scene(seed: int) -> TableScene:
     """The scene of a clip's seed."""
     rng = np.random.default_rng([seed, 0])
-    # Soon after the start, so that a quarter of a clip tells something; fast or slow, so that at no fraction of it one
-    # can know how far the action has come.
-    onset = float(rng.uniform(0.0, 0.06))
-    finish = onset + (0.97 - onset) * float(rng.uniform(0.32, 0.68))
+    # The onset is early, so that a quarter of a clip is informative. The speed varies, so that the fraction of the clip
+    # does not tell how far the action has come.
+    onset = uniform(rng, 0.0, 0.06)
+    finish = onset + (0.97 - onset) * uniform(rng, 0.32, 0.68)
     occluder = _occluder(rng, finish) if rng.random() < 0.5 else None
     shoulder = _shoulder(rng)
-    place = (float(rng.uniform(0.12, 0.88)), float(rng.uniform(0.30, 0.85)))
-    poses: tuple[Pose, ...] = ("open", "grip", "point")
-    return Scene(
-        frames=int(rng.integers(FRAMES[0], FRAMES[1] + 1)),
+    hand = (uniform(rng, 0.12, 0.88), uniform(rng, 0.30, 0.85))
+    frames = int(rng.integers(FRAMES[0], FRAMES[1] + 1))
+    objects = _objects(rng)
+    return TableScene(
+        frames=frames,
         onset=onset,
         finish=finish,
-        items=(items := _items(rng)),
-        decoys=_decoys(rng, items),
+        objects=objects,
+        distractors=_distractors(rng, objects[SHELF].start.x),
         shoulder=shoulder,
-        hand=place if rng.random() < 0.55 else None,
-        pose=poses[int(rng.integers(3))],
+        hand=hand if rng.random() < 0.55 else None,
+        pose=choose(rng, POSES),
         occluder=occluder,
         seed=int(rng.integers(2**31)),
     )
 
 
-def _items(rng: np.random.Generator) -> tuple[Item, ...]:
-    used: set[str] = set()
-    anything: tuple[Role, ...] = ("roller", "thing")
-    roles: tuple[Role, ...] = ("roller", "thing", "cover", *(anything[int(k)] for k in rng.integers(2, size=2)))
-    # three lanes in depth, so that what is pushed passes before or behind the others
+def _objects(rng: Rng) -> tuple[SceneObject, ...]:
+    roles: list[Role] = ["roller", "thing", "cover"]
+    roles += [("roller", "thing")[int(k)] for k in rng.integers(2, size=2)]
+    # three lanes in depth, so that a pushed object passes before or behind the others
     lanes = rng.permutation(np.asarray([0.12, 0.5, 0.88])) + rng.uniform(-0.07, 0.07, size=3)
     xs = _spread(rng)
-    items: list[Item] = []
-    taken: set[str] = set()
+    objects: list[SceneObject] = []
     for index, role in enumerate(roles):
-        kind = str(rng.choice([name for name in names(role) if name not in taken]))
-        taken.add(kind)
-        # no two alike in colour, as long as the kind leaves a choice
-        colour = str(rng.choice([c for c in KINDS[kind].colours if c not in used] or list(KINDS[kind].colours)))
-        used.add(colour)
-        size = float(rng.uniform(0.92, 1.1))
-        angle = _lie(rng, role)
-        x, shelf_x = float(xs[index % 3]), float(rng.uniform(0.22, 0.78))
+        kind = str(rng.choice([name for name in kinds(role) if name not in {o.kind for o in objects}]))
+        # no two objects of one colour, as long as the prop allows it
+        colours, used = PROPS[kind].colours, {o.colour for o in objects}
+        colour = str(rng.choice([c for c in colours if c not in used] or list(colours)))
+        size = uniform(rng, 0.92, 1.1)
+        angle = _rest_angle(rng, role)
+        shelf_x = uniform(rng, 0.22, 0.78)
         if index == SHELF:
-            items.append(Item(kind, colour, size, shelf_x, 0.0, ground(0.0) - SHELF_Y, angle))
+            start = Placement(shelf_x, 0.0, SHELF_LIFT, angle)
         elif index == SECRET:
-            items.append(Item(kind, colour, min(size, 1.0), items[COVER].x, items[COVER].depth - 0.02))
+            cover = objects[COVER].start
+            size, start = min(size, 1.0), Placement(cover.x, cover.depth - 0.02)
         else:
-            items.append(Item(kind, colour, size, x, float(lanes[index]), 0.0, angle))
-    return tuple(items)
+            start = Placement(float(xs[index]), float(lanes[index]), 0.0, angle)
+        objects.append(SceneObject(kind, colour, size, start))
+    return tuple(objects)
 
 
-def _lie(rng: np.random.Generator, role: Role) -> float:
-    """Round things lie a little askew, others stand, or lie on a side or on their head; covers stand."""
+def _rest_angle(rng: Rng, role: Role) -> float:
+    """Rollers are slightly rotated, things stand, lie on a side or on their head, covers stand."""
     if role == "roller":
-        return float(rng.uniform(-0.6, 0.6))
+        return uniform(rng, -0.6, 0.6)
     if role == "cover" or rng.random() < 0.55:
         return 0.0
     return float(rng.choice([-0.5, 0.5, 1.0])) * math.pi
 
 
-def _decoys(rng: np.random.Generator, items: tuple[Item, ...]) -> tuple[Item, ...]:
-    """One or two more, as after an action: about to fall, close to the camera, on top of another, on the shelf."""
-    found: list[Item] = []
+def _distractors(rng: Rng, shelf_x: float) -> tuple[SceneObject, ...]:
+    """One or two: at an edge of the table, close to the camera, on top of another, on the shelf."""
+    found: list[SceneObject] = []
     for _ in range(int(rng.integers(1, 3))):
         side = 1 if rng.random() < 0.5 else -1
         where = int(rng.integers(4))
         if where == 0:
-            depth = float(rng.uniform(-0.05, 1.0))
-            found.append(_decoy(rng, table_edge(depth, side) - side * float(rng.uniform(-0.01, 0.05)), depth))
+            depth = uniform(rng, -0.05, 1.0)
+            found.append(_distractor(rng, table_edge(depth, side) - side * uniform(rng, -0.01, 0.05), depth))
         elif where == 1:
-            found.append(_decoy(rng, 0.5 + side * float(rng.uniform(0.3, 0.45)), float(rng.uniform(1.2, 1.5)), 0.04))
+            found.append(_distractor(rng, 0.5 + side * uniform(rng, 0.3, 0.45), uniform(rng, 1.2, 1.5), 0.04))
         elif where == 2:
-            base = _decoy(rng, float(rng.uniform(0.2, 0.8)), -0.1)
-            found.append(base)
-            found.append(_decoy(rng, base.x, -0.09, 1.9 * base.rise(base.angle) * magnification(base.depth)))
+            base = _distractor(rng, uniform(rng, 0.2, 0.8), -0.1)
+            top = 1.9 * base.rise(base.start.angle) * magnification(base.start.depth)
+            found += [base, _distractor(rng, base.start.x, -0.09, top)]
         else:
-            x = items[SHELF].x + (0.2 if items[SHELF].x < 0.5 else -0.2)
-            found.append(_decoy(rng, x, 0.0, ground(0.0) - SHELF_Y))
+            found.append(_distractor(rng, shelf_x + (0.2 if shelf_x < 0.5 else -0.2), 0.0, SHELF_LIFT))
     return tuple(found)
 
 
-def _decoy(rng: np.random.Generator, x: float, depth: float, lift: float = 0.0) -> Item:
+def _distractor(rng: Rng, x: float, depth: float, lift: float = 0.0) -> SceneObject:
     role: Role = "roller" if rng.random() < 0.4 else "thing"
-    kind = str(rng.choice(names(role)))
-    colour = str(rng.choice(list(KINDS[kind].colours)))
-    return Item(kind, colour, float(rng.uniform(0.8, 1.1)), x, depth, lift, _lie(rng, role))
+    kind = str(rng.choice(kinds(role)))
+    colour = str(rng.choice(list(PROPS[kind].colours)))
+    size = uniform(rng, 0.8, 1.1)
+    return SceneObject(kind, colour, size, Placement(x, depth, lift, _rest_angle(rng, role)))
 
 
-def _spread(rng: np.random.Generator) -> list[float]:
-    """Three places along the table with some room between, in any order; the first leaves room to roll either way."""
+def _spread(rng: Rng) -> list[float]:
+    """Three x with some room between, in any order; the first leaves room to roll either way."""
     while True:
         xs = rng.uniform(0.18, 0.82, size=3)
         clear = min(abs(xs[0] - xs[1]) - 0.17, abs(xs[COVER] - xs[0]) - 0.23, abs(xs[COVER] - xs[1]) - 0.23)
@@ -205,19 +223,18 @@ def _spread(rng: np.random.Generator) -> list[float]:
             return [float(x) for x in xs]
 
 
-def _shoulder(rng: np.random.Generator) -> tuple[float, float]:
+def _shoulder(rng: Rng) -> Point:
     where = int(rng.integers(4))
     if where < 2:
-        return (-0.6 if where else 1.6), float(rng.uniform(0.55, 1.4))
-    return float(rng.uniform(-0.1, 1.1)), 1.6
+        return (-0.6 if where else 1.6), uniform(rng, 0.55, 1.4)
+    return uniform(rng, -0.1, 1.1), 1.6
 
 
-def _occluder(rng: np.random.Generator, finish: float) -> Occluder:
-    sides: tuple[Side, ...] = ("left", "right", "top", "bottom")
+def _occluder(rng: Rng, finish: float) -> Occluder:
     return Occluder(
-        # what happens has happened before it is hidden, if only just
-        start=finish + float(rng.uniform(-0.08, max(0.0, min(0.15, 0.85 - finish)))),
-        side=sides[int(rng.integers(4))],
+        # the action ends shortly before it is hidden
+        start=finish + uniform(rng, -0.08, max(0.0, min(0.15, 0.85 - finish))),
+        side=choose(rng, SIDES),
         stays=bool(rng.random() < 0.75),
-        middle=(float(rng.uniform(0.38, 0.62)), float(rng.uniform(0.45, 0.65))),
+        centre=(uniform(rng, 0.38, 0.62), uniform(rng, 0.45, 0.65)),
     )

@@ -1,4 +1,4 @@
-"""Sources that make themselves: what is missing is made once, by one process, and what is there is opened at once."""
+"""Sources that render themselves: missing data is rendered once, by one process, and existing data is only opened."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from horst.data.packed import Packed
 from horst.data.readers.ssv2 import plain
 from horst.errors import ConfigError, DataError
 from horst.synth import somethings
-from horst.synth.make import make_somethings
-from horst.synth.recipe import CONFIG, LOCK, MADE, Recipe, hold
+from horst.synth.make import CONFIG, LOCK, MADE, DatasetSpec, claim, make_somethings
 
 
 def opened(folder: Path, source: str = "somethings", **options: Any) -> Source:
@@ -34,7 +33,7 @@ def state(folder: Path) -> dict[str, int]:
 
 @pytest.fixture(scope="module", autouse=True)
 def one_process() -> Any:
-    """To start others takes longer than to draw so few clips."""
+    """Starting other processes takes longer than rendering so few clips."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("os.cpu_count", lambda: 1)
         yield
@@ -42,7 +41,7 @@ def one_process() -> Any:
 
 @pytest.mark.parametrize("packed", [True, False])
 def test_somethings(tmp_path: Path, packed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same as what `make_somethings` makes; the second time nothing is planned, drawn or written."""
+    """The same as `make_somethings`; the second time nothing is planned, rendered or written."""
     options = {"clips": 4, "seed": 3, "size": 32, "packed": packed}
     source = opened(tmp_path / "a", **options)
     config = make_somethings(tmp_path / "b", 4, seed=3, size=32, packed=packed, processes=1)
@@ -69,7 +68,7 @@ def test_kitchen(tmp_path: Path) -> None:
     assert state(tmp_path / "k") == before
 
 
-def test_what_is_lost_is_made_again(tmp_path: Path) -> None:
+def test_lost_files_are_rendered_again(tmp_path: Path) -> None:
     for packed, lost in ((True, "packed/shard-00000.jpgs"), (True, "packed/shard-00000.json"), (False, "videos")):
         folder = tmp_path / str(packed)
         opened(folder, clips=2, size=32, packed=packed)
@@ -77,13 +76,13 @@ def test_what_is_lost_is_made_again(tmp_path: Path) -> None:
         data = path.read_bytes()
         path.unlink()
         opened(folder, clips=2, size=32, packed=packed)
-        if packed:  # a webm has an id that is drawn anew
+        if packed:  # a webm has a random id
             assert path.read_bytes() == data
         assert path.stat().st_size == len(data)
 
 
-def test_extract_from_what_was_made(tmp_path: Path) -> None:
-    """Packed clips are read as packed clips, whatever the source is called."""
+def test_extract(tmp_path: Path) -> None:
+    """Packed clips are read as packed clips, whatever the name of the source."""
     data = {"source": "somethings", "folder": str(tmp_path / "s"), "clips": 2, "size": 32, "clip": {"size": [32, 32]}}
     extract(DataConfig.from_dict(data), create_backbone("stem", widths=[4, 6]), tmp_path / "maps")
     packed = Packed(tmp_path / "s" / "packed")
@@ -92,7 +91,7 @@ def test_extract_from_what_was_made(tmp_path: Path) -> None:
     assert list(features.store.videos) == [e.id for e in packed.annotations.examples]
 
 
-def test_another_recipe_is_refused(tmp_path: Path) -> None:
+def test_another_data_set_in_the_folder_is_rejected(tmp_path: Path) -> None:
     opened(tmp_path / "s", clips=2, size=32)
     before = state(tmp_path / "s")
     for options in ({"clips": 3, "size": 32}, {"clips": 2, "size": 32, "seed": 1}, {"clips": 2, "size": 40}):
@@ -117,7 +116,7 @@ def test_wrong_options(tmp_path: Path) -> None:
         ("somethings", {"seed": -1}, "seed is -1"),
         ("somethings", {"size": 8}, r"size is \(8, 8\); .* from 16 on"),
         ("somethings", {"clip": {}, "videos": 3}, "no option 'videos'"),
-        ("kitchen", {"size": 112}, "size is 112; height and width are whole numbers from 32 on"),
+        ("kitchen", {"size": 112}, "size is 112; height and width must be integers from 32 on"),
         ("kitchen", {"size": [112]}, r"size is \[112\]"),
     ]
     for source, options, says in bad:
@@ -129,35 +128,35 @@ def test_wrong_options(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_a_large_folder_is_known_at_once(tmp_path: Path, packed: bool) -> None:
-    recipe = Recipe(generator="somethings", count=10_000, seed=0, size=(112, 112), packed=packed)
-    (tmp_path / MADE).write_text(json.dumps(asdict(recipe)))
+def test_a_large_complete_folder_is_recognised_quickly(tmp_path: Path, packed: bool) -> None:
+    spec = DatasetSpec(generator="somethings", count=3_000, seed=0, size=(112, 112), packed=packed)
+    (tmp_path / MADE).write_text(json.dumps(asdict(spec)))
     (tmp_path / CONFIG).touch()
-    names = [f"videos/{number}.webm" for number in range(10_000)]
+    names = [f"videos/{number}.webm" for number in range(3_000)]
     if packed:
-        names = [f"packed/shard-{n:05d}.{suffix}" for n in range(157) for suffix in ("jpgs", "json")]
+        names = [f"packed/shard-{n:05d}.{suffix}" for n in range(47) for suffix in ("jpgs", "json")]
     for folder in ("videos", "packed"):
         (tmp_path / folder).mkdir()
     for name in names:
         (tmp_path / name).touch()
-    (tmp_path / "packed" / "index.json").write_text('{"format": 1, "fps": 12, "shards": 157}')
+    (tmp_path / "packed" / "index.json").write_text('{"format": 1, "fps": 12, "shards": 47}')
     start = time.perf_counter()
-    with hold(tmp_path, recipe) as unfinished:
+    with claim(tmp_path, spec) as unfinished:
         assert not unfinished
     assert time.perf_counter() - start < 0.5
     assert not (tmp_path / LOCK).exists()
     (tmp_path / names[77]).unlink()
-    with hold(tmp_path, recipe) as unfinished:
+    with claim(tmp_path, spec) as unfinished:
         assert unfinished
 
 
-def test_others_wait(tmp_path: Path) -> None:
-    """One makes; whoever comes meanwhile finds all made."""
-    recipe = Recipe(generator="somethings", count=1, seed=0, size=(32, 32), packed=False)
+def test_other_processes_wait(tmp_path: Path) -> None:
+    """One renders; the others wait and find everything."""
+    spec = DatasetSpec(generator="somethings", count=1, seed=0, size=(32, 32), packed=False)
     folder, found, order = tmp_path / "made", [], []
 
     def make() -> None:
-        with hold(folder, recipe) as unfinished:
+        with claim(folder, spec) as unfinished:
             found.append(unfinished)
             order.append("in")
             if unfinished:
@@ -177,11 +176,11 @@ def test_others_wait(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [True, False])
-def test_somethings_can_be_of_the_simplest_actions_alone(tmp_path: Path, packed: bool) -> None:
+def test_somethings_of_the_first_templates(tmp_path: Path, packed: bool) -> None:
     data = {"source": "somethings", "folder": str(tmp_path), "clips": 4, "templates": 3, "size": 32, "packed": packed}
     annotations = open_source(DataConfig.from_dict(data)).annotations
     assert annotations.classes["action"] == tuple(plain(t) for t in somethings.TEMPLATES[:3])
     assert {e.labels["action"] for e in annotations.examples} == {0, 1, 2}
-    assert annotations.mirror == (0, 1, -1)  # the third one's mirror image is not among them
+    assert annotations.mirror == (0, 1, -1)  # the third one's mirror is not among them
     with pytest.raises(ConfigError, match="templates is 1"):
         open_source(DataConfig.from_dict({**data, "folder": str(tmp_path / "other"), "templates": 1}))
