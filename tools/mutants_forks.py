@@ -38,7 +38,7 @@ PRELOADED = [
     "av",
     "PIL.Image",
     "yaml",
-    "jsonargparse",
+    "cyclopts",
     "rich.console",
     "rich.progress",
     "safetensors.torch",

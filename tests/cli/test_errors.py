@@ -9,36 +9,18 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
+import small_place
 import videos
-import yaml
 from PIL import Image as Pictures
 
-import horst
 from horst.cli import main
-from horst.training.config import RunConfig
-
-TINY = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 2}
-LABELS = {"action": ["stop", "wave"]}
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set, a saved model, a run that is trained and evaluated, a folder of frames."""
     root = tmp_path_factory.mktemp("errors")
-    for split in ("train", "val"):
-        for label in LABELS["action"]:
-            (root / "clips" / split / label).mkdir(parents=True)
-            videos.clip(root / "clips" / split / label / f"{split}.mp4", frames=6)
-    data = {"source": "folder", "root": str(root / "clips"), "clip": {"size": [24, 32], "fps": 4}}
-    (root / "data.yaml").write_text(yaml.safe_dump(data))
-    torch.manual_seed(0)
-    model = horst.create_model("horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels=LABELS, **TINY)
-    model.save_pretrained(root / "saved")
-    model.save_pretrained(root / "run" / "best")
-    about = {"name": "run", "model": {"name": "horst_tiny", "options": TINY}, "data": data, "batches": {"size": 2}}
-    (root / "run.yaml").write_text(yaml.safe_dump(about))
-    (root / "run" / "config.yaml").write_text(RunConfig.from_file(root / "run.yaml").to_yaml())
+    small_place.build(root)
     assert main(["evaluate", str(root / "run")]) == 0
     (root / "frames").mkdir()
     for i in range(1, 5):
@@ -51,15 +33,10 @@ def files(root: Path) -> dict[Path, float]:
 
 
 def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """By us or by jsonargparse; in one line, or in its usage."""
+    """One line on stderr, and nothing on stdout that looks like a result."""
     capsys.readouterr()
-    try:
-        status = main(args)
-    except SystemExit as ended:
-        status = int(str(ended.code))
-        return capsys.readouterr().err if status == 2 else pytest.fail(f"status {status}")
+    assert main(args) == 2
     error = capsys.readouterr().err
-    assert status == 2
     assert error.startswith("horst: ")
     assert error.count("\n") == 1
     return error
@@ -67,10 +44,10 @@ def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 PREDICT = [
     *(["--fps", fps] for fps in ("nan", "inf", "0", "-5", "true", "1e-400", "x")),
-    *(["--fps", "5", "--restart", "every", "--seconds", s] for s in ("nan", "inf", "0", "-1", "true")),
+    *(["--fps", "5", "--reset", "every", "--seconds", s] for s in ("nan", "inf", "0", "-1", "true")),
     *(["--fps", "5", "--threshold", t] for t in ("nan", "inf", "-1", "2", "true")),
     *(["--fps", "5", "--top", t] for t in ("0", "-1", "1.5", "true")),
-    *(["--fps", "5", "--states", s, "--restart", "every"] for s in ("0", "-1", "true")),
+    *(["--fps", "5", "--states", s, "--reset", "every"] for s in ("0", "-1", "true")),
     ["--fps", "5", "--device", "gpu"],
     ["--fps", "5", "--render", "out.gif"],
     ["--fps", "5", "--render", "frames"],
@@ -90,15 +67,15 @@ def test_numbers_that_are_none(
 @pytest.mark.parametrize(
     "args",
     [
-        ["info", "saved", "--size", "[0,5]"],
-        ["info", "saved", "--size", "[nan,5]"],
-        ["info", "saved", "--size", "[true,5]"],
+        ["info", "saved", "--size", "0", "5"],
+        ["info", "saved", "--size", "nan", "5"],
+        ["info", "saved", "--size", "true", "5"],
         ["info", "saved", "--size", "64"],
-        ["info", "saved", "--size", "[64,64,64]"],
+        ["info", "saved", "--size", "64", "64", "64"],
         ["data", "make", "somethings", "made", "--size", "0"],
         ["data", "make", "somethings", "made", "--size", "-4"],
         ["data", "make", "somethings", "made", "--clips", "0"],
-        ["data", "make", "kitchen", "made", "--size", "[0,9]"],
+        ["data", "make", "kitchen", "made", "--size", "0", "9"],
         ["data", "make", "kitchen", "made", "--videos", "-1"],
         ["data", "pack", "data.yaml", "packed", "--quality", "0"],
         ["data", "pack", "data.yaml", "packed", "--quality", "101"],

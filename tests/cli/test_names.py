@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -145,7 +143,7 @@ def test_export(
     """What is printed of a file; to make one takes seconds."""
     file = tmp_path / f"[/x] {RUDE}.pt2"
     report = Report(file, 1000, 24, 1e-7, 1.0, 2.0, 1)
-    monkeypatch.setattr("horst.cli.export.export_model", lambda *_, **options: report)
+    monkeypatch.setattr("horst.export.export_model", lambda *_, **options: report)
     told(capsys, ["export", model, "--format", "torch", "--output", file], file)
 
 
@@ -193,11 +191,5 @@ def test_study(root: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
         os.chdir(here)
 
 
-def test_teaching(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], model: Path
-) -> None:
-    args = ["horst.finetune", str(tmp_path / RUDE), str(tmp_path / "model")]
-    monkeypatch.setattr(sys, "argv", args)
-    with pytest.raises(SystemExit) as ended:
-        runpy.run_module("horst.finetune", run_name="__main__")
-    assert not CONTROL.search(str(ended.value.code))
+def test_teach(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told(capsys, ["teach", tmp_path / RUDE, tmp_path / "model"], status=2)

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import small_place
 import torch
-import videos
 import yaml
 from small_hub import hub
+from small_place import LABELS, TINY
 
 import horst
 from horst.cli import main
@@ -22,8 +23,6 @@ from horst.models.hub import find_device, model_folder, model_title, open_config
 from horst.training.build import initialise
 from horst.training.config import RunConfig
 
-TINY = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 2}
-LABELS = {"action": ["stop", "wave"]}
 HUB = "hf://some-one/a.model"
 
 
@@ -39,24 +38,7 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     root = tmp_path_factory.mktemp("opening")
-    for split in ("train", "val"):
-        for label in LABELS["action"]:
-            (root / "clips" / split / label).mkdir(parents=True)
-            videos.clip(root / "clips" / split / label / f"{split}.mp4", frames=6)
-    data = {"source": "folder", "root": str(root / "clips"), "clip": {"size": [24, 32], "fps": 4}}
-    (root / "data.yaml").write_text(yaml.safe_dump(data))
-    torch.manual_seed(0)
-    model = horst.create_model("horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels=LABELS, **TINY)
-    model.save_pretrained(root / "saved")
-    model.save_pretrained(root / "run" / "best")
-    run = {
-        "name": "run",
-        "model": {"name": "horst_tiny", "options": TINY},
-        "data": data,
-        "trainer": {"epochs": 1, "accelerator": "cpu", "devices": 1},
-    }
-    (root / "run.yaml").write_text(yaml.safe_dump(run))
-    (root / "run" / "config.yaml").write_text(RunConfig.from_file(root / "run.yaml").to_yaml())
+    small_place.build(root)
     with hub({"some-one/a.model": root / "saved"}, root / "cache") as asked:
         sources = {"folder": str(root / "saved"), "run": str(root / "run"), "hub": HUB, "revision": f"{HUB}@v1"}
         yield Place(root, sources, asked)
@@ -159,7 +141,7 @@ def test_export(place: Place, source: str, monkeypatch: pytest.MonkeyPatch) -> N
         given.append((model, path))
         raise ConfigError("enough")
 
-    monkeypatch.setattr("horst.cli.export.export_model", export_model)
+    monkeypatch.setattr("horst.export.export_model", export_model)
     assert main(["export", source]) == 2
     ((model, path),) = given
     assert same(model, place)

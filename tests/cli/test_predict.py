@@ -65,7 +65,7 @@ def test_a_folder_of_frames(saved: Path, tmp_path: Path, capsys: pytest.CaptureF
         Pictures.fromarray(videos.picture(i, 24, 32)).save(tmp_path / f"frame_{i:04d}.jpg")
     assert main(["predict", str(saved), str(tmp_path)]) == 2
     assert "pass --fps" in capsys.readouterr().err
-    assert main(["predict", str(saved), str(tmp_path), "--fps", "5", "--restart", "every", "--threshold", "0.99"]) == 0
+    assert main(["predict", str(saved), str(tmp_path), "--fps", "5", "--reset", "every", "--threshold", "0.99"]) == 0
     out = capsys.readouterr().out
     assert "6 predictions at 5 a second" in out
     assert "0.00 s  ..." in out  # nothing is that sure

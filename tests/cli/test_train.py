@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -38,15 +36,6 @@ def trained(file: Path) -> Path:
     args = ["train", str(file), "--folder", str(folder), "--trainer.epochs", "1", "--seed=4", "--loss.steps", "every"]
     assert main(args) == 0
     return folder
-
-
-def test_help_needs_no_torch() -> None:
-    script = "import sys; from horst.cli import main\ntry: main(['train', '--help'])\nfinally: print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0
-    assert "--resume" in done.stdout
-    assert "--trainer.epochs 3" in done.stdout
-    assert "torch" not in done.stdout.splitlines()[-1].split()
 
 
 def test_train_takes_any_entry(trained: Path) -> None:
@@ -149,14 +138,14 @@ def test_a_run_that_is_finished_stays_as_it_is(trained: Path, capsys: pytest.Cap
         ([], "name the run's YAML file"),
         (["nowhere.yaml"], "nowhere.yaml: there is no such file"),
         (["RUN", "--trainer.epoch", "3"], "trainer has no entry 'epoch', did you mean 'epochs'?"),
-        (["RUN", "--trainer.epochs"], "trainer.epochs is None; it takes a whole number"),
+        (["RUN", "--trainer.epochs"], "--trainer.epochs requires an argument"),
         (["RUN", "--data", "{source: packed, folder: /nowhere}"], "/nowhere"),
         (["RUN", "--folder", "/proc/nowhere"], "/proc/nowhere cannot be written"),
         (["RUN", "--init", "nowhere"], "there is no model"),
         (["RUN", "--folder", "TRAINED"], "holds a run already: go on with `horst train --resume"),
         (["--resume", "nowhere"], "nowhere is no run: it has no config.yaml"),
-        (["--resume", "TRAINED", "--trainer.epochs", "9"], "goes on with a run as it was: leave out options"),
-        (["RUN", "--resume", "TRAINED"], "goes on with a run as it was: leave out a config"),
+        (["--resume", "TRAINED", "--trainer.epochs", "9"], "continues a run as it was: leave out options"),
+        (["RUN", "--resume", "TRAINED"], "continues a run as it was: leave out a config"),
         (["--resume", "TRAINED", "--init", "x", "--folder", "y"], "leave out --folder, --init"),
     ],
 )

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import torch
+import small_place
 import videos
 import yaml
 
@@ -20,7 +20,6 @@ from horst.finetune import Recordings
 from horst.serving.samples import Samples
 from horst.training.config import RunConfig
 
-TINY = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 2}
 LOGS = (".lock", ".log", "events.out.tfevents")
 """Locks, which hold nothing, and what grows line by line."""
 _watched: list[Path] = []
@@ -60,26 +59,9 @@ def watched(folder: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("whole")
-    for split in ("train", "val"):
-        for label in ("stop", "wave"):
-            (root / "clips" / split / label).mkdir(parents=True)
-            videos.clip(root / "clips" / split / label / f"{split}.mp4", frames=6)
-    data = {"source": "folder", "root": str(root / "clips"), "clip": {"size": [24, 32], "fps": 4}}
-    (root / "data.yaml").write_text(yaml.safe_dump(data))
-    about = {
-        "name": "run",
-        "model": {"name": "horst_tiny", "options": TINY},
-        "data": data,
-        "batches": {"size": 2},
-        "trainer": {"epochs": 1, "accelerator": "cpu", "devices": 1},
-    }
-    (root / "run.yaml").write_text(yaml.safe_dump(about))
+    small_place.build(root)
     study = {"name": "try", "title": "A try", "question": "?", "base": "run.yaml", "runs": [{"name": "one"}]}
     (root / "try.yaml").write_text(yaml.safe_dump({**study, "metrics": ["area"], "curve": True}))
-    torch.manual_seed(0)
-    labels = {"action": ["stop", "wave"]}
-    model = horst.create_model("horst_tiny", num_classes=2, size=(24, 32), fps=4.0, labels=labels, **TINY)
-    model.save_pretrained(root / "m")
     return root
 
 
@@ -118,7 +100,7 @@ def test_a_kill_leaves_no_predictions_beside_the_evaluation_of_another_model(
     """`horst report` takes predictions for those of the model that the evaluation beside them names."""
     monkeypatch.chdir(place)
     run = tmp_path / "run"
-    horst.open_model(place / "m").save_pretrained(run / "best")
+    horst.open_model(place / "saved").save_pretrained(run / "best")
     (run / "config.yaml").write_text(RunConfig.from_file("run.yaml").to_yaml())
     assert main(["evaluate", str(run)]) == 0
     predictions = run / "evaluation/val.safetensors"
@@ -138,8 +120,8 @@ def test_data_and_maps(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(place)
     with watched(tmp_path):
         assert main(["data", "pack", "data.yaml", str(tmp_path / "packed"), "--processes", "1"]) == 0
-        assert main(["extract", "data.yaml", str(tmp_path / "maps"), "--weights", "m"]) == 0
-        clip = ["predict", "m", "clips/val/wave/val.mp4", "--json", "--render", str(tmp_path / "out.mp4")]
+        assert main(["extract", "data.yaml", str(tmp_path / "maps"), "--weights", "saved"]) == 0
+        clip = ["predict", "saved", "clips/val/wave/val.mp4", "--json", "--render", str(tmp_path / "out.mp4")]
         assert main(clip) == 0
     assert (tmp_path / "out.mp4").is_file()
 

@@ -342,11 +342,3 @@ def _alive(pid: int) -> bool:
         return status.read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-def test_help_needs_no_torch() -> None:
-    script = "import sys; from horst.cli import main\ntry: main(['study', '--help'])\nfinally: print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "--parallel" in done.stdout
-    assert "torch" not in done.stdout.splitlines()[-1].split()

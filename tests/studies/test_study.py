@@ -208,7 +208,7 @@ def test_several_at_once_share_their_runs(
         work(states[:1], **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("horst.cli.study.work", stopped)
+    monkeypatch.setattr("horst.cli.studies.work", stopped)
     assert main(["study", first, "other.yaml"]) == 130
     assert [folder.is_dir() for folder in (shared, *trained)] == [True, True, False, False]
     assert "stopped; 2 of 4 runs are done" in capsys.readouterr().out
@@ -226,7 +226,7 @@ def test_a_single_seed_has_an_interval_over_examples_and_a_failure_stops_nobody(
     printed = capsys.readouterr()
     assert "bad-seed0 ended with status 2" in printed.out
     assert "    horst: the loss is not a number" in printed.out
-    assert printed.err.startswith("horst: 1 of 2 runs failed: study/bad-seed0; once that is mended: horst study ")
+    assert printed.err.startswith("horst: 1 of 2 runs failed: study/bad-seed0; once that is fixed: horst study ")
     assert printed.err.count("\n") == 1
     results = json.loads((folder / "results.json").read_text())
     assert results["missing"] == ["bad-seed0"]
@@ -264,7 +264,7 @@ def test_stopped_by_a_kill_and_gone_on_with(
     study.send_signal(signal.SIGTERM)
     assert study.wait(60) == 130
     said = (tmp_path / "said").read_text()
-    assert "stopped; 0 of 1 runs are done. Go on with: horst study" in said
+    assert "stopped; 0 of 1 runs are done. Continue with: horst study" in said
     assert said.rstrip().endswith("--parallel 2")
     with hold(folder):
         pass  # no process is left

@@ -20,7 +20,7 @@ import small_sets
 import torch
 import videos
 
-import horst.cli.train as cli_train
+from horst.cli import main
 from horst.evaluation.evaluate import Evaluation
 from horst.training import checkpoints as keeper
 from horst.training.config import RunConfig
@@ -73,8 +73,7 @@ def replica(rank: int, root: Path, port: int) -> None:
         shutil.copy(root / "every/config.yaml", again)
         shutil.copy(root / "every/step3.ckpt", again / "checkpoint.ckpt")
     torch.distributed.barrier()
-    again_too = str(root / "again")
-    cli_train.run(None, folder=None, resumed=again_too, init=None, dry_run=False, evaluated=True, overrides=[])
+    assert main(["train", "--resume", str(root / "again"), "--evaluate"]) == 0
 
 
 @pytest.fixture(scope="module")

@@ -157,7 +157,7 @@ def test_what_is_saved_is_what_is_evaluated(runs: Path) -> None:
 
 
 if __name__ == "__main__":
-    import horst.cli.train  # what takes long is imported before the forks
+    import horst.training.fit  # what takes long is imported before the forks
 
     torch.set_num_threads(1)
     for number, one in enumerate(RECIPES):

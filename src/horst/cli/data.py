@@ -1,4 +1,4 @@
-"""`horst data check` and `horst data pack`."""
+"""`horst data`: make, check and pack data sets."""
 
 from __future__ import annotations
 
@@ -6,23 +6,92 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
 
+from horst.cli.options import Flag, Json, Processes
 from horst.console import Console
-from horst.data.check import Check, Depth
-from horst.data.check import check as look_through
-from horst.data.config import DataConfig, open_source
-from horst.data.packed import each, write_packed
 from horst.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from horst.data.check import Check
 
 SHOWN = 10
 
 
-def check(config: str, *, depth: Depth, as_json: bool, processes: int | None) -> None:
-    data = DataConfig.from_file(config)
-    source = open_source(data)
-    found = look_through(source, clip=data.clip, depth=depth, processes=processes)
+def make_somethings(
+    folder: Path,
+    /,
+    *,
+    clips: int = 1000,
+    seed: int = 0,
+    size: int = 112,
+    templates: int = 0,
+    packed: Flag = False,
+    processes: Processes = None,
+) -> None:
+    """Make clips of hands and things in the format of Something-Something v2, for early recognition.
+
+    Args:
+        folder: Output folder; a run that was stopped continues.
+        clips: Number of clips.
+        seed: Another seed makes other clips.
+        size: Height and width in pixels.
+        templates: How many of the 24 actions, the simplest first; 0: all.
+        packed: Write the packed form instead of files. This needs no FFmpeg.
+    """
+    from horst.synth import make
+
+    options = {"seed": seed, "size": size, "templates": templates, "packed": packed, "processes": processes}
+    Console().print(str(make.make_somethings(folder, clips, **options)))  # type: ignore[arg-type]
+
+
+def make_kitchen(
+    folder: Path,
+    /,
+    *,
+    videos: int = 40,
+    seed: int = 0,
+    size: tuple[int, int] = (128, 228),
+    packed: Flag = False,
+    processes: Processes = None,
+) -> None:
+    """Make long videos of a cook in the format of EPIC-Kitchens 100, for anticipation.
+
+    Args:
+        folder: Output folder; a run that was stopped continues.
+        videos: Number of videos, each of one to two minutes.
+        seed: Another seed makes other videos.
+        size: Height and width in pixels.
+        packed: Write the packed form instead of files. This needs no FFmpeg.
+    """
+    from horst.synth import make
+
+    Console().print(str(make.make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes)))
+
+
+def check(
+    data: Path,
+    /,
+    *,
+    depth: Literal["files", "headers", "frames"] = "headers",
+    as_json: Json = False,
+    processes: Processes = None,
+) -> None:
+    """Check a data set: counts, classes, missing and damaged files, overlap between splits.
+
+    Args:
+        data: The data set's YAML file.
+        depth: Check that files exist, that they open, or that they decode to their ends.
+    """
+    from horst.data.check import check
+    from horst.data.config import DataConfig, open_source
+
+    config = DataConfig.from_file(data)
+    source = open_source(config)
+    found = check(source, clip=config.clip, depth=depth, processes=processes)
     if as_json:
         print(json.dumps({**asdict(found), "sound": found.sound}, indent=2))
     else:
@@ -31,12 +100,22 @@ def check(config: str, *, depth: Depth, as_json: bool, processes: int | None) ->
         raise DataError(f"{len(found.missing)} files are missing and {len(found.bad)} are damaged")
 
 
-def pack(config: str, folder: str, *, quality: int, processes: int | None) -> None:
+def pack(data: Path, folder: Path, /, *, quality: int = 90, processes: Processes = None) -> None:
+    """Pack a data set into a few large files that are read without FFmpeg.
+
+    Args:
+        data: The data set's YAML file. Its clip's size and fps are packed.
+        folder: Output folder; a run that was stopped continues.
+        quality: JPEG quality, 1 to 95.
+    """
+    from horst.data.config import DataConfig, open_source
+    from horst.data.packed import each, write_packed
+
     if not 1 <= quality <= 95:
         raise ConfigError(f"quality is {quality}; it takes 1 to 95")
-    data = DataConfig.from_file(config)
-    source = open_source(data)
-    clip = replace(data.clip, observe=1.0, mode="strict")  # all that any reader of it may want
+    config = DataConfig.from_file(data)
+    source = open_source(config)
+    clip = replace(config.clip, observe=1.0, mode="strict")  # all that any reader of it may want
     render = partial(each, source.read, clip)
     report = write_packed(
         folder, source.annotations, render, fps=clip.fps, clip=clip, quality=quality, processes=processes
@@ -68,8 +147,7 @@ def _print(name: str, found: Check) -> None:
         classes.add_column(column, justify="left" if column == "action" else "right")
     for action, train, val in found.histogram[:SHOWN]:
         classes.add_row(action, f"{train:,}", f"{val:,}")
-    if len(found.histogram) > SHOWN:
-        rest = found.histogram[SHOWN:]
+    if rest := found.histogram[SHOWN:]:
         classes.add_row(f"and {len(rest)} more", f"{sum(r[1] for r in rest):,}", f"{sum(r[2] for r in rest):,}")
     console.print(classes)
     for title, rows in (
@@ -85,10 +163,5 @@ def _print(name: str, found: Check) -> None:
     for clip in found.shown[:SHOWN]:
         text = f"  {clip.example}: {clip.first:.3f} s to {clip.last:.3f} s of {clip.media}"
         console.print(text, highlight=False)
-    print_notices(console, found.notices)
-
-
-def print_notices(console: Console, notices: Sequence[str]) -> None:
-    """What a data set lacks."""
-    for notice in notices:
+    for notice in found.notices:
         console.print(f"note: {notice}", highlight=False)

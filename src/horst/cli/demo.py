@@ -1,4 +1,4 @@
-"""`horst demo`: see on this machine that the model is exact, how fast it is, and what the small trained ones say."""
+"""`horst demo`: parity and speed on this machine, and the small trained models on new videos."""
 
 from __future__ import annotations
 
@@ -7,22 +7,42 @@ import statistics
 import time
 from pathlib import Path
 
-import torch
 from rich.table import Table
 from rich.text import Text
 
 import horst
-from horst.cli.demo_kitchen import kitchen
-from horst.cli.demo_somethings import somethings
-from horst.compat.parity import LIMIT, against_release, clip_and_steps
 from horst.console import Console
 from horst.errors import HorstError, InputError
-from horst.io import write_text
-from horst.models import create_model
-from horst.viz.page import page
 
 
-def run(*, folder: str, clips: int, videos: int, seed: int, streams: int, frames: int, threads: int | None) -> None:
+def demo(
+    *,
+    folder: Path = Path("horst-demo"),
+    clips: int = 96,
+    videos: int = 4,
+    seed: int = 1000,
+    streams: int = 4,
+    frames: int = 100,
+    threads: int | None = None,
+) -> None:
+    """See it work: parity with the paper's release, the time of a step, and small trained models on new videos.
+
+    Args:
+        folder: Folder of the clips, the videos and the report.
+        clips: Number of synthetic clips for early recognition.
+        videos: Number of synthetic kitchen videos for anticipation.
+        seed: Another seed makes other videos; the models were trained with seed 0.
+        streams: How many of the clips to stream frame by frame.
+        frames: Number of frames to time.
+        threads: CPU threads; torch's default by default.
+    """
+    import torch
+
+    from horst.cli.demo_sections import kitchen_sections, somethings_sections
+    from horst.compat.parity import LIMIT
+    from horst.io import write_text
+    from horst.viz.page import page
+
     if min(frames, clips, videos) < 1 or streams < 0 or (threads is not None and threads < 1):
         raise InputError(
             f"clips is {clips}, videos {videos}, frames {frames}, threads {threads}: they start at 1; "
@@ -33,50 +53,56 @@ def run(*, folder: str, clips: int, videos: int, seed: int, streams: int, frames
     console = Console()
     with torch.inference_mode():
         errors = _errors()
-        console.print(_parity(errors))
+        console.print(_parity(errors, LIMIT))
         if not max(errors.values()) <= LIMIT:
             raise HorstError("a parity check failed on this machine: please report the table above")
         console.print(_timings(frames))
-    sections = somethings(Path(folder) / f"somethings-{clips}-{seed}", clips, seed, streams, console)
-    sections += kitchen(Path(folder) / f"kitchen-{videos}-{seed}", videos, seed, console)
+    sections = somethings_sections(folder / f"somethings-{clips}-{seed}", clips, seed, streams, console)
+    sections += kitchen_sections(folder / f"kitchen-{videos}-{seed}", videos, seed, console)
     intro = (
-        "Two small models of the package on videos that were drawn just now. Made by horst demo, with horst "
+        "Two small models of the package on synthetic videos that were made just now. Made by horst demo, with horst "
         f"{horst.__version__}, torch {torch.__version__} and Python {platform.python_version()}."
     )
-    report = Path(folder) / "report.html"
+    report = folder / "report.html"
     write_text(report, page("horst: early recognition and anticipation", intro, sections))
     console.print(f"Look at {report}; next: horst train somethings/cpu")
 
 
 def _errors() -> dict[str, float]:
+    import torch
+
+    from horst.compat.parity import against_release, clip_and_steps
+
     errors = {f"official release: {name}": error for name, error in against_release().items()}
     torch.manual_seed(0)
     clip = torch.randint(0, 256, (1, 20, 3, 112, 112), dtype=torch.uint8)
     for variant in ("paper", "released"):
-        model = create_model("horst_tiny", variant=variant).eval()
+        model = horst.create_model("horst_tiny", variant=variant).eval()
         for name, error in clip_and_steps(model, clip).items():
             errors[f"{variant} variant: whole clip = {name}"] = error
     return errors
 
 
-def _parity(errors: dict[str, float]) -> Table:
+def _parity(errors: dict[str, float], limit: float) -> Table:
     table = Table(title="Parity: relative error in fp32", title_justify="left")
     table.add_column("check")
     table.add_column("error", justify="right")
     table.add_column("")
     for name, error in errors.items():
-        table.add_row(name, f"{error:.1e}", Text("equal", "green") if error <= LIMIT else Text("DIFFERS", "red"))
+        table.add_row(name, f"{error:.1e}", Text("equal", "green") if error <= limit else Text("DIFFERS", "red"))
     return table
 
 
 def _timings(frames: int) -> Table:
+    import torch
+
     threads = torch.get_num_threads()
     table = Table(title=f"Streaming horst_tiny, frames of 112x112, {threads} CPU threads", title_justify="left")
     table.add_column("variant")
     for column in ("ms/frame", "p95", "frames/s", "parameters", "state"):
         table.add_column(column, justify="right")
     for variant in ("paper", "released"):
-        model = create_model("horst_tiny", variant=variant).eval()
+        model = horst.create_model("horst_tiny", variant=variant).eval()
         size = sum(p.numel() for p in model.parameters())
         state = model.init_state(1, 112, 112)
         taken = []

@@ -1,51 +1,64 @@
-"""`horst export MODEL`: a file that runs without this package, checked before it is kept."""
+"""`horst export`: a file that runs without this package, checked before it is kept."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
+from horst.cli.options import Flag, Source
 from horst.console import Console
-from horst.export import SUFFIX, Format, What, export_model
-from horst.models import MODELS, Predictor, create_model
-from horst.models.hub import model_title, open_model
 
-NAMES = {"onnx": "onnxruntime", "torch": "torch.export", "aoti": "AOTInductor"}
+RUNTIMES = {"onnx": "onnxruntime", "torch": "torch.export", "aoti": "AOTInductor"}
 
 
-def run(
-    model: str,
+def export(
+    model: Source,
+    /,
     *,
-    what: What,
-    format: Format,
-    output: str | None,
-    frames: int | None,
-    unroll: int | None,
-    opset: int | None,
-    force: bool,
+    what: Literal["step", "clip"] = "step",
+    format: Literal["onnx", "torch", "aoti"] = "onnx",
+    output: Path | None = None,
+    frames: int | None = None,
+    unroll: int | None = None,
+    opset: int | None = None,
+    force: Flag = False,
 ) -> None:
+    """Write a model as a file that runs without this package, and check that its outputs are the same.
+
+    Args:
+        model: A run, a saved model, hf://user/name, a packaged model such as kitchen, or a name such as horst_tiny.
+        what: One frame with the state passed in and out, or a whole clip from a new state (ONNX alone).
+        format: ONNX; torch.export's .pt2; or a .pt2 that AOTInductor compiles for this machine (needs a C++ compiler).
+        output: The file; <model>-<what>.onnx or .pt2 by default.
+        frames: Clip: a fixed number of frames; any number by default.
+        unroll: Unrolling head: how many LSTM steps away the action is, at every frame.
+        opset: ONNX opset, 18 to 23; 20 by default.
+        force: Replace an existing file.
+    """
+    from horst.export import export_model
+    from horst.models import MODELS, create_model, open_model
+
     console = Console(highlight=False)
-    made = find(model)
     if model in MODELS and not Path(model).exists():
-        console.print(f"{model} has fresh weights: nothing was learnt by them")
-    path = Path(output) if output is not None else default_output(model, what, format)
+        made = create_model(str(model)).eval()
+        console.print(f"{model} has random weights: it was not trained")
+    else:
+        made = open_model(model)
+    path = output or default_output(model, what, format)
     report = export_model(made, path, what=what, format=format, frames=frames, unroll=unroll, opset=opset, force=force)
     console.print(f"{report.path}: {report.size / 1e6:.1f} MB")
     console.print(f"parity over {report.frames} frames of 2 streams: largest difference of logits {report.error:.1e}")
     threads = f"{report.threads} CPU thread{'s' if report.threads > 1 else ''}"
     console.print(
-        f"a frame of one stream, {threads}: {NAMES[format]} {report.graph_ms:.2f} ms, "
+        f"a frame of one stream, {threads}: {RUNTIMES[format]} {report.graph_ms:.2f} ms, "
         f"this package {report.eager_ms:.2f} ms, ratio {report.eager_ms / report.graph_ms:.2f}"
     )
 
 
-def find(model: str) -> Predictor:
-    """A model that `open_model` takes, or one by name with fresh weights."""
-    if model in MODELS and not Path(model).exists():
-        return create_model(model).eval()
-    return open_model(model)
+def default_output(model: Source, what: str, format: Literal["onnx", "torch", "aoti"]) -> Path:
+    """In the present folder, by the model's name."""
+    from horst.export import SUFFIX
+    from horst.models.hub import model_title
 
-
-def default_output(model: str, what: What, format: Format) -> Path:
-    """In the present folder, by the model's name; a file that is compiled says so."""
     compiled = ".aoti" if format == "aoti" else ""
     return Path(f"{model_title(model)}-{what}{compiled}{SUFFIX[format]}")

@@ -3,39 +3,73 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from horst.backbones import Backbone, BNInception, create_backbone, load_tsn, read_tsn
+from cyclopts import Parameter, Token
+
 from horst.cli.data import print_bad
+from horst.cli.options import Device, Source
 from horst.console import Console
-from horst.data.config import DataConfig
-from horst.data.extract import extract
 from horst.errors import ConfigError
-from horst.models.hub import find_device, open_model
+
+if TYPE_CHECKING:
+    from horst.backbones import Backbone
 
 
-def run(
-    data: str,
-    folder: str,
-    backbone: str,
-    options: dict[str, Any],
-    weights: str | None,
+def _mapping(_: object, tokens: tuple[Token, ...]) -> dict[str, Any]:
+    import yaml
+
+    try:
+        found = yaml.safe_load(tokens[0].value)
+    except yaml.YAMLError:
+        found = None
+    if not isinstance(found, dict):
+        raise ValueError(f"{tokens[0].value!r} is no mapping such as {{pretrained: true}}.")
+    return found
+
+
+def extract(
+    data: Path,
+    folder: Path,
+    /,
     *,
-    part: int,
-    parts: int,
-    batch: int,
-    device: str,
+    backbone: str = "bn_inception",
+    options: Annotated[dict[str, Any] | None, Parameter(converter=_mapping, accepts_keys=False, n_tokens=1)] = None,
+    weights: Source | None = None,
+    part: int = 0,
+    parts: int = 1,
+    batch: int = 16,
+    device: Device = "cpu",
 ) -> None:
+    """Run a backbone over all frames that a data set's clips show, and store its maps (fp16) for training.
+
+    Args:
+        data: The data set's YAML file.
+        folder: Output folder; a run that was stopped continues.
+        backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem or timm.
+        options: Its options, such as {pretrained: true}.
+        weights: RULSTM's TSN checkpoint for bn_inception, or a model (folder, run, hf://user/name) with a backbone.
+        part: Which part of the work this process does, from 0.
+        parts: Number of parts, one for each process or machine.
+        batch: Frames in a batch.
+    """
+    from horst.data.config import DataConfig
+    from horst.data.extract import extract
+    from horst.models.hub import find_device
+
     where = find_device(device)
     config = DataConfig.from_file(data)
-    network = _backbone(backbone, options, weights)
+    network = _backbone(backbone, options or {}, weights)
     report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
     console = Console()
     console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
     print_bad(console, "could not be read", report.bad)
 
 
-def _backbone(name: str, options: dict[str, Any], weights: str | None) -> Backbone:
+def _backbone(name: str, options: dict[str, Any], weights: Source | None) -> Backbone:
+    from horst.backbones import BNInception, create_backbone, load_tsn, read_tsn
+    from horst.models import open_model
+
     if weights is not None and not Path(weights).is_file():
         return open_model(weights).backbone
     network = create_backbone(name, **options)

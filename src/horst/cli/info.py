@@ -1,30 +1,49 @@
-"""`horst info MODEL`: what a model is and costs."""
+"""`horst info`: what a model is and costs."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
 
+from horst.cli.options import Json, Source
 from horst.console import Console
 from horst.errors import ConfigError, InputError
-from horst.layers import HORSTConfig
-from horst.models import MODELS, PredictorConfig, model_config, pretrained_models
-from horst.models.hub import is_address, open_config
-from horst.models.summary import Summary, summarize
+
+if TYPE_CHECKING:
+    from horst.models import PredictorConfig
+    from horst.models.summary import Summary
 
 
-def run(model: str, *, variant: str | None, size: tuple[int, int] | None, as_json: bool) -> None:
+def info(
+    model: Source,
+    /,
+    *,
+    variant: Literal["paper", "released"] | None = None,
+    size: tuple[int, int] | None = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a model costs: parameters, operations a frame, bytes of state, layer by layer.
+
+    Args:
+        model: Name of a model, such as horst_tiny, or any saved one: a folder, a run, hf://user/name, `somethings`.
+        variant: The form of the paper or of its official release; for named models only.
+        size: Height and width of the frames, such as 224 224; the model's own by default.
+    """
+    from horst.layers import HORSTConfig
+    from horst.models.summary import summarize
+
     config = _config(model, variant)
     height, width = size or config.size
     if min(height, width) < 1:
-        raise InputError(f"size is {(height, width)}; it takes [height,width] in pixels")
+        raise InputError(f"size is {(height, width)}; it takes a height and a width in pixels, such as 224 224")
     summary = summarize(config, (height, width))
     if as_json:
         totals = {"parameters": summary.parameters, "flop": summary.flop, "state_bytes": summary.state_bytes}
-        print(json.dumps({"model": model, "config": config.to_dict(), **totals, **asdict(summary)}, indent=2))
+        print(json.dumps({"model": str(model), "config": config.to_dict(), **totals, **asdict(summary)}, indent=2))
         return
     console = Console()
     core = config.core
@@ -55,11 +74,14 @@ def _attention(order: int, summary: Summary) -> Table:
     return table
 
 
-def _config(model: str, variant: str | None) -> PredictorConfig:
+def _config(model: Source, variant: str | None) -> PredictorConfig:
+    from horst.models import MODELS, model_config, pretrained_models
+    from horst.models.hub import is_address, open_config
+
     if model in MODELS and not Path(model).exists():
-        return model_config(model, **({} if variant is None else {"variant": variant}))
+        return model_config(str(model), **({} if variant is None else {"variant": variant}))
     if not (is_address(model) or Path(model).exists() or model in pretrained_models()):
-        model_config(model)  # raises, with near matches
+        model_config(str(model))  # raises, with near matches
     if variant is not None:
         raise ConfigError(f"{model} is a saved model and has its variant: leave --variant out")
     return open_config(model)

@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from horst.cli.models import TITLES, cost_cells, costs, loss_words, parts
+from horst.cli.models_table import TITLES, cost_cells, costs, loss_words, parts
 from horst.configs import find_config, list_configs
 from horst.console import Console
 from horst.evaluation.paper import paper_table, paper_tables
@@ -26,7 +26,7 @@ LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "f
 """What in a method's loss is told about in which file of `horst.training.losses`."""
 
 
-def show(method: Method, as_json: bool) -> None:
+def show_method(method: Method, as_json: bool) -> None:
     models = {size: method.model_name(size) for size in SIZES[method.task]}
     configs, about = config_files(method), _about(method)
     if as_json:

@@ -1,4 +1,4 @@
-"""`horst predict`: what a model says of a video, a folder of frames, a camera or an address, while it unfolds."""
+"""`horst predict`: the predictions of a model for a video, a folder of images, a camera or an address."""
 
 from __future__ import annotations
 
@@ -9,72 +9,92 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from cyclopts import Parameter
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from horst.cli.render import interruptible, pages, rate_of
-from horst.config import check_positive
+from horst.cli.options import Device, Json, Model, Source
 from horst.console import Console, visible
 from horst.errors import ConfigError, MissingVideoError
-from horst.models import open_model
-from horst.streaming import LatestFrames, Prediction, reset_policy
-from horst.video.decode import VideoFile
-from horst.video.encode import write_video
-from horst.video.frame import Frame, Size
-from horst.video.images import ImageSequence
-from horst.video.live import LiveSource, is_live
+
+if TYPE_CHECKING:
+    from horst.streaming import Prediction
+    from horst.video.frame import Frame, Size
 
 BAR = 30
 """Characters of a bar of probability 1."""
 
 
-def run(
-    model: str,
-    source: str,
+def predict(
+    model: Model,
+    source: Source,
+    /,
     *,
-    restart: str,
-    seconds: float,
-    states: int,
-    threshold: float,
-    top: int,
-    fps: float | None,
-    patience: float,
-    device: str,
-    as_json: bool,
-    render: str | None = None,
+    reset: Literal["auto", "never", "every", "motion"] = "auto",
+    seconds: float = 3.0,
+    states: int = 3,
+    threshold: float = 0.0,
+    top: int = 5,
+    fps: float | None = None,
+    patience: float = 0.0,
+    device: Device = "auto",
+    as_json: Annotated[Json, Parameter(help="Print a line of JSON for each prediction.")] = False,
+    render: Path | None = None,
 ) -> None:
+    """Predict what happens in a video while it unfolds: a file, a folder of images, a camera or an address.
+
+    Args:
+        source: clip.mp4, a folder of images, camera:0, rtsp://...
+        reset: Reset the state never, every few seconds, or when motion begins; auto: every, for live recognition.
+        seconds: With every: lifetime of a state.
+        states: With every: number of staggered states; the most confident one counts.
+        threshold: Probability below which there is no answer.
+        top: Number of classes to show.
+        fps: Frame rate of a folder of images.
+        patience: Camera or address: seconds without a frame before giving up.
+        render: Write a video, such as out.mp4, with predictions and attention; from a camera until Ctrl-C.
+    """
+    from horst.cli.render import interruptible, pages, rate_of
+    from horst.config import check_positive
+    from horst.models import open_model
+    from horst.streaming import reset_policy
+    from horst.video.encode import write_video
+    from horst.video.live import is_live
+
     check_positive(top=top)
+    source = str(source)
     predictor = open_model(model, device=device)
     live, drawn = is_live(source), render is not None
-    reset = reset_policy(restart, predictor.head.classes, seconds=seconds, states=states, live=live)
-    stream = predictor.stream(reset=reset, threshold=threshold, attention=drawn, live=live)
+    policy = reset_policy(reset, predictor.head.classes, seconds=seconds, states=states, live=live)
+    stream = predictor.stream(reset=policy, threshold=threshold, attention=drawn, live=live)
     taken: list[float] = []
     with contextlib.ExitStack() as stack:
         frames, end = open_source(source, None if live and drawn else predictor.size, fps, patience, stack)
         show = _lines(top) if as_json else stack.enter_context(_Screen(source, top))
 
-        def told(prediction: Prediction) -> None:
+        def report(prediction: Prediction) -> None:
             taken.append(prediction.latency)
             show(prediction)
 
         if render is None:
             for prediction in stream.watch(frames, end):
-                told(prediction)
+                report(prediction)
         else:
-            # A file is read twice, small and as it is: what the model says must not depend on being drawn.
+            # A file is read twice, small and as it is: predictions must not depend on being drawn.
             seen = None if live else open_source(source, None, fps, patience, stack)[0]
             stop = stack.enter_context(interruptible(frames))
-            path, rate = Path(render), rate_of(source, fps)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_video(path, pages(stream, frames, end, seen, rate, told, stop), rate, threads=2)
+            rate = rate_of(source, fps)
+            render.parent.mkdir(parents=True, exist_ok=True)
+            write_video(render, pages(stream, frames, end, seen, rate, report, stop), rate, threads=2)
     if not as_json:
         summary = f"{len(taken)} predictions at {predictor.fps:g} a second"
         if taken:
             p50, p95 = statistics.median(taken), sorted(taken)[int(0.95 * (len(taken) - 1))]
-            summary += f"; {1e3 * p50:.1f} ms each, {1e3 * p95:.1f} ms for the slowest twentieth"
+            summary += f"; latency {1e3 * p50:.1f} ms (median), {1e3 * p95:.1f} ms (95th percentile)"
         Console().print(summary, highlight=False)
         if render is not None:
             Console().print(f"{render} shows them", highlight=False)
@@ -83,7 +103,12 @@ def run(
 def open_source(
     source: str, size: Size | None, fps: float | None, patience: float, stack: contextlib.ExitStack
 ) -> tuple[Iterator[Frame], float | None]:
-    """Frames in a size or their own, and where it is known when the last one is over."""
+    """Frames in a size or their own, and the end of the last one where it is known."""
+    from horst.streaming import LatestFrames
+    from horst.video.decode import VideoFile
+    from horst.video.images import ImageSequence
+    from horst.video.live import LiveSource, is_live
+
     if is_live(source):
         live = LiveSource(source=source, size=size, patience=patience)
         return stack.enter_context(LatestFrames(live.frames())), None
@@ -92,7 +117,7 @@ def open_source(
         raise MissingVideoError(source, "there is no such file, folder, camera (camera:0) or address (rtsp://...)")
     if path.is_dir() or path.suffix == ".tar":
         if fps is None:
-            raise ConfigError(f"{source} is a folder of frames: pass --fps, how many there are a second")
+            raise ConfigError(f"{source} is a folder of images: pass --fps, their frame rate")
         pictures = stack.enter_context(ImageSequence(path, fps=fps, size=size))
         return pictures.frames(), pictures.duration
     video = stack.enter_context(VideoFile(path, size=size))
@@ -107,13 +132,13 @@ def _lines(top: int) -> Callable[[Prediction], None]:
 
 
 class _Screen:
-    """Bars that move, on a terminal; where there is none, a line for each change of mind."""
+    """Moving bars on a terminal; otherwise a line whenever the answer changes."""
 
     def __init__(self, source: str, top: int) -> None:
         self.source, self.top = source, top
         self.console = Console()
         self._live = Live(console=self.console, refresh_per_second=20, transient=False) if sys.stdout.isatty() else None
-        self._said: str | None = ""
+        self._answer: str | None = ""
 
     def __enter__(self) -> _Screen:
         if self._live is not None:
@@ -129,10 +154,10 @@ class _Screen:
             self._live.update(self._view(prediction))
             return
         answer = prediction.answer()
-        if answer != self._said:
+        if answer != self._answer:
             ((_, chance),) = prediction.top(1)
             self.console.print(f"{prediction.time:7.2f} s  {answer or '...'}  {100 * chance:.0f}%", highlight=False)
-            self._said = answer
+            self._answer = answer
 
     def _view(self, prediction: Prediction) -> Group:
         title = f"{self.source}  {prediction.time:.2f} s, frame {prediction.age}, {1e3 * prediction.latency:.0f} ms"

@@ -2,48 +2,65 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import socket
-import webbrowser
+from pathlib import Path
 
-import torch
-
-from horst.config import check_positive
+from horst.cli.options import Device, Flag, Model
 from horst.console import Console
 from horst.errors import ConfigError
-from horst.extras import require
-from horst.models import open_model
-from horst.models.hub import find_device, model_title
-from horst.serving.limits import Limits
 
 QUEUE = 128
-"""Connections that may wait to be taken."""
+"""Connections that may wait to be accepted."""
 
 
-def run(
-    model: str,
+def serve(
+    model: Model = "somethings",
+    /,
     *,
-    host: str,
-    port: int,
-    token: str | None,
-    origin: str | None,
-    streams: int,
-    folder: str,
-    device: str,
-    threads: int | None,
-    open_page: bool,
+    port: int = 8000,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    origin: str | None = None,
+    streams: int = 32,
+    folder: Path = Path("horst-live"),
+    device: Device = "auto",
+    threads: int | None = None,
+    open: Flag = False,
 ) -> None:
+    """Serve a model: a page for the webcam and for finetuning, a WebSocket for live video, and a REST API.
+
+    Args:
+        port: Port; 0 takes a free one.
+        host: Address to listen at. Other machines can reach any but the default, which then needs a token.
+        token: Secret that clients must send, at least 8 characters.
+        origin: Pages of other sites that may call, such as https://example.org, separated by commas.
+        streams: Largest number of live streams at once.
+        folder: Folder of recordings, finetuned models and samples.
+        threads: CPU threads of the models; all cores but one by default.
+        open: Open the page in a browser.
+    """
+    import asyncio
+    import webbrowser
+
+    import torch
+
+    from horst.extras import require
+
     for module in ("fastapi", "uvicorn"):
         require(module, "serve")
+    from horst.config import check_positive
+    from horst.models import open_model
+    from horst.models.hub import find_device, model_title
     from horst.serving.app import create_app
+    from horst.serving.limits import Limits
     from horst.serving.run import address, check_binding, server
 
     check_binding(host, token)
     limits = Limits(streams=streams)
     if threads is not None:
         check_positive(threads=threads)
-    # One core is left to pictures and messages: a model that shares all of them with those is slower, not quicker.
+    # One core is left to images and messages: a model that shares all of them with those is slower, not faster.
     torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - 1))
     where = find_device(device)
     listener = _listen(host, port)
@@ -60,14 +77,14 @@ def run(
         )
         page = address(host, listener.getsockname()[1], token)
         Console().print(f"{model_title(model)} is served at {page}  (Ctrl-C stops it)", highlight=False)
-        if open_page:
+        if open:
             webbrowser.open(page)
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
             server(app, host=host, port=port, limits=limits).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """The address is taken before the model is loaded: a port in use is told at once."""
+    """Bind before the model is loaded: a port in use is reported at once."""
     if not 0 <= port <= 65535:
         raise ConfigError(f"port is {port}; there are 0 to 65535, and 0 takes a free one")
     try:

@@ -1,21 +1,52 @@
-"""`horst study` without a name: which studies there are, what each asks, and of how many runs."""
+"""How `horst study` lists studies, runs what is left of them, and writes their tables."""
 
 from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from horst.console import Console
-from horst.errors import ConfigError
-from horst.studies.config import Study, known_studies
+from horst.errors import ConfigError, StudyError
+from horst.io import read_json, write_text
+from horst.studies.config import Study, find_study, known_studies
+from horst.studies.launcher import hold, polite, work
+from horst.studies.plan import ASKED, Job, State, adopt, check_data, finished, identity, plan, same_data, state
+from horst.studies.prepare import prepare
+from horst.studies.report import read_results, values_table, write_results
+from horst.training.run import Run, commit
 
 
-def show(console: Console) -> None:
+@dataclass(frozen=True, slots=True)
+class PlannedStudy:
+    """One study, and which of its runs are asked for."""
+
+    study: Study
+    folder: Path
+    everything: list[Job]
+    """All runs that its tables are of."""
+    jobs: list[Job]
+    """Those that were asked for."""
+    changes: list[str]
+    """Entries of all runs that are changed."""
+    seeds: list[int]
+    command: str
+    """The command that makes its tables."""
+
+
+def list_studies(console: Console) -> None:
+    """The known studies, the question of each, and its number of runs."""
     known = known_studies()
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("study", no_wrap=True, vertical="top")
     table.add_column("runs", justify="right", vertical="top")
-    table.add_column("asks")
+    table.add_column("question")
     for name, file in known.items():
         try:
             study = Study.from_file(file)
@@ -24,4 +55,133 @@ def show(console: Console) -> None:
             continue
         table.add_row(name, str(len(study.runs) * len(study.seeds) * max(1, len(study.folds))), study.question)
     console.print(table)
-    console.print("horst study NAME does the runs that are left of one, and makes its tables")
+    console.print("horst study NAME runs what is left of a study, and makes its tables")
+
+
+def plan_study(
+    name: str, folder: Path | None, only: Sequence[str], seeds: Sequence[int], changes: Sequence[str], *, report: bool
+) -> PlannedStudy:
+    """`report`: without changes and seeds, those that the folder's runs were asked with are meant."""
+    study = Study.from_file(find_study(name))
+    place = folder or Path("runs") / "studies" / study.name
+    asked_changes, asked_seeds = _asked(place)
+    if report and not changes:
+        changes = asked_changes
+    # Seeds add up. Runs of other changes are refused before work starts.
+    wanted = sorted({*(seeds or ([] if report and asked_seeds else study.seeds)), *asked_seeds})
+    return PlannedStudy(
+        study,
+        place,
+        plan(study, place, seeds=wanted, changes=changes),
+        plan(study, place, only=only, seeds=seeds, changes=changes),
+        list(changes),
+        wanted,
+        command([name], folder, wanted if wanted != list(study.seeds) else [], changes),
+    )
+
+
+def run_studies(
+    studies: Sequence[PlannedStudy], again: str, *, parallel: int, devices: Sequence[int], console: Console
+) -> None:
+    """Do the runs that are left, in one queue, and write the tables. `again`: the command that continues it."""
+    with ExitStack() as stack:
+        held = [stack.enter_context(hold(one.folder)) for one in studies]
+        # What is wrong is reported before work starts.
+        reached = {job.folder: state(job) for one in studies for job in one.everything}
+        check_data(job for one in studies for job in one.everything)
+        jobs = [job for one in studies for job in one.jobs]
+        for one in studies:
+            _reuse(one, reached, console)
+            write_text(one.folder / ASKED, json.dumps({"set": one.changes, "seeds": one.seeds}) + "\n")
+            left = sum(reached[job.folder] != "done" for job in one.jobs)
+            console.print(f"{one.study.title}: {len(one.jobs)} runs, {left} to do, in {one.folder}")
+        for job in (job for job in jobs if reached[job.folder] in ("stopped", "trained")):
+            # The same run, though its workers, or where its data lie, may be others now.
+            write_text(Run(job.folder).config, job.config.to_yaml())
+        duplicates = _duplicates(jobs, reached)
+        states = [(job, reached[job.folder]) for job in jobs if job.folder not in duplicates]
+        try:
+            with polite():
+                prepare(job for job, one in states if one in ("new", "stopped"))
+                failures = work(states, parallel=parallel, devices=devices, say=console.print, held=held)
+        except KeyboardInterrupt:
+            for one in studies:
+                _reuse(one, reached, console)
+            done = sum(state(job) == "done" for job in jobs)
+            console.print(f"stopped; {done} of {len(jobs)} runs are done. Continue with: {again}")
+            raise
+        for one in studies:
+            if any(job.folder in duplicates for job in one.jobs):
+                _reuse(one, reached, console)
+            _write_tables(one, console)
+        for failure in failures:
+            console.print(f"\n{failure.job.called} ended with status {failure.status}; {failure.job.log}")
+            for line in failure.lines:
+                console.print(f"    {line}")
+        if failures:
+            failed = ", ".join(failure.job.called for failure in failures)
+            raise StudyError(f"{len(failures)} of {len(jobs)} runs failed: {failed}; once that is fixed: {again}")
+
+
+def report_studies(studies: Sequence[PlannedStudy], console: Console) -> None:
+    """The tables of the finished runs."""
+    for one in studies:
+        if one.folder.is_dir():
+            with suppress(ConfigError), hold(one.folder):  # unless runs are active there
+                _reuse(one, {job.folder: state(job) for job in one.jobs}, console)
+        _write_tables(one, console)
+
+
+def command(
+    names: Sequence[str],
+    folder: Path | None,
+    seeds: Sequence[int],
+    changes: Sequence[str],
+    **others: int | Sequence[int] | Sequence[str],
+) -> str:
+    """The command line. `others`: options that change no result."""
+    words = ["horst", "study", *names, *(["--folder", str(folder)] if folder else [])]
+    for name, value in {"seeds": seeds, "set": changes, **others}.items():
+        if value and value != 1:
+            words += [f"--{name}", *map(str, [value] if isinstance(value, int) else value)]
+    return shlex.join(words)
+
+
+def _reuse(one: PlannedStudy, reached: dict[Path, State], console: Console) -> None:
+    """Copy the runs that other studies beside this one have done."""
+    there, code = finished(one.folder), commit()
+    for job in (job for job in one.jobs if reached[job.folder] == "new"):
+        if (found := there.get(identity(job.config, code))) is not None and same_data(found, job.config):
+            adopt(found, job.folder)
+            reached[job.folder] = "done"
+            console.print(f"{job.called}: the same run as {found}, copied from there")
+
+
+def _duplicates(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]:
+    """The folders of new runs that are the same as an earlier or begun one of another study: that one is enough."""
+    first: dict[str, Path] = {}
+    left = sorted((job for job in jobs if reached[job.folder] != "done"), key=lambda job: reached[job.folder] == "new")
+    places = [(job, first.setdefault(identity(job.config, None), job.folder)) for job in left]
+    return {job.folder for job, one in places if one.parent != job.folder.parent and reached[job.folder] == "new"}
+
+
+def _write_tables(one: PlannedStudy, console: Console) -> None:
+    results = read_results(one.study, one.everything, one.folder, one.command)
+    files = write_results(results, one.folder)
+    if not files:
+        console.print(f"{one.folder}: no run is done yet, so there is no table")
+        return
+    for line in values_table(results):
+        console.print(line)
+    console.print(", ".join(map(str, files)))
+
+
+def _asked(folder: Path) -> tuple[list[str], list[int]]:
+    """The changes and seeds that a folder's runs were asked with."""
+    if not (folder / ASKED).is_file():
+        return [], []
+    found = read_json(folder / ASKED)
+    try:
+        return [str(change) for change in found["set"]], [int(seed) for seed in found["seeds"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{folder / ASKED} is damaged: delete it, and give --set and --seeds as before") from error

@@ -2,56 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from horst.data.module import ClipDataModule
+from horst.cli.options import Entry, Flag, Names, Source, overrides
 from horst.errors import ConfigError
-from horst.training.config import RunConfig
-from horst.training.fit import data_module, is_first, prepare, resume, train
-from horst.training.run import Run
+
+if TYPE_CHECKING:
+    from horst.data.module import ClipDataModule
+    from horst.training.run import Run
 
 
-def run(
-    config: str | None,
+def train(
+    run: Source | None = None,
+    /,
     *,
-    folder: str | None,
-    resumed: str | None,
-    init: str | None,
-    dry_run: bool,
-    evaluated: bool,
-    overrides: Sequence[str],
+    folder: Path | None = None,
+    resume: Path | None = None,
+    init: Source | None = None,
+    dry_run: Flag = False,
+    evaluate: Flag = False,
+    set: Names = (),
+    **entries: Entry,
 ) -> None:
-    if resumed is not None:
-        given = {"a config": config, "--folder": folder, "--init": init, "options": " ".join(overrides)}
+    """Train a model as a config file says; any entry of it can be changed: --trainer.epochs 3 --seed 1.
+
+    Args:
+        run: A YAML file, or the name of a packaged config, such as somethings/cpu.
+        folder: Folder of the new run; runs/<name> by default.
+        resume: Folder of a run that was stopped, to continue it.
+        init: A model to start from: a saved model, a run or hf://user/name. With other labels the head is reset.
+        dry_run: Open the data, build the model, print the resolved config, and stop.
+        evaluate: Run `horst evaluate` after training.
+        set: Entries to change, as key=value; `--key value` is short for it.
+    """
+    from horst.training import fit
+    from horst.training.config import RunConfig
+
+    changes = overrides(train, set, entries)
+    if resume is not None:
+        given = {"a config": run, "--folder": folder, "--init": init, "options": changes}
         if others := [name for name, value in given.items() if value]:
-            raise ConfigError(f"--resume goes on with a run as it was: leave out {', '.join(others)}")
-        done = resume(resumed)
-        if evaluated:
+            raise ConfigError(f"--resume continues a run as it was: leave out {', '.join(others)}")
+        done = fit.resume(resume)
+        if evaluate:
             _evaluate(done)
         return
-    if config is None:
+    if run is None:
         raise ConfigError("name a run, such as somethings/cpu or a YAML file, or --resume RUN")
-    chosen = RunConfig.from_file(config, [*overrides, *([f"model.init={init}"] if init is not None else [])])
+    config = RunConfig.from_file(run, [*changes, *([f"model.init={init}"] if init is not None else [])])
     if dry_run:
-        prepare(chosen)
-        print(chosen.to_yaml(), end="")
+        fit.prepare(config)
+        print(config.to_yaml(), end="")
         return
-    data = data_module(chosen)
-    done = train(chosen, folder, data=data)
-    if evaluated:
+    data = fit.data_module(config)
+    done = fit.train(config, folder, data=data)
+    if evaluate:
         _evaluate(done, data)
 
 
 def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
-    """By the first process of a distributed run alone, when the others no longer count on it.
-
-    `data`: those of the run, as training left them.
-    """
+    """Evaluate in the first process of a distributed run. `data`: those of the run, as training left them."""
     import torch.distributed as dist
 
-    from horst.cli.evaluate import run as evaluate
+    from horst.cli.evaluation import open_evaluated, show_evaluation
+    from horst.training.fit import is_first
 
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
     if is_first():
-        evaluate(str(run.folder), training=data)
+        show_evaluation(open_evaluated(run.folder, training=data))

@@ -1,0 +1,122 @@
+"""The parts of `horst demo` that predict: the packaged models on new clips and new videos of a cook."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import torch
+from rich.table import Table
+from rich.text import Text
+
+import horst
+from horst.console import Console, visible
+from horst.evaluation.evaluate import Evaluation, assess, predict, shown
+from horst.evaluation.predictions import Predictions
+from horst.evaluation.report import show
+from horst.synth.fresh import Fresh, fresh_kitchen, fresh_somethings
+from horst.viz.anticipation import ANSWERS, Moment, moments_section
+from horst.viz.evaluated import accuracy_section
+from horst.viz.page import section
+from horst.viz.streamed import Streamed, clip_section, stream
+
+FRACTIONS = (0.25, 0.5, 1.0)
+"""Observed parts at which predictions are printed."""
+PAIRS = 3
+"""Confused pairs of actions that are printed."""
+TAU = 1.0
+"""Seconds before an action at which predictions are shown."""
+MOMENTS = 8
+"""Actions of the first video that are shown."""
+PRINTED = 3
+"""Predictions that fit into a terminal; the page has all."""
+
+
+def somethings_sections(folder: Path, clips: int, seed: int, streams: int, console: Console) -> list[str]:
+    """Print the early predictions for new clips; sections for the page."""
+    model, fresh = horst.open_model("somethings"), fresh_somethings(folder, clips, seed)
+    names = fresh.annotations.classes["action"]
+    predictions, evaluation = _evaluate(model, fresh, console)
+    for part in FRACTIONS:
+        if pairs := _confused(predictions, names, part):
+            console.print(f"confused most often after {100 * part:g}%: {'; '.join(pairs)}", highlight=False)
+    first: dict[int, int] = {}  # clips of different actions
+    for index, example in enumerate(fresh.annotations.split("val").examples):
+        first.setdefault(example.labels["action"], index)
+    streamed = [stream(model, fresh, "val", index) for index in list(first.values())[:streams]]
+    console.print(_streams_table(streamed, names))
+    cards = (clip_section(clip, (len(clip.frames) // 2,)) for clip in streamed)
+    intro = "Probabilities at each frame; and, half way through, where the model looks."
+    unseen = " that the model has never seen"
+    return [accuracy_section(evaluation, unseen), section("Clips, streamed frame by frame", intro, *cards)]
+
+
+def kitchen_sections(folder: Path, videos: int, seed: int, console: Console) -> list[str]:
+    """Print the predictions before every action of new videos; sections for the page."""
+    model = horst.open_model("kitchen")
+    fresh = fresh_kitchen(folder, videos, seed, model.size)
+    predictions, evaluation = _evaluate(model, fresh, console)
+    moments, names = _moments(fresh, predictions), fresh.annotations.classes["action"]
+    console.print(_moments_table(moments, names))
+    unseen = ", in videos that the model has never seen"
+    return [accuracy_section(evaluation, unseen), moments_section(moments, names, TAU)]
+
+
+def _evaluate(model: horst.Predictor, fresh: Fresh, console: Console) -> tuple[Predictions, Evaluation]:
+    begin = time.perf_counter()
+    predictions = predict(model, fresh)
+    spent = time.perf_counter() - begin
+    evaluation = assess(predictions, fresh.annotations, "val", shown(fresh, model), model=model, seconds=spent)
+    show(evaluation, console)
+    return predictions, evaluation
+
+
+def _confused(predictions: Predictions, names: tuple[str, ...], part: float) -> list[str]:
+    """True and predicted actions: the pairs that occur most often, and more than once."""
+    labels = predictions.labels["action"].tolist()
+    predicted = predictions.scores["action"][:, predictions.positions.index(part)].argmax(-1).tolist()
+    wrong = Counter((a, b) for a, b in zip(labels, predicted, strict=True) if a != b)
+    return [f"{names[a]} → {names[b]} ({n})" for (a, b), n in wrong.most_common(PAIRS) if n > 1]
+
+
+def _streams_table(streamed: list[Streamed], names: tuple[str, ...]) -> Table:
+    table = Table(title="Streams, frame by frame", title_justify="left")
+    table.add_column("action")
+    for part in FRACTIONS:
+        table.add_column(f"predicted after {100 * part:g}%")
+    for clip in streamed:
+        cells = []
+        for part in FRACTIONS:
+            at = clip.probabilities[max(1, int(np.ceil(part * len(clip.frames)))) - 1]
+            colour = "green" if at.argmax() == clip.label else "red"
+            cells.append(Text.assemble((visible(names[int(at.argmax())]), colour), f" {100 * at.max():.0f}%"))
+        table.add_row("" if clip.label is None else names[clip.label], *cells)
+    return table
+
+
+def _moments(fresh: Fresh, predictions: Predictions) -> list[Moment]:
+    """The first actions of the first video, in their order, each with the last frame that was seen."""
+    examples = fresh.annotations.split("val").examples
+    clip, column = fresh.data.clip, predictions.positions.index(TAU)
+    found = []
+    for row, example in enumerate(examples):
+        scores = predictions.scores["action"][row, column].double()
+        if example.video == examples[0].video and scores.isfinite().all():  # else nothing was seen yet
+            image = fresh.clip(example, clip).frames[clip.steps - round(TAU / clip.stride)]
+            found.append(Moment(example.start, example.labels["action"], image, torch.softmax(scores, -1).numpy()))
+    return sorted(found, key=lambda moment: moment.start)[:MOMENTS]
+
+
+def _moments_table(moments: list[Moment], names: tuple[str, ...]) -> Table:
+    table = Table(title=f"Predictions {TAU:g} s before each action", title_justify="left")
+    table.add_column("at", justify="right")
+    table.add_column("action")
+    table.add_column("likeliest predictions")
+    table.add_column("rank", justify="right")
+    for moment in moments:
+        answers = [Text(visible(names[i]), "green" if i == moment.label else "") for i in moment.answers()[:PRINTED]]
+        cells = f"{moment.start:.1f} s", names[moment.label], Text(", ").join(answers)
+        table.add_row(*cells, Text(str(moment.place), "green" if moment.place <= ANSWERS else "red"))
+    return table

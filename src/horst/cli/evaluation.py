@@ -1,0 +1,169 @@
+"""What `horst evaluate`, `horst report` and `horst train --evaluate` share: a model with data, evaluated."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import horst
+from horst.config import check_positive
+from horst.console import Console
+from horst.data.config import DataConfig
+from horst.errors import ConfigError, DataError
+from horst.evaluation.challenge import write_challenge
+from horst.evaluation.evaluate import Clips, Evaluation, Loading, assess, fingerprint, predict, shown
+from horst.evaluation.predictions import Predictions
+from horst.evaluation.report import show
+from horst.models import Predictor
+from horst.models.hub import model_title
+from horst.training.config import RunConfig
+from horst.training.run import Run
+from horst.viz import accuracy_curve
+
+PREDICTIONS, PICTURE = "safetensors", "svg"
+LARGEST = 2**32
+"""Bytes of scores that a run keeps: those of the largest data sets are computed again when they are needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedModel:
+    """A model, and the data that it is evaluated on."""
+
+    source: str | Path
+    """The name, folder or address it was opened by."""
+    model: Predictor
+    module: Clips
+    config: RunConfig | None
+    """None unless it is a run."""
+    data: Path | None
+    """The data set's file; None where the data are the run's."""
+    weights: str
+
+    @property
+    def run(self) -> Run | None:
+        return Run(Path(self.source)) if self.config is not None else None
+
+    @property
+    def title(self) -> str:
+        return model_title(self.source)
+
+    def name(self, split: str) -> str:
+        """The stem of an evaluation's files in the run's folder."""
+        name = f"{self.module.annotations.name}-{split}".replace(" ", "-").lower() if self.data else split
+        return name if self.weights == "best" else f"{name}-{self.weights}"
+
+    def evaluate(self, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
+        """Predict and measure; a run keeps both in its folder, with a curve. `reuse`: read them from there if they are
+        of this model."""
+        run, name, clip = self.run, self.name(split), shown(self.module, self.model)
+        if reuse and run is not None and (kept := self._kept(run, split)) is not None:
+            return kept
+        begin = time.perf_counter()
+        predictions = predict(self.model, self.module, split)
+        spent = round(time.perf_counter() - begin, 1)
+        evaluation = assess(predictions, self.module.annotations, split, clip, model=self.model, seconds=spent)
+        if run is not None:
+            run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: a kill must not leave another model's
+            evaluation.save(run.evaluation(name))
+            if sum(scores.nbytes for scores in predictions.scores.values()) <= LARGEST:
+                predictions.save(run.evaluation(name, PREDICTIONS))
+            draw(evaluation, run.evaluation(name, PICTURE))
+        return predictions, evaluation
+
+    def _kept(self, run: Run, split: str) -> tuple[Predictions, Evaluation] | None:
+        """Results of the same weights on the same clips; None where there are none, or they are damaged."""
+        name, annotations = self.name(split), self.module.annotations
+        try:
+            before = Evaluation.load(run.evaluation(name))
+            predictions = Predictions.load(run.evaluation(name, PREDICTIONS))
+        except DataError:
+            return None
+        ids = tuple(example.id for example in annotations.split(split).examples)
+        if before.weights != fingerprint(self.model) or predictions.ids != ids:
+            return None
+        clip = shown(self.module, self.model)
+        again = assess(predictions, annotations, split, clip, model=self.model, seconds=before.seconds)
+        return (predictions, again) if again.protocol == before.protocol else None
+
+
+def open_evaluated(
+    source: str | Path,
+    *,
+    data: Path | None = None,
+    weights: str = "best",
+    mode: str | None = None,
+    device: str = "auto",
+    batch: int | None = None,
+    workers: int | None = None,
+    training: Loading | None = None,
+) -> EvaluatedModel:
+    """A run, or any model and a data set. `training`: what a run that has just ended has opened and read."""
+    run = Run(Path(source))
+    config = RunConfig.from_file(run.config) if run.config.is_file() else None
+    if batch is not None:
+        check_positive(batch=batch)
+    if data is not None:
+        described = DataConfig.from_file(data)
+    elif config is not None:
+        described = config.data
+    else:
+        raise ConfigError(f"{source} is no run, so it names no data: pass --data FILE")
+    model = horst.open_model(source, weights=weights, device=device)
+    if mode is not None:
+        described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
+    known = training if training is not None and training.data == described else None
+    module = Clips(
+        described,
+        batch_size=batch or (config.batches.size if config else 8),
+        workers=workers if workers is not None else (config.batches.workers if config else 0),
+        opened=known.source if known else None,
+        decoded=known.decoded if known else {},
+    )
+    _check_labels(model, module, source)
+    return EvaluatedModel(source, model, module, config, data, weights)
+
+
+def show_evaluation(
+    opened: EvaluatedModel, split: str = "val", *, challenge: Path | None = None, as_json: bool = False
+) -> None:
+    """Evaluate, and print the results and what to do next."""
+    predictions, evaluation = opened.evaluate(split)
+    if challenge is not None:
+        write_challenge(challenge, predictions, opened.module.annotations.split(split))
+    if as_json:
+        print(json.dumps(evaluation.to_dict(), indent=1))
+        return
+    console = Console()
+    show(evaluation, console)
+    if (run := opened.run) is not None:
+        name = opened.name(split)
+        files = [file for kind in ("json", PICTURE) if (file := run.evaluation(name, kind)).is_file()]
+        options = f" --data {opened.data}" if opened.data is not None else ""
+        options += f" --split {split}" if split != "val" else ""
+        then = f"; next: horst report {opened.source}{options}" if opened.weights == "best" else ""
+        console.print(f"{', '.join(map(str, files))}{then}")
+    if challenge is not None:
+        console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge")
+
+
+def draw(evaluation: Evaluation, file: Path) -> None:
+    """Accuracy over the observed part, or over the time before the action; no file where nothing has a label."""
+    if any(key.startswith("action/") for key in evaluation.metrics):
+        accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}").save(file)
+    else:
+        file.unlink(missing_ok=True)  # of an earlier evaluation
+
+
+def _check_labels(model: Predictor, module: Clips, source: str | Path) -> None:
+    """Scores mean nothing where the classes of the data are not those of the model."""
+    for task, names in module.annotations.classes.items():
+        own = (model.labels or {}).get(task)
+        if task not in model.head.classes:
+            continue
+        if len(names) != model.head.classes[task] or (own is not None and own != list(names)):
+            raise ConfigError(
+                f"{source} predicts {model.head.classes[task]} {task}s, "
+                f"and {module.annotations.name} has {len(names)} or others: the labels do not fit"
+            )

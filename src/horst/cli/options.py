@@ -1,0 +1,38 @@
+"""Types of options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import signature
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from horst.errors import ConfigError, did_you_mean
+
+Source = Annotated[str | Path, Parameter(metavar="NAME|PATH")]
+"""A name, an address or a path, always given as text. `Path` is there for the completion of files."""
+Model = Annotated[Source, Parameter(help="A run, a saved model, hf://user/name, or a packaged model such as kitchen.")]
+Evaluated = Annotated[Source, Parameter(help="A run's folder; with --data also any other model, such as kitchen.")]
+Flag = Annotated[bool, Parameter(show_default=False)]
+Json = Annotated[bool, Parameter(name="--json", show_default=False, help="Print JSON instead of tables.")]
+Names = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=False)]
+Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=False)]
+Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, ...")]
+Processes = Annotated[int | None, Parameter(help="Number of processes; all cores by default.")]
+Entry = Annotated[
+    str, Parameter(name="--ENTRY", metavar="VALUE", help="Any entry of the config: --trainer.epochs 3 --seed 1.")
+]
+
+
+def overrides(command: Callable[..., Any], given: Sequence[str], entries: dict[str, str]) -> list[str]:
+    """The values of `--set key=value` and of `--key value`, as key=value. A mistyped option ends up among them."""
+    from horst.training.config import RunConfig
+
+    options = [name for name, one in signature(command).parameters.items() if one.kind is one.KEYWORD_ONLY]
+    known = [*RunConfig.__dataclass_fields__, *options]
+    for name in entries:
+        if name.partition(".")[0] not in RunConfig.__dataclass_fields__:
+            raise ConfigError(f"there is no option --{name}, and no such entry of a run{did_you_mean(name, known)}")
+    return [*given, *(f"{name}={value}" for name, value in entries.items())]
