@@ -89,12 +89,20 @@ def test_completion_in_bash(tmp_path: Path) -> None:
     complete_words horst ev
     complete_words horst evaluate --we
     complete_words horst predict --reset m
-    complete_words horst predict kitchen cl
+    complete_words horst predict runs/mine cl
+    complete -p horst
     """
     done = subprocess.run(
         ["bash", "-c", shell, sys.executable], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split("\n") == ["evaluate", "--weights", "motion", "clip.mp4", ""]
+    assert done.stdout.split("\n") == [
+        "evaluate",
+        "--weights",
+        "motion",
+        "clip.mp4",
+        "complete -o default -F _horst horst",
+        "",
+    ]
     assert not done.stderr
 
 

@@ -13,4 +13,6 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     """
     from horst.cli import create_app
 
-    print(create_app().generate_completion(shell=shell))
+    script = create_app().generate_completion(shell=shell)
+    # Files too where the script knows no completion, as after `horst predict kitchen`, which is a command elsewhere.
+    print(script.replace("complete -F _horst", "complete -o default -F _horst"))
