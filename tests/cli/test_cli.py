@@ -18,9 +18,9 @@ from horst.models import create_model, save
 COMMANDS = [
     (), ("demo",), ("train", "RUN"), ("evaluate", "RUN"), ("predict", "MODEL", "SOURCE"), ("serve", "MODEL"),
     ("teach", "FOLDER", "MODEL"), ("report", "RUN"), ("table", "RUNS"), ("study", "NAMES"), ("models", "METHOD"),
-    ("info", "MODEL"), ("export", "MODEL"), ("extract", "DATA", "FOLDER"), ("completion", "SHELL"), ("data",),
-    ("data make",), ("data make somethings", "FOLDER"), ("data make kitchen", "FOLDER"), ("data check", "DATA"),
-    ("data pack", "DATA", "FOLDER"),
+    ("configs", "PATTERN"), ("info", "MODEL"), ("export", "MODEL"), ("extract", "DATA", "FOLDER"),
+    ("completion", "SHELL"), ("data",), ("data make",), ("data make somethings", "FOLDER"),
+    ("data make kitchen", "FOLDER"), ("data check", "DATA"), ("data pack", "DATA", "FOLDER"),
 ]  # fmt: skip
 """Each command with its positional arguments."""
 
@@ -64,6 +64,8 @@ def test_help_is_quick_and_imports_no_torch() -> None:
         (["predict", "kitchn", "x.mp4"], "did you mean 'kitchen'"),
         (["models", "rulsm"], "did you mean 'rulstm'"),
         (["study", "tabel1"], "did you mean 'table1'"),
+        (["train", "somethings/cpuu"], "did you mean 'somethings/cpu'"),
+        (["configs", "somethings/cpuu"], "did you mean 'somethings/cpu'"),
         (["extract", "data.yaml", "x", "--backbone", "stemm", "--weights", "data.yaml"], "did you mean 'stem'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -154,7 +156,7 @@ def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureF
         (["--only", "horst", "table1"], "put the study's name first: horst study NAME"),
         (["--set", "seed=1", "table1"], "put the study's name first: horst study NAME"),
         (["--parallel", "2"], "put the study's name first: horst study NAME"),
-        (["nothing"], "there is no study 'nothing'. There are: anticipation, claims, "),
+        (["nothing"], "nothing: there is no such file and no packaged config of that name"),
     ],
 )
 def test_lists_and_names_of_studies(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -176,6 +178,17 @@ def test_studies_are_listed(
     assert ["table1", "15", "Does", "HORST"] in [row[:4] for row in rows]  # 5 methods, 3 seeds
     assert ["gestures", "75"] in [row[:2] for row in rows]  # and 5 folds
     assert [row[0] for row in rows if "odd" in row] == ["odd"]  # a bad file hides no other
+
+
+def test_configs_are_listed_and_copied(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["configs", "kitchen/*"]) == 0
+    names = capsys.readouterr().out.split()
+    assert "kitchen/gpu" in names
+    assert all(name.startswith("kitchen/") for name in names)
+    assert main(["configs", "kitchen/gpu", "--copy", str(tmp_path / "mine")]) == 0
+    copied = capsys.readouterr().out.splitlines()
+    assert str(tmp_path / "mine/kitchen/gpu.yaml") in copied
+    assert all(Path(file).is_file() for file in copied)
 
 
 def test_a_failed_parity_check_stops_the_demo(
