@@ -85,7 +85,7 @@ def test_a_run_is_shown_and_its_predictions_are_kept(
     kept = Predictions.load(trained / "evaluation" / "val.safetensors")
     assert len(kept) == 4
     with monkeypatch.context() as patch:
-        patch.setattr("horst.cli.evaluation.predict", lambda *_: pytest.fail("it was predicted before"))
+        patch.setattr("horst.cli.evaluation.predict_and_evaluate", lambda *_: pytest.fail("it was predicted before"))
         assert main(["report", str(trained), "--clips", "3"]) == 0
         assert file.read_text() == text
         # What other weights said is not taken for this model's.
@@ -102,7 +102,7 @@ def test_a_run_is_shown_and_its_predictions_are_kept(
 def test_what_evaluate_left_is_reused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["evaluate", str(trained)]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("horst.cli.evaluation.predict", lambda *_: pytest.fail("it was predicted before"))
+        patch.setattr("horst.cli.evaluation.predict_and_evaluate", lambda *_: pytest.fail("it was predicted before"))
         assert main(["report", str(trained), "--clips", "1"]) == 0
     (trained / "evaluation" / "val.safetensors").write_bytes(b"damaged")
     assert main(["report", str(trained), "--clips", "1"]) == 0

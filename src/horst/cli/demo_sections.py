@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from rich.text import Text
 
 import horst
 from horst.console import Console, visible
-from horst.evaluation.evaluate import Evaluation, assess, predict, shown
+from horst.evaluation.evaluate import predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.synth.fresh import Fresh, fresh_kitchen, fresh_somethings
@@ -38,7 +37,8 @@ def somethings_sections(folder: Path, clips: int, seed: int, streams: int, conso
     """Print the early predictions for new clips; sections for the page."""
     model, fresh = horst.open_model("somethings"), fresh_somethings(folder, clips, seed)
     names = fresh.annotations.classes["action"]
-    predictions, evaluation = _evaluate(model, fresh, console)
+    predictions, evaluation = predict_and_evaluate(model, fresh)
+    show(evaluation, console)
     for part in FRACTIONS:
         if pairs := _confused(predictions, names, part):
             console.print(f"confused most often after {100 * part:g}%: {'; '.join(pairs)}", highlight=False)
@@ -57,20 +57,12 @@ def kitchen_sections(folder: Path, videos: int, seed: int, console: Console) -> 
     """Print the predictions before every action of new videos; sections for the page."""
     model = horst.open_model("kitchen")
     fresh = fresh_kitchen(folder, videos, seed, model.size)
-    predictions, evaluation = _evaluate(model, fresh, console)
+    predictions, evaluation = predict_and_evaluate(model, fresh)
+    show(evaluation, console)
     moments, names = _moments(fresh, predictions), fresh.annotations.classes["action"]
     console.print(_moments_table(moments, names))
     unseen = ", in videos that the model has never seen"
     return [accuracy_section(evaluation, unseen), moments_section(moments, names, TAU)]
-
-
-def _evaluate(model: horst.Predictor, fresh: Fresh, console: Console) -> tuple[Predictions, Evaluation]:
-    begin = time.perf_counter()
-    predictions = predict(model, fresh)
-    spent = time.perf_counter() - begin
-    evaluation = assess(predictions, fresh.annotations, "val", shown(fresh, model), model=model, seconds=spent)
-    show(evaluation, console)
-    return predictions, evaluation
 
 
 def _confused(predictions: Predictions, names: tuple[str, ...], part: float) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,9 +10,10 @@ import horst
 from horst.config import check_positive
 from horst.console import Console
 from horst.data.config import DataConfig
+from horst.data.loader import ClipBatches
 from horst.errors import ConfigError, DataError
 from horst.evaluation.challenge import write_challenge
-from horst.evaluation.evaluate import Clips, Evaluation, Loading, assess, fingerprint, predict, shown
+from horst.evaluation.evaluate import Evaluation, clip_for, evaluate_predictions, fingerprint, predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.models import Predictor
@@ -34,7 +34,7 @@ class EvaluatedModel:
     source: str | Path
     """The name, folder or address it was opened by."""
     model: Predictor
-    module: Clips
+    module: ClipBatches
     config: RunConfig | None
     """None unless it is a run."""
     data: Path | None
@@ -57,13 +57,10 @@ class EvaluatedModel:
     def evaluate(self, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
         """Predict and measure; a run keeps both in its folder, with a curve. `reuse`: read them from there if they are
         of this model."""
-        run, name, clip = self.run, self.name(split), shown(self.module, self.model)
+        run, name = self.run, self.name(split)
         if reuse and run is not None and (kept := self._kept(run, split)) is not None:
             return kept
-        begin = time.perf_counter()
-        predictions = predict(self.model, self.module, split)
-        spent = round(time.perf_counter() - begin, 1)
-        evaluation = assess(predictions, self.module.annotations, split, clip, model=self.model, seconds=spent)
+        predictions, evaluation = predict_and_evaluate(self.model, self.module, split)
         if run is not None:
             run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: a kill must not leave another model's
             evaluation.save(run.evaluation(name))
@@ -83,8 +80,8 @@ class EvaluatedModel:
         ids = tuple(example.id for example in annotations.split(split).examples)
         if before.weights != fingerprint(self.model) or predictions.ids != ids:
             return None
-        clip = shown(self.module, self.model)
-        again = assess(predictions, annotations, split, clip, model=self.model, seconds=before.seconds)
+        clip = clip_for(self.module, self.model)
+        again = evaluate_predictions(predictions, annotations, split, clip, model=self.model, seconds=before.seconds)
         return (predictions, again) if again.protocol == before.protocol else None
 
 
@@ -97,7 +94,7 @@ def open_evaluated(
     device: str = "auto",
     batch: int | None = None,
     workers: int | None = None,
-    training: Loading | None = None,
+    training: ClipBatches | None = None,
 ) -> EvaluatedModel:
     """A run, or any model and a data set. `training`: what a run that has just ended has opened and read."""
     run = Run(Path(source))
@@ -114,12 +111,12 @@ def open_evaluated(
     if mode is not None:
         described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
     known = training if training is not None and training.data == described else None
-    module = Clips(
+    module = ClipBatches(
         described,
         batch_size=batch or (config.batches.size if config else 8),
         workers=workers if workers is not None else (config.batches.workers if config else 0),
-        opened=known.source if known else None,
-        decoded=known.decoded if known else {},
+        source=known.source if known else None,
+        decoded=known.decoded if known else None,
     )
     _check_labels(model, module, source)
     return EvaluatedModel(source, model, module, config, data, weights)
@@ -156,7 +153,7 @@ def draw(evaluation: Evaluation, file: Path) -> None:
         file.unlink(missing_ok=True)  # of an earlier evaluation
 
 
-def _check_labels(model: Predictor, module: Clips, source: str | Path) -> None:
+def _check_labels(model: Predictor, module: ClipBatches, source: str | Path) -> None:
     """Scores mean nothing where the classes of the data are not those of the model."""
     for task, names in module.annotations.classes.items():
         own = (model.labels or {}).get(task)

@@ -22,7 +22,13 @@ Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=
 Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, ...")]
 Processes = Annotated[int | None, Parameter(help="Number of processes; all cores by default.")]
 Entry = Annotated[
-    str, Parameter(name="--ENTRY", metavar="VALUE", help="Any entry of the config: --trainer.epochs 3 --seed 1.")
+    str,
+    Parameter(
+        name="--ENTRY",
+        metavar="VALUE",
+        allow_repeating=True,
+        help="Any entry of the config, such as --trainer.epochs 3 --seed 1.",
+    ),
 ]
 
 

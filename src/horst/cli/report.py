@@ -99,11 +99,11 @@ def _clips_section(opened: EvaluatedModel, split: str, predictions: Predictions,
 
 def _moments(opened: EvaluatedModel, task: Task, count: int) -> tuple[int, ...]:
     """Frames at which attention is drawn."""
-    from horst.evaluation.evaluate import shown
+    from horst.evaluation.evaluate import clip_for
     from horst.video.sampling import observed_frames
 
     if task == "recognition":
         return tuple(sorted({observed_frames(count, part) - 1 for part in FRACTIONS}))
-    stride = shown(opened.module, opened.model).stride
+    stride = clip_for(opened.module, opened.model).stride
     places = {count - round(tau / stride) for tau in TAUS}
     return tuple(sorted(place for place in places if 0 <= place < count))
