@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 
 from horst.evaluation.evaluate import clip_for
-from horst.evaluation.latency import BUDGETS, FRACTIONS, Shown, measured, watched_live
+from horst.evaluation.latency import COSTS, FRACTIONS, LabelledClip, evaluate_live, step_time
 from horst.models import Predictor, open_model
 from horst.synth.fresh import Fresh, fresh_somethings
 
@@ -24,10 +24,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2000)
     args = parser.parse_args()
     model = open_model("somethings").eval()
-    ours = measured(model)
-    costs = sorted([*BUDGETS, ours])
+    ours = step_time(model)
+    costs = sorted([*COSTS, ours])
     with tempfile.TemporaryDirectory() as folder:
-        rows = watched_live(model, clips_of(model, fresh_somethings(folder, args.clips, args.seed)), costs)
+        rows = evaluate_live(model, clips_of(model, fresh_somethings(folder, args.clips, args.seed)), costs)
     print("a step costs".ljust(20), *(f"{fraction:.0%}".rjust(6) for fraction in FRACTIONS), "  frames seen")
     for row in rows:
         name = f"{1e3 * row.cost:.0f} ms" + (", this machine" if row.cost == ours else "")
@@ -35,7 +35,7 @@ def main() -> None:
         print(name.ljust(20), *cells, f"{100 * row.seen:.0f}%".rjust(13))
 
 
-def clips_of(model: Predictor, fresh: Fresh) -> Iterator[Shown]:
+def clips_of(model: Predictor, fresh: Fresh) -> Iterator[LabelledClip]:
     for example in fresh.annotations.split("val").examples:
         yield fresh.clip(example, clip_for(fresh, model)).frames, example.labels["action"]
 

@@ -12,7 +12,7 @@ from horst.cli import main
 from horst.cli.method import methods_of, opening
 from horst.cli.models_table import FROZEN, loss_words
 from horst.configs import find_config, list_configs
-from horst.evaluation.paper import result
+from horst.evaluation.paper import paper_values
 from horst.models import create_model, model_config
 from horst.models.method_table import METHODS, SIZES, method
 from horst.models.summary import summarize
@@ -77,14 +77,14 @@ def test_streaming_is_what_the_core_says(printed: Call) -> None:
 
 def test_figures_are_the_papers(printed: Call) -> None:
     rows = listed(printed)
-    assert rows["horst"]["paper"] == result("early-recognition", "HORST")
+    assert rows["horst"]["paper"] == paper_values("early-recognition", "HORST")
     assert rows["conv_tt_lstm"]["paper"] == {"action/top1@25%": 29.3, "action/top1@50%": 42.3}
     assert rows["horst_s_12"]["paper"] == {"action/top1@25%": 33.8}
     assert rows["lstm"]["paper"] == {}
     assert rows["imagine_rnn"]["paper"] == {"action/top5@1s": 31.6}  # Table 6 alone
     for name, one in METHODS.items():
         if "ek55" in one.rows:
-            assert rows[name]["paper"] == {"action/top5@1s": result("ek55", one.rows["ek55"])["action/top5@1s"]}
+            assert rows[name]["paper"] == {"action/top5@1s": paper_values("ek55", one.rows["ek55"])["action/top5@1s"]}
     later = listed(printed, "--data", "ek100")
     assert list(later) == [name for name, one in METHODS.items() if one.task == "anticipation"]
     with_figure = {name: row["paper"]["action/recall5@1s"] for name, row in later.items() if row["paper"]}

@@ -18,8 +18,8 @@ from horst.data.config import SOURCES
 from horst.data.readers.epic import read_epic
 from horst.data.readers.ssv2 import read_ssv2
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.facts import differences
-from horst.evaluation.paper import paper_table, paper_tables, result
+from horst.evaluation.paper import paper_table, paper_tables, paper_values
+from horst.evaluation.paper_match import differences
 from horst.heads import head_options
 from horst.models import Predictor, model_config
 from horst.models.method_table import METHODS, SIZES, Method
@@ -142,11 +142,11 @@ def test_every_method_has_its_runs(method: Method) -> None:
 
 def test_rows_that_configs_name_are_in_the_paper() -> None:
     for file, (config, table, row) in papers().items():
-        assert result(table, row), file
+        assert paper_values(table, row), file
         # a run has at least one number to be compared with
         shown = f"@{100 * config.data.clip.observe:g}%"
         anticipates = config.loss.steps == "anticipation"
-        assert anticipates or any(metric.endswith(shown) for metric in result(table, row)), file
+        assert anticipates or any(metric.endswith(shown) for metric in paper_values(table, row)), file
 
 
 def test_runs_are_what_the_row_that_they_name_is_made_of() -> None:

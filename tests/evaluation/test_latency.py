@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import horst
 from horst.errors import InputError
 from horst.evaluation.evaluate import clip_for, evaluate
-from horst.evaluation.latency import BUDGETS, Question, Shown, answer_at, measured, questions, watched_live
+from horst.evaluation.latency import COSTS, LabelledClip, LiveStep, evaluate_live, latest_ready, live_steps, step_time
 from horst.models import Predictor
 from horst.synth.fresh import Fresh, fresh_somethings
 from horst.video.sampling import observed_frames
@@ -26,15 +26,15 @@ costs = st.floats(0, 3, allow_nan=False)
 
 @given(lengths, rates, fractions)
 def test_without_a_cost_the_last_observed_frame_counts(frames: int, fps: float, fraction: float) -> None:
-    asked = questions(frames, fps, 0.0)
-    assert [question.frame for question in asked] == list(range(frames))
-    assert answer_at(asked, fraction * frames / fps) == observed_frames(frames, fraction) - 1
+    asked = live_steps(frames, fps, 0.0)
+    assert [step.frame for step in asked] == list(range(frames))
+    assert latest_ready(asked, fraction * frames / fps) == observed_frames(frames, fraction) - 1
 
 
 @given(lengths, rates, costs)
 def test_one_at_a_time_and_the_latest_wins(frames: int, fps: float, cost: float) -> None:
-    asked = questions(frames, fps, cost)
-    assert asked[0] == Question(0, cost)
+    asked = live_steps(frames, fps, cost)
+    assert asked[0] == LiveStep(0, cost)
     assert asked[-1].frame == frames - 1
     for before, after in itertools.pairwise(asked):
         begin = after.ready - cost
@@ -49,15 +49,15 @@ def test_a_dearer_step_never_answers_about_more(
     frames: int, fps: float, cost: float, more: float, fraction: float
 ) -> None:
     moment = fraction * frames / fps
-    cheap, dear = questions(frames, fps, cost), questions(frames, fps, cost * more)
+    cheap, dear = live_steps(frames, fps, cost), live_steps(frames, fps, cost * more)
     assert len(dear) <= len(cheap)
-    count = [-1 if (found := answer_at(asked, moment)) is None else found for asked in (cheap, dear)]
+    count = [-1 if (found := latest_ready(asked, moment)) is None else found for asked in (cheap, dear)]
     assert count[1] <= count[0]
 
 
 @given(lengths, rates)
 def test_a_step_that_outlasts_the_clip_says_nothing(frames: int, fps: float) -> None:
-    assert answer_at(questions(frames, fps, frames / fps), frames / fps) is None
+    assert latest_ready(live_steps(frames, fps, frames / fps), frames / fps) is None
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Fresh:
 
 
 @pytest.fixture(scope="module")
-def clips(model: Predictor, fresh: Fresh) -> list[Shown]:
+def clips(model: Predictor, fresh: Fresh) -> list[LabelledClip]:
     examples = fresh.annotations.split("val").examples
     return [(fresh.clip(example, clip_for(fresh, model)).frames, example.labels["action"]) for example in examples]
 
@@ -82,7 +82,7 @@ def test_without_a_cost_it_is_offline_evaluation(fresh: Fresh) -> None:
     trained = horst.open_model("somethings").eval()
     examples = fresh.annotations.split("val").examples
     seen = [(fresh.clip(example, clip_for(fresh, trained)).frames, example.labels["action"]) for example in examples]
-    (row,) = watched_live(trained, seen, [0.0], FRACTIONS)
+    (row,) = evaluate_live(trained, seen, [0.0], FRACTIONS)
     offline = evaluate(trained, fresh, progress=False).metrics
     assert row.accuracy == {f: pytest.approx(offline[f"action/top1@{100 * f:g}%"]) for f in FRACTIONS}
     assert row.accuracy[1.0] > 0.5  # not for nothing
@@ -90,9 +90,9 @@ def test_without_a_cost_it_is_offline_evaluation(fresh: Fresh) -> None:
     assert set(row.answered.values()) == {1.0}
 
 
-def test_the_model_is_run_on_the_frames_that_it_saw(model: Predictor, clips: list[Shown]) -> None:
+def test_the_model_is_run_on_the_frames_that_it_saw(model: Predictor, clips: list[LabelledClip]) -> None:
     cost = 0.4
-    (row,) = watched_live(model, clips, [cost], [1.0])
+    (row,) = evaluate_live(model, clips, [cost], [1.0])
     right = []
     for frames, label in clips:
         state = model.init_state(1, *model.size)
@@ -115,25 +115,25 @@ def test_the_model_is_run_on_the_frames_that_it_saw(model: Predictor, clips: lis
     assert 0.3 < row.seen < 0.6
 
 
-def test_too_slow_for_any_answer(model: Predictor, clips: list[Shown]) -> None:
-    rows = watched_live(model, clips, [0.0, 0.05, 0.5, 100.0])
+def test_too_slow_for_any_answer(model: Predictor, clips: list[LabelledClip]) -> None:
+    rows = evaluate_live(model, clips, [0.0, 0.05, 0.5, 100.0])
     assert set(rows[-1].accuracy.values()) == set(rows[-1].answered.values()) == {0.0}
     for cheap, dear in itertools.pairwise(rows):
         assert dear.seen <= cheap.seen
         assert all(dear.answered[f] <= cheap.answered[f] for f in cheap.answered)
-    assert 0 < measured(model, steps=3) < 5
+    assert 0 < step_time(model, steps=3) < 5
 
 
 def test_what_cannot_be_is_told(model: Predictor) -> None:
     with pytest.raises(InputError, match="no clips"):
-        watched_live(model, [])
+        evaluate_live(model, [])
     with pytest.raises(InputError, match="cost is -1"):
-        questions(3, 6.0, -1)
+        live_steps(3, 6.0, -1)
     with pytest.raises(InputError, match="frames is 0"):
-        questions(0, 6.0, 1)
+        live_steps(0, 6.0, 1)
     with pytest.raises(InputError, match="anticipates"):
-        watched_live(horst.open_model("kitchen").eval(), [])
+        evaluate_live(horst.open_model("kitchen").eval(), [])
 
 
 def test_costs_are_doubled() -> None:
-    assert (0.0, *(0.01 * 2**i for i in range(7))) == BUDGETS
+    assert (0.0, *(0.01 * 2**i for i in range(7))) == COSTS

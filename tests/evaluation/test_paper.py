@@ -11,7 +11,7 @@ from horst.data.clips import ClipConfig
 from horst.data.example import Annotations, Example, Task
 from horst.errors import ConfigError
 from horst.evaluation.measure import measure
-from horst.evaluation.paper import paper_table, paper_tables, result, tables_from
+from horst.evaluation.paper import paper_table, paper_tables, paper_values, tables_from
 from horst.evaluation.predictions import Predictions, positions
 
 NAMES = ["early-recognition", "attention", "order", "key-value", "ek55", "ek55-backbones", "ek100"]
@@ -33,11 +33,11 @@ NAMES = ["early-recognition", "attention", "order", "key-value", "ek55", "ek55-b
     ],
 )
 def test_numbers_of_the_field(table: str, row: str, numbers: dict[str, float]) -> None:
-    assert numbers.items() <= result(table, row).items()
+    assert numbers.items() <= paper_values(table, row).items()
 
 
 def test_a_dash_is_no_number() -> None:
-    assert set(result("ek55", "DMR")) == {
+    assert set(paper_values("ek55", "DMR")) == {
         "action/top5@1s", "verb/top5@1s", "noun/top5@1s",
         "verb/recall5@1s/many-shot", "noun/recall5@1s/many-shot", "action/recall5@1s/many-shot",
     }  # fmt: skip
@@ -55,7 +55,7 @@ def test_a_model_that_is_printed_twice_has_the_same_numbers_of_the_same_data() -
         other = paper_table(row.same[0])
         assert (table.data, table.classes, table.examples) == (other.data, other.classes, other.examples)
         for metric, value in table.values(row).items():
-            assert result(*row.same).get(metric, value) == pytest.approx(value, abs=0.05)
+            assert paper_values(*row.same).get(metric, value) == pytest.approx(value, abs=0.05)
 
 
 def test_the_bold_number_of_an_ablation_is_that_of_the_main_table() -> None:
@@ -102,9 +102,9 @@ def test_every_number_belongs_to_a_metric_of_measure() -> None:
 
 def test_unknown_names_are_told_with_near_ones() -> None:
     with pytest.raises(ConfigError, match=r"no table 'ek5'.*did you mean 'ek55'"):
-        result("ek5", "HORST")
+        paper_values("ek5", "HORST")
     with pytest.raises(ConfigError, match=r"'ek55' has no row 'HORST-ulr'.*'HORST-url'"):
-        result("ek55", "HORST-ulr")
+        paper_values("ek55", "HORST-ulr")
 
 
 GOOD = {

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from horst.errors import DataError, InputError
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.facts import _part
 from horst.evaluation.paper import paper_table, paper_tables
+from horst.evaluation.paper_match import _part
 from horst.evaluation.runs import group_runs
 from horst.evaluation.table import table, table_data
 from horst.registry import Part
@@ -245,7 +245,7 @@ UNLIKE = [
     ("rate", settings(HORST, fps=6), "clip.fps is 6, not 24 or 12"),
     ("size", settings(HORST, size=[112, 112]), "clip.size is [112, 112], not [224, 224]"),
     ("whole", settings(HORST, observe=1.0), "100% of each clip is observed, not 25% or 50%"),
-    ("unknown", {**HALF, "model": {"name": "mine"}}, "its model cannot be told from its config"),
+    ("unknown", {**HALF, "model": {"name": "mine"}}, "its config does not describe a known model"),
 ]
 
 

@@ -1,1 +1,1 @@
-"""How good a model is: predictions of whole splits (`evaluate`, `predictions`), metrics, protocol guard, reports."""
+"""Evaluation of models: predictions for a split, metrics, the protocol guard, reports and result tables."""

@@ -1,10 +1,9 @@
-"""The EPIC-Kitchens 100 anticipation challenge: predictions as the JSON file that its scorer reads.
+"""Predictions as the JSON file of the EPIC-Kitchens 100 anticipation challenge.
 
     {"version": "0.2", "challenge": "action_anticipation", "sls_pt": 1, "sls_tl": 4, "sls_td": 3,
      "results": {"P01_101_1": {"verb": {"0": 0.2, ...}, "noun": {"0": 0.1, ...}, "action": {"1,2": 0.3, ...}}}}
 
-Scores are probabilities, of all verbs, all nouns and the 100 best actions. A segment of which nothing was seen is there
-too, with zeros.
+Scores are probabilities of all verbs, all nouns and the 100 best actions. Unreadable segments have zeros.
 """
 
 from __future__ import annotations
@@ -23,9 +22,9 @@ from horst.evaluation.predictions import Predictions
 from horst.io import write_text
 
 ACTIONS = 100
-"""How many action scores a segment has."""
+"""Action scores of a segment."""
 TAU = 1.0
-"""Seconds before the action at which the challenge asks."""
+"""Seconds before the action."""
 
 
 def challenge(
@@ -37,15 +36,15 @@ def challenge(
     data: int = 3,
     tau: float = TAU,
 ) -> dict[str, Any]:
-    """The file's content.
+    """The contents of the file.
 
     Args:
         predictions: Of the split to submit.
         annotations: Of the same data set: actions must be made of verbs and nouns.
-        pretraining: Level of supervision of the pretraining, `sls_pt`, 0 to 5 by the challenge's rules; the levels here
+        pretraining: Supervision level of the pretraining, `sls_pt`, 0 to 5 by the challenge's rules. The default levels
             are those that RULSTM declares.
-        labels: Of the training labels, `sls_tl`.
-        data: Of the training data, `sls_td`.
+        labels: Supervision level of the training labels, `sls_tl`.
+        data: Supervision level of the training data, `sls_td`.
         tau: Seconds before the action.
     """
     levels = {"sls_pt": pretraining, "sls_tl": labels, "sls_td": data}
@@ -53,7 +52,7 @@ def challenge(
         if type(level) is not int or not 0 <= level <= 5:
             raise InputError(f"{name} is {level!r}; a level of supervision is a whole number from 0 to 5")
     if not annotations.action_parts or any(part not in annotations.classes for part in PARTS):
-        raise DataError(f"{annotations.name} has no actions of verb and noun, which the challenge is about")
+        raise DataError(f"{annotations.name} has no actions of verb and noun, which the challenge needs")
     if tau not in predictions.positions:
         raise InputError(f"there is no prediction {tau:g} s before the action; there are {predictions.names()}")
     place = predictions.positions.index(tau)
@@ -62,19 +61,19 @@ def challenge(
     best = scores["action"].sort(dim=1, descending=True, stable=True)
     results = {}
     for row, ident in enumerate(predictions.ids):
-        top = zip(best.indices[row, :ACTIONS].tolist(), _plain(best.values[row, :ACTIONS]), strict=True)
+        top = zip(best.indices[row, :ACTIONS].tolist(), _rounded(best.values[row, :ACTIONS]), strict=True)
         results[ident] = {
-            **{part: {str(c): value for c, value in enumerate(_plain(scores[part][row]))} for part in PARTS},
+            **{part: {str(c): value for c, value in enumerate(_rounded(scores[part][row]))} for part in PARTS},
             "action": {keys[action]: value for action, value in top},
         }
     return {"version": "0.2", "challenge": "action_anticipation", **levels, "results": results}
 
 
 def write_challenge(path: str | Path, predictions: Predictions, annotations: Annotations, **options: Any) -> None:
-    """The file itself, whole or not at all; options as for `challenge`."""
+    """Write the file, atomically; options as for `challenge`."""
     write_text(Path(path), json.dumps(challenge(predictions, annotations, **options), allow_nan=False))
 
 
-def _plain(values: Tensor) -> list[float]:
-    """Numbers of few digits: there are millions of them."""
+def _rounded(values: Tensor) -> list[float]:
+    """Six digits: there are millions of numbers."""
     return [float(f"{value:.6g}") for value in values.tolist()]

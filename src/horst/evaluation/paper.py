@@ -1,10 +1,10 @@
-"""The paper's result tables as data, so that own results can stand beside them.
+"""The paper's result tables as data, for comparison with other results.
 
     early-recognition, attention, order, key-value    Tables 1-4, Something-Something v2
     ek55, ek55-backbones                              Tables 5-6, EPIC-Kitchens 55
     ek100                                             Table 7, EPIC-Kitchens 100
 
-    result("ek55", "HORST-url")["action/top5@1s"]     31.58
+    paper_values("ek55", "HORST-url")["action/top5@1s"]     31.58
 
 The numbers are in paper_tables.yaml.
 """
@@ -25,38 +25,38 @@ from horst.errors import ConfigError, did_you_mean
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PaperResult:
+class PaperRow:
     """A row of a table."""
 
     name: str
     values: tuple[float | None, ...]
-    """Per cent, one a column; None where the paper prints none."""
+    """Per cent, by column; None if the paper has no number."""
     same: tuple[str, str] | None = None
-    """(table, row) where the same model's numbers are printed too: a run for that row serves this one."""
+    """(table, row) of the same model in another table: a run for that row counts for this one too."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaperTable:
-    """A table, and the data that its numbers hold for."""
+    """A table, and the data of its numbers."""
 
     number: int
     """In the paper."""
     title: str
     data: str
-    """What `Annotations.name` is of this data set."""
+    """Name of the data set, as in `Annotations.name`."""
     classes: dict[str, int]
-    """How many there are, by task."""
+    """Number of classes by task."""
     size: str
-    """The data set as models are named by it; see `horst.models.method_table`."""
+    """The data set in the names of models; see `horst.models.method_table`."""
     train: int
     """Examples of the training split."""
     examples: int
-    """Of the validation split."""
+    """Examples of the validation split."""
     columns: dict[str, str]
-    """Metric by header; see `measure`."""
-    rows: tuple[PaperResult, ...]
+    """Metric by header; see `horst.evaluation.measure`."""
+    rows: tuple[PaperRow, ...]
     fps: tuple[float, ...] = ()
-    """Recognition: frames a second, any of these."""
+    """Recognition: allowed frame rates."""
     decimals: int = 1
     """As printed."""
     name: str = field(default="", compare=False)
@@ -68,31 +68,30 @@ class PaperTable:
             if len(row.values) != len(self.columns):
                 raise ConfigError(f"row {row.name!r} has {len(row.values)} values for {len(self.columns)} columns")
 
-    def row(self, name: str) -> PaperResult:
-        """ConfigError where there is none of that name."""
-        for row in self.rows:
-            if row.name == name:
-                return row
-        known = [row.name for row in self.rows]
-        close = did_you_mean(name, known, "There are", separator="; ")
-        raise ConfigError(f"the paper's table {self.name!r} has no row {name!r}{close}")
+    def row(self, name: str) -> PaperRow:
+        """The row with that name, or ConfigError."""
+        known = {row.name: row for row in self.rows}
+        if name not in known:
+            close = did_you_mean(name, known, "There are", separator="; ")
+            raise ConfigError(f"the paper's table {self.name!r} has no row {name!r}{close}")
+        return known[name]
 
-    def values(self, row: PaperResult) -> dict[str, float]:
-        """Per cent by metric, where the paper prints one."""
+    def values(self, row: PaperRow) -> dict[str, float]:
+        """Per cent by metric, for the metrics that the paper has."""
         pairs = zip(self.columns.values(), row.values, strict=True)
         return {metric: value for metric, value in pairs if value is not None}
 
 
 def paper_table(name: str) -> PaperTable:
-    """ConfigError where there is none of that name."""
+    """The table with that name, or ConfigError."""
     tables = paper_tables()
     if name not in tables:
         raise ConfigError(f"the paper has no table {name!r}{did_you_mean(name, tables, 'There are')}")
     return tables[name]
 
 
-def result(table: str, row: str) -> dict[str, float]:
-    """The numbers of a row, per cent by metric. ConfigError where there is no such table or row."""
+def paper_values(table: str, row: str) -> dict[str, float]:
+    """The numbers of a row, per cent by metric. ConfigError if there is no such table or row."""
     found = paper_table(table)
     return found.values(found.row(row))
 
@@ -105,19 +104,16 @@ def paper_tables() -> Mapping[str, PaperTable]:
 
 
 def tables_from(data: Any) -> dict[str, PaperTable]:
-    """Tables from plain data, with ConfigErrors that say where it is wrong."""
+    """Tables from the contents of a YAML file; ConfigError says where it is wrong."""
     if not isinstance(data, dict):
         raise ConfigError(f"tables are a mapping by name; got a {type(data).__name__}")
     tables = {
         name: from_dict(PaperTable, {**table, "name": name} if isinstance(table, dict) else table, name)
         for name, table in data.items()
     }
+    there = {(name, row.name) for name, table in tables.items() for row in table.rows}
     for name, table in tables.items():
         for row in table.rows:
-            if row.same is not None and (row.same[0] not in tables or not _printed(tables[row.same[0]], row.same[1])):
-                raise ConfigError(f"{name}: row {row.name!r} is said to be the same as {row.same}, which is not there")
+            if row.same is not None and row.same not in there:
+                raise ConfigError(f"{name}: row {row.name!r} is the same as {row.same}, which is not there")
     return tables
-
-
-def _printed(table: PaperTable, name: str) -> bool:
-    return any(row.name == name for row in table.rows)

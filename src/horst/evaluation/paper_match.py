@@ -1,7 +1,7 @@
-"""What a row of the paper is made of, and where a run that names it differs: model, clips, data.
+"""Compare a run with the row of the paper that it names: model, clips and data.
 
-The model of a row is that of the method that has it (`horst.models.method_table`), at the size of the table's data set.
-HORST may be of either variant. How long and by which optimiser a run was trained is not compared.
+The model of a row is that of its method (`horst.models.method_table`) for the table's data set. HORST may be of either
+variant. Training length and optimiser are not compared.
 """
 
 from __future__ import annotations
@@ -19,28 +19,20 @@ from horst.models.method_table import METHODS, Method
 from horst.registry import Part
 
 OF_DATA = ("num_classes", "num_verbs", "num_nouns", "pairs")
-"""Options of heads that the data decides."""
+"""Options of heads that follow from the data."""
 ANTICIPATION = {"steps": 14, "stride": 0.25}
-"""The frames of RULSTM's protocol, which all methods read that do not say others."""
-
-
-def method_of(table: str, row: str) -> Method | None:
-    """Whose row it is; None where no method of the package is."""
-    return next((method for method in METHODS.values() if method.rows.get(table) == row), None)
+"""Clips of RULSTM's protocol; methods may name others."""
 
 
 def differences(table: PaperTable, row: str, config: Mapping[str, Any], evaluation: Evaluation) -> list[str]:
-    """What of a run is not as in the row that it names: "order is 1, not 8"; none where all that is known agrees.
-
-    `config` is the run as its folder has it.
-    """
-    method = method_of(table.name, row)
+    """How a run differs from the row that it names: ["order is 1, not 8"]. `config`: its config.yaml."""
+    method = next((method for method in METHODS.values() if method.rows.get(table.name) == row), None)
     if method is None:
         return [f"no method of the package is the row {row!r}"]
     try:
         return [*_model(table, method, config), *_clips(table, method, config), *_counts(table, evaluation)]
     except (HorstError, KeyError, TypeError, AttributeError) as error:
-        return [f"its model cannot be told from its config ({error})"]
+        return [f"its config does not describe a known model ({error})"]
 
 
 def _model(table: PaperTable, method: Method, config: Mapping[str, Any]) -> Iterator[str]:
@@ -54,7 +46,7 @@ def _model(table: PaperTable, method: Method, config: Mapping[str, Any]) -> Iter
     if found.core.name != wanted.core.name:
         yield f"its core is {found.core.title}, not {wanted.core.title}"
     else:
-        yield from _unlike(asdict(found.core), asdict(wanted.core))  # type: ignore[call-overload]
+        yield from _differing(asdict(found.core), asdict(wanted.core))  # type: ignore[call-overload]
     yield from _part("head", found.head, wanted.head)
     precomputed = found.backbone.name == "maps" and found.core.in_channels == wanted.core.in_channels
     if not precomputed:
@@ -68,13 +60,13 @@ def _part(what: str, found: Part, wanted: Part) -> Iterator[str]:
         yield f"its {what} is {found.name}, not {wanted.name}"
         return
     mine, theirs = ({k: v for k, v in part.options.items() if k not in OF_DATA} for part in (found, wanted))
-    yield from _unlike(mine, theirs, f"{what} ")
+    yield from _differing(mine, theirs, f"{what} ")
 
 
 def _clips(table: PaperTable, method: Method, config: Mapping[str, Any]) -> Iterator[str]:
     clip = config["data"]["clip"]
     if method.task == "anticipation":
-        yield from _unlike(clip, {**ANTICIPATION, **method.clips.get(table.size, {})}, "clip.", wanted_only=True)
+        yield from _differing(clip, {**ANTICIPATION, **method.clips.get(table.size, {})}, "clip.", wanted_only=True)
         return
     size = list(model_config(method.model_name(table.size)).size)
     if list(clip["size"]) != size:
@@ -90,17 +82,13 @@ def _counts(table: PaperTable, evaluation: Evaluation) -> Iterator[str]:
     counts = evaluation.counts
     if counts["examples"] != table.examples:
         yield f"evaluated on {counts['examples']:,} clips, the paper on {table.examples:,}"
-    train = counts.get("train")  # not in evaluations of older versions; 0 where the data has no training split
+    train = counts.get("train")  # absent in evaluations of older versions; 0 without a training split
     if train and train != table.train:
         yield f"the data has {train:,} training clips, the paper's {table.train:,}"
 
 
-def _unlike(found: Any, wanted: Any, prefix: str = "", *, wanted_only: bool = False) -> Iterator[str]:
+def _differing(found: Any, wanted: Any, prefix: str = "", *, wanted_only: bool = False) -> Iterator[str]:
     for key in wanted if wanted_only else {**wanted, **found}:
-        mine, theirs = _plain(found.get(key)), _plain(wanted.get(key))
+        mine, theirs = (list(v) if isinstance(v, tuple) else v for v in (found.get(key), wanted.get(key)))
         if mine != theirs:
             yield f"{prefix}{key} is {mine}, not {theirs}"
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
