@@ -208,7 +208,7 @@ def test_several_at_once_share_their_runs(
         work(states[:1], **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("horst.cli.studies.work", stopped)
+    monkeypatch.setattr("horst.studies.runner.work", stopped)
     assert main(["study", first, "other.yaml"]) == 130
     assert [folder.is_dir() for folder in (shared, *trained)] == [True, True, False, False]
     assert "stopped; 2 of 4 runs are done" in capsys.readouterr().out

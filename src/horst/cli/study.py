@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
 from horst.cli.options import Entry, Flag, Names, Numbers, Source, overrides
 from horst.console import Console
 from horst.errors import ConfigError
@@ -32,8 +35,8 @@ def study(
         report: Only make the tables of the finished runs.
         set: Entries of all runs to change, as key=value; `--key value` is short for it.
     """
-    from horst.cli import studies
     from horst.config import check_positive
+    from horst.studies import runner
 
     changes = overrides(study, set, entries)
     check_positive(parallel=parallel)
@@ -44,14 +47,33 @@ def study(
     if not names:
         if folder or only or seeds or devices or report or changes or parallel > 1:
             raise ConfigError("put the study's name first: horst study NAME --seeds 0 1 ...")
-        studies.list_studies(console)
+        _list(console)
         return
     asked = list(dict.fromkeys(map(str, names)))
     if len(asked) > 1 and (folder or only):
         raise ConfigError(f"{'--folder' if folder else '--only'} is for one study, and there are {', '.join(asked)}")
-    planned = [studies.plan_study(name, folder, only, seeds, changes, report=report) for name in asked]
+    planned = [runner.plan_study(name, folder, only, seeds, changes, report=report) for name in asked]
     if report:
-        studies.report_studies(planned, console)
+        runner.report_studies(planned, console)
         return
-    command = studies.command(asked, folder, seeds, changes, only=only, parallel=parallel, devices=devices)
-    studies.run_studies(planned, command, parallel=parallel, devices=devices, console=console)
+    command = runner.command(asked, folder, seeds, changes, only=only, parallel=parallel, devices=devices)
+    runner.run_studies(planned, command, parallel=parallel, devices=devices, console=console)
+
+
+def _list(console: Console) -> None:
+    """The known studies, the question of each, and its number of runs."""
+    from horst.studies.config import Study, known_studies
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("study", no_wrap=True, vertical="top")
+    table.add_column("runs", justify="right", vertical="top")
+    table.add_column("question")
+    for name, file in known_studies().items():
+        try:
+            study = Study.from_file(file)
+        except ConfigError as error:  # of one, which does not hide the others
+            table.add_row(name, "", str(error))
+            continue
+        table.add_row(name, str(len(study.runs) * len(study.seeds) * max(1, len(study.folds))), study.question)
+    console.print(table)
+    console.print("horst study NAME runs what is left of a study, and makes its tables")

@@ -1,4 +1,4 @@
-"""How `horst study` lists studies, runs what is left of them, and writes their tables."""
+"""Run what is left of one or more studies, and write their tables: what `horst study` does."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from horst.console import Console
 from horst.errors import ConfigError, StudyError
 from horst.io import read_json, write_text
-from horst.studies.config import Study, find_study, known_studies
+from horst.studies.config import Study, find_study
 from horst.studies.launcher import hold, polite, work
 from horst.studies.plan import ASKED, Job, State, adopt, check_data, finished, identity, plan, same_data, state
 from horst.studies.prepare import prepare
@@ -38,24 +35,6 @@ class PlannedStudy:
     seeds: list[int]
     command: str
     """The command that makes its tables."""
-
-
-def list_studies(console: Console) -> None:
-    """The known studies, the question of each, and its number of runs."""
-    known = known_studies()
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("study", no_wrap=True, vertical="top")
-    table.add_column("runs", justify="right", vertical="top")
-    table.add_column("question")
-    for name, file in known.items():
-        try:
-            study = Study.from_file(file)
-        except ConfigError as error:  # of one, which does not hide the others
-            table.add_row(name, "", str(error))
-            continue
-        table.add_row(name, str(len(study.runs) * len(study.seeds) * max(1, len(study.folds))), study.question)
-    console.print(table)
-    console.print("horst study NAME runs what is left of a study, and makes its tables")
 
 
 def plan_study(
