@@ -15,6 +15,7 @@ import rich.console
 from rich.console import ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 # Control characters but line feed; marks that turn the direction of text; separators; halves of UTF-16 pairs,
@@ -52,6 +53,14 @@ class Console(rich.console.Console):
 class _Description(ProgressColumn):
     def render(self, task: Task) -> Text:
         return Text(visible(task.description, lines=False))
+
+
+def new_table(title: str, *columns: str, left: int = 1) -> Table:
+    """A table without rows; the first `left` columns are text, the others are numbers."""
+    table = Table(title=title, title_justify="left")
+    for place, column in enumerate(columns):
+        table.add_column(column, justify="left" if place < left else "right")
+    return table
 
 
 def progress(**options: Any) -> Progress:

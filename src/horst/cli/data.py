@@ -9,10 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from rich.table import Table
-
 from horst.cli.options import Flag, Json, Processes
-from horst.console import Console
+from horst.console import Console, new_table
 from horst.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -135,16 +133,12 @@ def print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> No
 
 def _print(name: str, found: Check) -> None:
     console = Console()
-    counts = Table(title=name, title_justify="left")
-    for column in ("", "here", "in the paper"):
-        counts.add_column(column, justify="left" if not column else "right")
+    counts = new_table(name, "", "here", "in the paper")
     for key, number in {**found.counts, **{f"{task} classes": n for task, n in found.classes.items()}}.items():
         paper = found.paper.get(key.removesuffix(" classes"))
         counts.add_row(key, f"{number:,}", "" if paper is None else f"{paper:,}")
     console.print(counts)
-    classes = Table(title="actions, the most frequent first", title_justify="left")
-    for column in ("action", "train", "val"):
-        classes.add_column(column, justify="left" if column == "action" else "right")
+    classes = new_table("actions, the most frequent first", "action", "train", "val")
     for action, train, val in found.histogram[:SHOWN]:
         classes.add_row(action, f"{train:,}", f"{val:,}")
     if rest := found.histogram[SHOWN:]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 import horst
-from horst.console import Console
+from horst.console import Console, new_table
 from horst.errors import HorstError, InputError
 
 
@@ -84,10 +84,7 @@ def _errors() -> dict[str, float]:
 
 
 def _parity(errors: dict[str, float], limit: float) -> Table:
-    table = Table(title="Parity: relative error in fp32", title_justify="left")
-    table.add_column("check")
-    table.add_column("error", justify="right")
-    table.add_column("")
+    table = new_table("Parity: relative error in fp32", "check", "error", "")
     for name, error in errors.items():
         table.add_row(name, f"{error:.1e}", Text("equal", "green") if error <= limit else Text("DIFFERS", "red"))
     return table
@@ -96,11 +93,8 @@ def _parity(errors: dict[str, float], limit: float) -> Table:
 def _timings(frames: int) -> Table:
     import torch
 
-    threads = torch.get_num_threads()
-    table = Table(title=f"Streaming horst_tiny, frames of 112x112, {threads} CPU threads", title_justify="left")
-    table.add_column("variant")
-    for column in ("ms/frame", "p95", "frames/s", "parameters", "state"):
-        table.add_column(column, justify="right")
+    title = f"Streaming horst_tiny, frames of 112x112, {torch.get_num_threads()} CPU threads"
+    table = new_table(title, "variant", "ms/frame", "p95", "frames/s", "parameters", "state")
     for variant in ("paper", "released"):
         model = horst.create_model("horst_tiny", variant=variant).eval()
         size = sum(p.numel() for p in model.parameters())

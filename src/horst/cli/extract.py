@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import Parameter, Token
+from cyclopts import Parameter
 
 from horst.cli.data import print_bad
 from horst.cli.options import Device, Source
@@ -16,25 +16,13 @@ if TYPE_CHECKING:
     from horst.backbones import Backbone
 
 
-def _mapping(_: object, tokens: tuple[Token, ...]) -> dict[str, Any]:
-    import yaml
-
-    try:
-        found = yaml.safe_load(tokens[0].value)
-    except yaml.YAMLError:
-        found = None
-    if not isinstance(found, dict):
-        raise ValueError(f"{tokens[0].value!r} is no mapping such as {{pretrained: true}}.")
-    return found
-
-
 def extract(
     data: Path,
     folder: Path,
     /,
     *,
     backbone: str = "bn_inception",
-    options: Annotated[dict[str, Any] | None, Parameter(converter=_mapping, accepts_keys=False, n_tokens=1)] = None,
+    options: Annotated[str, Parameter(show_default=False)] = "{}",
     weights: Source | None = None,
     part: int = 0,
     parts: int = 1,
@@ -59,20 +47,26 @@ def extract(
 
     where = find_device(device)
     config = DataConfig.from_file(data)
-    network = _backbone(backbone, options or {}, weights)
+    network = _backbone(backbone, options, weights)
     report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
     console = Console()
     console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
     print_bad(console, "could not be read", report.bad)
 
 
-def _backbone(name: str, options: dict[str, Any], weights: Source | None) -> Backbone:
+def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
+    import yaml
+
     from horst.backbones import BNInception, create_backbone, load_tsn, read_tsn
     from horst.models import open_model
 
     if weights is not None and not Path(weights).is_file():
         return open_model(weights).backbone
-    network = create_backbone(name, **options)
+    try:
+        chosen = dict(yaml.safe_load(options))
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise ConfigError(f"--options is {options!r}; it takes a mapping such as {{pretrained: true}}") from error
+    network = create_backbone(name, **chosen)
     if weights is None:
         if name in ("bn_inception", "stem"):
             raise ConfigError(

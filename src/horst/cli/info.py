@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from rich.table import Table
 
 from horst.cli.options import Json, Source
-from horst.console import Console
+from horst.console import Console, new_table
 from horst.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def info(
 
 
 def _parts(title: str, summary: Summary) -> Table:
-    table = Table(title=title, title_justify="left")
-    for column in ("part", "output", "parameters", "GFLOP", "state MB"):
-        table.add_column(column, justify="left" if column in ("part", "output") else "right")
+    table = new_table(title, "part", "output", "parameters", "GFLOP", "state MB", left=2)
     for row in summary.rows:
         table.add_row(row.name, "x".join(map(str, row.output)), *_costs(row.parameters, row.flop, row.state_bytes))
     table.add_section()
@@ -65,10 +63,8 @@ def _parts(title: str, summary: Summary) -> Table:
 
 
 def _attention(order: int, summary: Summary) -> Table:
-    table = Table(title=f"million operations of a step of attention, S = {order}", title_justify="left")
-    table.add_column("layer")
-    for column in ("spatial-temporal\n(6S+1)CHW+18(S+1)HW", "joint\n2S(HW)²C", "temporal\n2SHWC"):
-        table.add_column(column, justify="right")
+    columns = "layer", "spatial-temporal\n(6S+1)CHW+18(S+1)HW", "joint\n2S(HW)²C", "temporal\n2SHWC"
+    table = new_table(f"million operations of a step of attention, S = {order}", *columns)
     for costs in summary.attention:
         table.add_row(costs.name, *(f"{n / 1e6:,.1f}" for n in (costs.statt, costs.joint, costs.temporal)))
     return table

@@ -87,16 +87,10 @@ def _listen(host: str, port: int) -> socket.socket:
     """Bind before the model is loaded: a port in use is reported at once."""
     if not 0 <= port <= 65535:
         raise ConfigError(f"port is {port}; there are 0 to 65535, and 0 takes a free one")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    both = host == "::" and socket.has_dualstack_ipv6()
     try:
-        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(where)
-            listener.listen(QUEUE)
-        except OSError:
-            listener.close()
-            raise
+        listener = socket.create_server((host, port), family=family, backlog=QUEUE, dualstack_ipv6=both)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(f"{host}:{port} cannot be used: {reason}; choose another --port, or 0 for any") from error
