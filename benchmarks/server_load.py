@@ -1,10 +1,10 @@
-"""Many live streams on one server: is every accepted frame answered, how fast, and does its memory stay?
+"""Load test: many live streams on one server. Is every accepted frame answered, how fast, and is memory stable?
 
     python -m benchmarks.server_load --streams 32 --fps 10 --minutes 5 --model somethings
 
-The server is a process of its own, as `horst serve` starts it. All clients are one further process, each sends the JPEG
-frames of a clip again and again at its beat, whether answers come or not, as cameras do. Exit status 1: an accepted
-frame was not answered, or memory grew by more than a tenth after the first half minute.
+The server runs in a process of its own, started by `horst serve`. All clients run in this process. Each one repeats the
+JPEG frames of a clip at a fixed rate, whether answers arrive or not, as a camera does. Exit status 1: an accepted frame
+was not answered, or memory grew by more than 10% after the first half minute.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ from PIL import Image as Pictures
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from horst.serving.wire import join_frame
+from horst.serving.frames import join_frame
 
 SETTLED = 30.0
-"""Seconds after which memory is compared: buffers are full then."""
+"""Seconds until all buffers are full; memory is compared from then on."""
 GROWTH = 1.1
 
 
 @dataclass
 class Counts:
     accepted: int = 0
-    busy: int = 0
-    sent_away: int = 0
+    rejected: int = 0
+    evicted: int = 0
     failed: int = 0
     sent: int = 0
     unanswered: int = 0
-    disordered: int = 0
+    out_of_order: int = 0
     statuses: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)
-    """Seconds from sending a frame to its prediction, as a client sees it."""
+    """Seconds from sending a frame to receiving its prediction."""
 
 
 @contextmanager
 def served(model: str, streams: int, threads: int | None, folder: str) -> Iterator[tuple[str, int]]:
-    """A server's address and process."""
+    """Address and process id of a server."""
     options = ["--port", "0", "--streams", str(streams), "--folder", folder]
     options += [] if threads is None else ["--threads", str(threads)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
@@ -78,11 +78,11 @@ def served(model: str, streams: int, threads: int | None, folder: str) -> Iterat
             server.wait(timeout=20)
         except subprocess.TimeoutExpired:
             server.kill()
-            print("the server did not stop by itself")
+            print("the server did not stop in time")
 
 
 def clip(size: int) -> list[bytes]:
-    """JPEG frames of a made clip."""
+    """JPEG frames of a synthetic clip."""
     from horst.synth import somethings
 
     frames = somethings.render(somethings.plan(1, 1000)[0], size=size)
@@ -95,15 +95,15 @@ def clip(size: int) -> list[bytes]:
 
 
 async def stream(
-    address: str, pictures: list[bytes], fps: float, restarts: str, delay: float, end: float, counts: Counts
+    address: str, pictures: list[bytes], fps: float, reset: str, delay: float, end: float, counts: Counts
 ) -> None:
-    """One client, from `delay` seconds on until `end`."""
+    """One client, which starts after `delay` seconds."""
     await asyncio.sleep(delay)
     try:
         async with connect(f"{address.replace('http', 'ws')}/ws", compression=None, open_timeout=60) as socket:
-            await socket.send(json.dumps({"type": "start", "restarts": restarts}))
+            await socket.send(json.dumps({"type": "start", "reset": reset}))
             if json.loads(await socket.recv())["type"] != "ready":
-                counts.busy += 1
+                counts.rejected += 1
                 return
             counts.accepted += 1
             waiting: dict[int, float] = {}
@@ -119,9 +119,9 @@ async def stream(
                 await socket.send('{"type": "stop"}')
             except ConnectionClosed:
                 pass
-            sent_away = await asyncio.wait_for(reading, 60)
-            counts.sent_away += sent_away
-            if not sent_away:
+            evicted = await asyncio.wait_for(reading, 60)
+            counts.evicted += evicted
+            if not evicted:
                 counts.unanswered += len(waiting)
     except (OSError, TimeoutError, ConnectionClosed) as error:
         print(f"a stream failed: {error!r}")
@@ -129,14 +129,14 @@ async def stream(
 
 
 async def _read(socket: ClientConnection, waiting: dict[int, float], counts: Counts) -> bool:
-    """Takes all answers; whether the server sent the stream away. What it then had not yet read it never accepted."""
+    """Receive all answers; whether the server evicted the session. Frames that it had not read were not accepted."""
     async for text in socket:
         message = json.loads(text)
         if message["type"] != "answer":
             return message["type"] != "stopped"
         number = message["frame"]
         if number != next(iter(waiting), None):
-            counts.disordered += 1
+            counts.out_of_order += 1
         sent = waiting.pop(number, None)
         counts.statuses[message["status"]] += 1
         if message["status"] == "predicted" and sent is not None:
@@ -156,31 +156,31 @@ async def measure(args: argparse.Namespace, address: str, pid: int) -> int:
     memory = [resident(pid)]
     print(f"memory at the start {memory[0]:.0f} MB", flush=True)
     tasks = [
-        asyncio.create_task(stream(address, pictures, args.fps, args.restarts, 0.1 * i, end, counts))
+        asyncio.create_task(stream(address, pictures, args.fps, args.reset, 0.1 * i, end, counts))
         for i in range(args.streams)
     ]
-    settled, told = 0.0, 0
+    settled, minutes = 0.0, 0
     while not all(task.done() for task in tasks):
         await asyncio.sleep(min(1.0, max(0.05, end - time.perf_counter())))
         passed = time.perf_counter() - begin
         if not settled and passed >= min(SETTLED, 30 * args.minutes):
             settled = resident(pid)
-        if int(passed / 60) > told:
-            told = int(passed / 60)
-            print(f"memory after {told} min {resident(pid):.0f} MB, {_latency(counts)}", flush=True)
+        if int(passed / 60) > minutes:
+            minutes = int(passed / 60)
+            print(f"memory after {minutes} min {resident(pid):.0f} MB, {_latency(counts)}", flush=True)
     await asyncio.gather(*tasks)
     last = resident(pid)
     with urllib.request.urlopen(f"{address}/metrics") as response:
         lines = response.read().decode().splitlines()
-    load = next((line for line in lines if line.startswith("horst_failures_total")), "")
-    print(f"streams: {counts.accepted} accepted, {counts.busy} busy at the door, {counts.sent_away} sent away later, ",
-          f"{counts.failed} failed; {load}", sep="")  # fmt: skip
+    failures = next((line for line in lines if line.startswith("horst_failures_total")), "")
+    print(f"streams: {counts.accepted} accepted, {counts.rejected} rejected, {counts.evicted} evicted, ",
+          f"{counts.failed} failed; {failures}", sep="")  # fmt: skip
     answered = ", ".join(f"{n} {status}" for status, n in counts.statuses.most_common())
     print(f"frames: {counts.sent} sent, {sum(counts.statuses.values())} answered ({answered}), "
-          f"{counts.unanswered} accepted and not answered, {counts.disordered} out of order")  # fmt: skip
+          f"{counts.unanswered} accepted and not answered, {counts.out_of_order} out of order")  # fmt: skip
     print(_latency(counts))
     print(f"memory: {memory[0]:.0f} MB at the start, {settled:.0f} MB settled, {last:.0f} MB at the end")
-    bad = counts.unanswered or counts.disordered or counts.failed or not counts.accepted or last > GROWTH * settled
+    bad = counts.unanswered or counts.out_of_order or counts.failed or not counts.accepted or last > GROWTH * settled
     return 1 if bad else 0
 
 
@@ -197,9 +197,9 @@ def main() -> int:
     parser.add_argument("--fps", type=float, default=10.0)
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--model", default="somethings")
-    parser.add_argument("--size", type=int, default=112, help="pixels of the frames")
-    parser.add_argument("--restarts", default="auto", help="auto takes three states a stream, never one")
-    parser.add_argument("--threads", type=int, help="of the models; the server's own choice by default")
+    parser.add_argument("--size", type=int, default=112, help="height and width of the frames")
+    parser.add_argument("--reset", default="auto", help="auto uses three states per stream, never uses one")
+    parser.add_argument("--threads", type=int, help="of the models; chosen by the server by default")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, served(args.model, args.streams, args.threads, folder) as (url, pid):
         return asyncio.run(measure(args, url, pid))

@@ -1,9 +1,9 @@
-"""How fast a video is watched from a file on a CPU: decode, step, answer, one frame after the other.
+"""How fast a video file is streamed on a CPU: decode, step, predict, one frame after the other.
 
     python -m benchmarks.stream_file [--threads 2]
 
-The package's `somethings` (horst_tiny, 112 x 112 pixels) watches an mp4 of 320 x 240 pixels, pushed as fast as it goes,
-and is asked about every one of its frames, as if they came at the model's own rate.
+The package's `somethings` (horst_tiny, 112 x 112 pixels) streams an mp4 of 320 x 240 pixels at full speed, and predicts
+at every frame, as if the file had the model's frame rate.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def main() -> None:
         for attention in (False, True):
             taken = watch(path, attention)
             p50, p95 = np.percentile(taken, [50, 95])
-            told = "with attention" if attention else "plain"
+            name = "with attention" if attention else "plain"
             rate = f"{len(taken) / sum(taken):6.1f} frames/s"
-            print(f"{told:<16}{rate}{1e3 * p50:8.1f} ms p50{1e3 * p95:8.1f} ms p95", flush=True)
+            print(f"{name:<16}{rate}{1e3 * p50:8.1f} ms p50{1e3 * p95:8.1f} ms p95", flush=True)
 
 
 def watch(path: Path, attention: bool) -> list[float]:
-    """Seconds from one answer to the next; the first few, in which memory is made, are left out."""
+    """Seconds from one prediction to the next, without the first few, which allocate memory."""
     model = open_model("somethings").eval()
     stream, taken = model.stream(attention=attention), []
     with VideoFile(path, size=model.size, threads=1) as video:
         begin = time.perf_counter()
         for number, frame in enumerate(video.frames()):
-            prediction = stream.push(frame.image, number / model.fps)  # asked about every frame
+            prediction = stream.push(frame.image, number / model.fps)  # a prediction at every frame
             assert prediction is not None
             prediction.answer()
             now = time.perf_counter()
@@ -56,7 +56,7 @@ def watch(path: Path, attention: bool) -> list[float]:
 
 
 def picture(number: int) -> Image:
-    """Something that moves."""
+    """Moving waves."""
     y, x = np.mgrid[:240, :320]
     waves = [127 + 100 * np.sin(x / (19 + 7 * c) + y / 31 + number / (5 + c)) for c in range(3)]
     return np.stack(waves, -1).astype(np.uint8)

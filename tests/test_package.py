@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "horst"
-MUTABLE = {"Told", "Clips", "Ticket", "Every", "Never", "OnMotion", "_Active", "_Process"}
+MUTABLE = {"Told", "Clips", "FrameRequest", "PeriodicReset", "NeverReset", "MotionReset", "_Active", "_Process"}
 """Dataclasses that count or collect while something runs."""
 
 

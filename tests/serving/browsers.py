@@ -1,4 +1,4 @@
-"""A browser with a camera that plays a file, and servers that come back at the same port."""
+"""A browser with a fake camera, and servers for it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from horst.video.frame import Image
 
 @contextmanager
 def browser(camera: Path) -> Iterator[Browser]:
-    """Chromium without a window; its camera shows `camera` again and again, and pages may use it."""
+    """Headless Chromium; its camera repeats the file `camera`, and pages may use it."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
-        pytest.skip("the page is tested in a browser: apt-get install chromium")
+        pytest.skip("needs a browser: apt-get install chromium")
     fakes = ["--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream"]
     args = ["--no-sandbox", *fakes, f"--use-file-for-fake-video-capture={camera}"]
     with sync_playwright() as playwright:
@@ -37,7 +37,7 @@ def browser(camera: Path) -> Iterator[Browser]:
 
 @contextmanager
 def page(browser: Browser, *allowed: str, **options: Any) -> Iterator[Page]:
-    """A fresh page. It must not have written errors in the end, but for those with one of these words."""
+    """A new page. It must not log errors, except those that contain one of the `allowed` words."""
     context = browser.new_context(**options)
     opened = context.new_page()
     opened.set_default_timeout(25_000)
@@ -64,7 +64,7 @@ def served(
 
 
 def known_clip(model: Predictor, seed: int = 1000) -> tuple[str, Image]:
-    """The class and the frames of a drawn clip that the model knows."""
+    """Class and frames of a synthetic clip that the model predicts correctly."""
     for spec in somethings.plan(24, seed):
         frames = somethings.render(spec, size=112)
         with torch.inference_mode():
@@ -73,11 +73,11 @@ def known_clip(model: Predictor, seed: int = 1000) -> tuple[str, Image]:
         name = spec.template.replace("[something]", "something")
         if np.argmax(chances[-1]) == model.labels["action"].index(name) and chances[-4:].max(-1).min() > 0.9:
             return name, frames
-    raise AssertionError("the model knows none of the clips")
+    raise AssertionError("the model predicts none of the clips")
 
 
 def write_camera(path: Path, frames: Image, fps: int = 12) -> Path:
-    """YUV4MPEG2, which is what a browser takes for a camera."""
+    """YUV4MPEG2, the format of Chromium's fake camera."""
     height, width = frames.shape[1:3]
     with path.open("wb") as file:
         file.write(f"YUV4MPEG2 W{width} H{height} F{fps}:1 Ip A1:1 C420jpeg\n".encode())

@@ -1,4 +1,4 @@
-"""One server for the tests of a module that need no other."""
+"""One server for all tests that need no other limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ sys.path.append(str(Path(__file__).parent))
 import servers
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Running]:
     with servers.running(tmp_path_factory.mktemp("served")) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Real servers on a loopback port for tests, and what clients send to them."""
+"""Real servers on a loopback port, and messages of clients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,17 +23,18 @@ from websockets.sync.client import ClientConnection, connect
 import horst
 from horst.models import Predictor
 from horst.serving import Limits, create_app
-from horst.serving.run import server
-from horst.serving.wire import join_frame
+from horst.serving.app import create_server
+from horst.serving.engine import StepCost
+from horst.serving.frames import join_frame
 
 FPS = 5.0
 SIZE = (24, 32)
 http = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0))
-"""One for all, with a connection for each request: to make a client takes longer than most requests."""
+"""Shared, as creating a client takes longer than most requests; with a new connection for each request."""
 
 
 def tiny(classes: int = 4) -> Predictor:
-    """Untrained, and quick."""
+    """A small untrained model."""
     torch.manual_seed(0)
     small = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 3}
     return horst.create_model("horst_tiny", num_classes=classes, size=SIZE, fps=FPS, **small).eval()
@@ -41,7 +42,7 @@ def tiny(classes: int = 4) -> Predictor:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A server at work."""
+    """A running server."""
 
     url: str
     folder: Path
@@ -53,11 +54,11 @@ class Running:
 
     @contextmanager
     def socket(self, start: dict[str, Any] | None = None, **options: Any) -> Iterator[ClientConnection]:
-        """A WebSocket; with `start` the stream is ready."""
+        """A WebSocket; with `start`, the stream is ready."""
         with connect(self.ws, compression=None, close_timeout=2, **options) as client:
             if start is not None:
-                tell(client, {"type": "start", **start})
-                assert hear(client)["type"] == "ready"
+                send(client, {"type": "start", **start})
+                assert receive(client)["type"] == "ready"
             yield client
 
 
@@ -69,14 +70,11 @@ def running(folder: Path, limits: Limits | None = None, **options: Any) -> Itera
     listener = socket.create_server(("127.0.0.1", options.pop("port", 0)))
     port = listener.getsockname()[1]
     app = create_app(model, folder, **{"name": "tiny", **options}, limits=limits)
-    serving = server(app, host="127.0.0.1", port=port, limits=limits)
+    serving = create_server(app, host="127.0.0.1", port=port, limits=limits)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
-    end = time.monotonic() + 20
-    while not serving.started:
-        assert thread.is_alive()
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    wait_for(lambda: serving.started or not thread.is_alive())
+    assert thread.is_alive()
     try:
         yield Running(f"http://127.0.0.1:{port}", folder, model)
     finally:
@@ -85,14 +83,14 @@ def running(folder: Path, limits: Limits | None = None, **options: Any) -> Itera
         assert not thread.is_alive()
 
 
-def tell(client: ClientConnection, message: Any) -> None:
+def send(client: ClientConnection, message: Any) -> None:
     client.send(json.dumps(message))
 
 
-def hear(client: ClientConnection, timeout: float = 20.0) -> dict[str, Any]:
-    said = client.recv(timeout=timeout)
-    assert isinstance(said, str)
-    return json.loads(said)
+def receive(client: ClientConnection, timeout: float = 20.0) -> dict[str, Any]:
+    message = client.recv(timeout=timeout)
+    assert isinstance(message, str)
+    return json.loads(message)
 
 
 def picture(number: int, kind: str = "png", size: tuple[int, int] = SIZE) -> bytes:
@@ -106,21 +104,34 @@ def frame(number: int, at: float, data: bytes | None = None) -> bytes:
 
 
 def recording(frames: int = 8, fps: float = 10.0, kind: str = "jpeg") -> bytes:
-    """The body that keeps a clip."""
+    """A recorded clip as a request body."""
     parts = [frame(i, i / fps, picture(i, kind)) for i in range(frames)]
     return b"".join(len(part).to_bytes(4, "little") + part for part in parts)
 
 
-def honest(server: Running) -> None:
-    """A stream as it should be: it is served, whatever others did."""
+def check_serving(server: Running) -> None:
+    """A valid stream gets its predictions."""
     with server.socket({}) as client:
         for number in range(3):
             client.send(frame(number, number / FPS))
-            answer = hear(client)
+            answer = receive(client)
             assert (answer["frame"], answer["status"]) == (number, "predicted"), answer
             assert np.isclose(sum(one["probability"] for one in answer["prediction"]["top"]["action"]), 1, atol=1e-3)
-        tell(client, {"type": "stop"})
-        assert hear(client) == {"type": "stopped"}
+        send(client, {"type": "stop"})
+        assert receive(client) == {"type": "stopped"}
+
+
+def wait_for(condition: Callable[[], bool], timeout: float = 20.0) -> None:
+    end = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def slow_down(cost: StepCost, factor: float, steps: int) -> None:
+    """Report steps that take `factor` times the initial duration."""
+    for _ in range(steps):
+        cost.update(4, factor * (cost.base + 4 * cost.per_state))
 
 
 def metrics(server: Running) -> str:

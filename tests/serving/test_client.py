@@ -25,23 +25,23 @@ from horst.cli import main
 from horst.errors import BusyError, ConfigError, InputError
 from horst.models import save
 from horst.serving import Client, Limits
-from horst.serving.client import ServerError, encode
-from horst.serving.wire import split_frame
+from horst.serving.client import ServerError
+from horst.serving.frames import encode_image, split_frame
 from horst.video.decode import VideoFile
 from horst.video.frame import Frame
 
 
-def test_watching_a_file_says_what_the_model_says(server: Running, tmp_path: Path) -> None:
+def test_watch_equals_a_local_stream(server: Running, tmp_path: Path) -> None:
     path = videos.clip(tmp_path / "clip.mp4", frames=33, fps=10)
     with VideoFile(path, size=SIZE) as video:
         wanted = [p.to_dict(3) for p in server.model.stream().watch(video.frames(), video.info.duration)]
-    with Client(server.url, picture="png", top=3, restarts="never") as client:
-        said = list(client.watch(path))
-    assert [{**one, "latency": 0} for one in said] == [{**one, "latency": 0} for one in wanted]
+    with Client(server.url, image_format="png", top=3, reset="never") as client:
+        messages = list(client.watch(path))
+    assert [{**one, "latency": 0} for one in messages] == [{**one, "latency": 0} for one in wanted]
 
 
-def test_pushing_frames(server: Running) -> None:
-    with Client(server.url, restarts="never") as client:
+def test_push(server: Running) -> None:
+    with Client(server.url, reset="never") as client:
         assert client.ready["model"] == "tiny"
         answers = [client.push(videos.picture(i, *SIZE), i / 5) for i in range(3)]
         assert [answer["prediction"]["age"] for answer in answers] == [1, 2, 3]
@@ -56,10 +56,10 @@ def test_pushing_frames(server: Running) -> None:
         client.push(videos.picture(0, *SIZE), 9.0)
 
 
-def test_errors_have_types(server: Running, tmp_path: Path) -> None:
+def test_connection_errors(server: Running, tmp_path: Path) -> None:
     with pytest.raises(ServerError, match="no model 'other'"):
         Client(server.url, model="other").connect()
-    with pytest.raises(ServerError, match="does not let us in"):
+    with pytest.raises(ServerError, match="cannot connect"):
         Client("http://127.0.0.1:9").connect()
     with pytest.raises(ConfigError, match="looks like"):
         Client("somewhere")
@@ -75,7 +75,7 @@ READY = {"type": "ready", "limits": {"in_flight": 2, "rate": 1000.0}}
 
 @contextmanager
 def scripted(script: Callable[[ServerConnection, dict[str, Any]], None]) -> Iterator[str]:
-    """The address of a server that takes the start message and then does as the script says."""
+    """The address of a server that receives the start message and then runs the script."""
 
     def handler(socket: ServerConnection) -> None:
         script(socket, json.loads(socket.recv()))
@@ -95,8 +95,8 @@ def say(socket: ServerConnection, *messages: dict[str, Any]) -> None:
         socket.send(json.dumps(message))
 
 
-def test_what_the_client_sends() -> None:
-    """The start message, then frames by number. The last frame of a video is sent again for the time until its end."""
+def test_messages_of_the_client() -> None:
+    """The start message, then numbered frames. The last frame of a video is repeated at its end."""
     got: list[Any] = []
 
     def script(socket: ServerConnection, start: dict[str, Any]) -> None:
@@ -104,60 +104,60 @@ def test_what_the_client_sends() -> None:
         assert request is not None
         got.extend([start, request.path, request.headers.get("Authorization")])
         say(socket, READY)
-        for number, status in enumerate(["predicted", "held", "skipped", "predicted"] * 2, 1):
+        for number, status in enumerate(["predicted", "not_due", "skipped", "predicted"] * 2, 1):
             got.append(split_frame(socket.recv(), 1 << 20))  # type: ignore[arg-type]
             about = {"prediction": {"time": got[-1][1]}} if status == "predicted" else {}
             say(socket, {"type": "answer", "frame": number, "status": status, **about})
 
     image = videos.picture(3, *SIZE)
     frames = [Frame(image, time, i) for i, time in enumerate((0.0, 0.1, 0.2))]
-    with scripted(script) as url, Client(f"{url}#token=secret", picture="png", model="mine", top=2) as client:
+    with scripted(script) as url, Client(f"{url}#token=secret", image_format="png", model="mine", top=2) as client:
         assert list(client.watch(iter(frames), 0.5)) == [{"time": 0.0}, {"time": 0.499}]
         assert list(client.watch(iter(frames), 0.2)) == [{"time": 0.0}]  # it ends with the last frame
         assert client.push(image, 9.0)["status"] == "predicted"
     assert got[:3] == [{"type": "start", "model": "mine", "top": 2}, "/ws", "Bearer secret"]
     assert [frame[0] for frame in got[3:]] == list(range(1, 9))
     assert [frame[1] for frame in got[3:]] == pytest.approx([0.0, 0.1, 0.2, 0.499, 0.0, 0.1, 0.2, 9.0])
-    assert {frame[2] for frame in got[3:]} == {encode(image, "png")}
+    assert {frame[2] for frame in got[3:]} == {encode_image(image, "png")}
 
 
 BUSY: list[tuple[list[dict[str, Any]], type[Exception], str]] = [
     ([{"type": "busy", "message": "full"}], BusyError, "^full$"),
     ([{"type": "error", "code": "start", "message": "no"}], ServerError, "^start: no$"),
-    ([{"type": "answer"}], ServerError, "the server said 'answer' where 'ready' was due"),
+    ([{"type": "answer"}], ServerError, "the server sent 'answer' instead of 'ready'"),
     ([], ServerError, "closed the stream"),
 ]
 
 
-@pytest.mark.parametrize(("said", "kind", "told"), BUSY)
-def test_what_the_server_says_instead(said: list[dict[str, Any]], kind: type[Exception], told: str) -> None:
-    with scripted(lambda socket, start: say(socket, *said)) as url:
+@pytest.mark.parametrize(("messages", "kind", "message"), BUSY)
+def test_unexpected_first_message(messages: list[dict[str, Any]], kind: type[Exception], message: str) -> None:
+    with scripted(lambda socket, start: say(socket, *messages)) as url:
         client = Client(url)
-        with pytest.raises(kind, match=told):
+        with pytest.raises(kind, match=message):
             client.connect()
-        with pytest.raises(InputError, match="closed"):  # nothing is left open
+        with pytest.raises(InputError, match="closed"):  # the connection is closed
             client.send(videos.picture(0, *SIZE), 0.0)
 
 
-def test_refusals_and_silence_while_watching() -> None:
+def test_rejected_frame_and_timeout() -> None:
     def script(socket: ServerConnection, start: dict[str, Any]) -> None:
         say(socket, READY)
         socket.recv()
-        say(socket, {"type": "answer", "frame": 1, "status": "refused", "message": "too dark"})
+        say(socket, {"type": "answer", "frame": 1, "status": "rejected", "message": "too dark"})
         socket.recv()
         time.sleep(0.5)
 
     frames = [Frame(videos.picture(0, *SIZE), 0.0, 0)]
     with scripted(script) as url, Client(url, timeout=0.2) as client:
-        with pytest.raises(ServerError, match="frame 1 was refused: too dark"):
+        with pytest.raises(ServerError, match="frame 1 was rejected: too dark"):
             list(client.watch(iter(frames)))
-        with pytest.raises(ServerError, match=r"said nothing for 0\.2 s"):
+        with pytest.raises(ServerError, match=r"sent nothing for 0\.2 s"):
             list(client.watch(iter(frames)))
 
 
 @pytest.mark.parametrize(("rate", "granted"), [(10.0, 9), (20.0, 18), (2.0, 2)])
-def test_watching_keeps_below_the_rate(rate: float, granted: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nine tenths of it, on a clock of its own: as many as are granted at once, then as many a second."""
+def test_watch_keeps_below_the_rate(rate: float, granted: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """90% of the rate, on a clock of its own: first all frames of one second at once."""
     now, sent = 100.0, []
 
     def sleep(seconds: float) -> None:
@@ -189,11 +189,11 @@ def test_addresses() -> None:
     for address in ("ftp://host", "http://", "host:8000", ""):
         with pytest.raises(ConfigError, match="looks like http"):
             Client(address)
-    with pytest.raises(ConfigError, match="picture is 'gif'"):
-        Client("http://host", picture="gif")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="image_format is 'gif'"):
+        Client("http://host", image_format="gif")  # type: ignore[arg-type]
 
 
-def test_the_command_serves_and_stops(server: Running, tmp_path: Path) -> None:
+def test_serve_command(server: Running, tmp_path: Path) -> None:
     save(server.model, tmp_path / "saved")
     command = [sys.executable, "-m", "horst", "serve", str(tmp_path / "saved"), "--port=0", f"--folder={tmp_path}/live"]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "OMP_NUM_THREADS": "1"}
@@ -217,7 +217,7 @@ def test_the_command_serves_and_stops(server: Running, tmp_path: Path) -> None:
     assert "Traceback" not in child.stderr.read()
 
 
-def test_refusals_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_of_the_serve_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "somethings", "--host", "0.0.0.0", "--port", "0"]) == 2
     assert "--token" in capsys.readouterr().err
     assert main(["serve", "--port", "99999999"]) == 2

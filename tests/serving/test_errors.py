@@ -1,4 +1,4 @@
-"""Errors as clients see them: which status, which word, and when to come back."""
+"""Errors as clients see them: status, code, and when to retry."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from horst.errors import (
     MissingExtraError,
     VideoError,
 )
-from horst.serving.errors import MEANINGS, ApiError, Problem, install, problems
+from horst.serving.errors import STATUSES, ApiError, ErrorResponse, install, responses
 from horst.serving.metrics import Metrics
 
 
@@ -39,11 +39,11 @@ def client(metrics: Metrics) -> TestClient:
         "input": InputError("threshold is 2"),
         "extra": MissingExtraError("onnx"),
         "other": HorstError("something else"),
-        "api": ApiError(409, "running", "one at a time"),
+        "api": ApiError(409, "one at a time"),
         "method": HTTPException(405, "use GET", {"Allow": "GET"}),
         "teapot": HTTPException(418, "no coffee"),
         "late": HTTPException(504, "it took too long"),
-        "mistake": ZeroDivisionError("secret"),
+        "bug": ZeroDivisionError("secret"),
     }
 
     @app.get("/raise/{name}")
@@ -68,20 +68,20 @@ def client(metrics: Metrics) -> TestClient:
         ("method", 405, "method"),
         ("teapot", 418, "request"),
         ("late", 504, "request"),
-        ("mistake", 500, "internal"),
+        ("bug", 500, "internal"),
     ],
 )
-def test_every_error_has_its_status_and_word(client: TestClient, name: str, status: int, code: str) -> None:
+def test_status_and_code(client: TestClient, name: str, status: int, code: str) -> None:
     found = client.get(f"/raise/{name}")
     assert (found.status_code, found.json()["error"]["code"]) == (status, code)
-    assert Problem.model_validate(found.json()).error.message
+    assert ErrorResponse.model_validate(found.json()).error.message
     assert ("Retry-After" in found.headers) == (status == 503)
 
 
-def test_headers_and_details(client: TestClient, metrics: Metrics) -> None:
+def test_headers_and_messages(client: TestClient, metrics: Metrics) -> None:
     assert client.get("/raise/busy").headers["Retry-After"] == "5"
     assert client.get("/raise/method").headers["Allow"] == "GET"
-    assert "secret" not in client.get("/raise/mistake").text
+    assert "secret" not in client.get("/raise/bug").text
     assert metrics.failures == 1
     wrong = client.get("/raise/data?number=x")
     assert wrong.status_code == 422
@@ -90,7 +90,7 @@ def test_headers_and_details(client: TestClient, metrics: Metrics) -> None:
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "missing")
 
 
-def test_every_route_may_refuse_a_request_and_a_stranger() -> None:
-    assert list(problems()) == [400, 401, 403]
-    assert list(problems(404, 503)) == [400, 401, 403, 404, 503]
-    assert problems(413)[413] == {"model": Problem, "description": MEANINGS[413]}
+def test_documented_responses() -> None:
+    assert list(responses()) == [400, 401, 403]
+    assert list(responses(404, 503)) == [400, 401, 403, 404, 503]
+    assert responses(413)[413] == {"model": ErrorResponse, "description": STATUSES[413][1]}

@@ -1,4 +1,4 @@
-"""Who is let in: by host, by origin, by token; and the headers that every answer has."""
+"""Access by host, origin and token, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from servers import Running, http, running
 from websockets.exceptions import InvalidStatus
 
 from horst.errors import ConfigError
+from horst.serving.app import check_binding, page_url
 from horst.serving.guard import check_origin, is_local
-from horst.serving.run import address, check_binding
 
 TOKEN = "correct-horse"
 
@@ -57,7 +57,7 @@ def test_origins(server: Running, origin: str, allowed: bool) -> None:
         assert status_of(server, additional_headers={"Origin": origin}) == 403
 
 
-def test_an_origin_that_was_named(locked: Running) -> None:
+def test_allowed_origin(locked: Running) -> None:
     headers = {"Origin": "https://example.org"}
     assert http.get(f"{locked.url}/api/info", headers=headers).status_code == 401
     asked = {**headers, "Access-Control-Request-Method": "POST"}
@@ -74,11 +74,11 @@ def test_an_origin_that_was_named(locked: Running) -> None:
     ("host", "status"),
     [("localhost", 200), ("LOCALHOST:99", 200), ("[::1]:8000", 200), ("evil.example", 403), ("", 403)],
 )
-def test_a_server_on_localhost_answers_to_no_other_name(server: Running, host: str, status: int) -> None:
+def test_host_names(server: Running, host: str, status: int) -> None:
     assert http.get(f"{server.url}/", headers={"Host": host}).status_code == status
 
 
-def test_the_token(locked: Running) -> None:
+def test_token(locked: Running) -> None:
     for path in ("/api/info", "/api/models", "/metrics", "/api/none", "/api/samples/sample-1.mp4"):
         response = http.get(locked.url + path)
         assert response.status_code == 401, path
@@ -94,7 +94,7 @@ def test_the_token(locked: Running) -> None:
         for query in ("", f"?token={TOKEN}"):
             assert http.request(method, f"{locked.url}{path}{query}", content=b"x").status_code == 401, path
     assert http.get(f"{locked.url}/api/samples?token={TOKEN}").status_code == 401
-    assert http.get(f"{locked.url}/api/samples/none.mp4?token={TOKEN}").status_code == 404  # <video> sets no header
+    assert http.get(f"{locked.url}/api/samples/none.mp4?token={TOKEN}").status_code == 404  # <video> cannot set headers
     assert http.get(f"{locked.url}/api/samples/none.mp4?token={TOKEN}x").status_code == 401
     for path in ("/healthz", "/docs", "/openapi.json"):
         assert http.get(locked.url + path).status_code == 200
@@ -105,8 +105,8 @@ def test_the_token(locked: Running) -> None:
     with locked.socket({}, subprotocols=["horst", f"token.{TOKEN}"]) as client:
         assert client.subprotocol == "horst"
     with servers.connect(f"{locked.ws}?token={TOKEN}", compression=None) as client:
-        servers.tell(client, {"type": "start"})
-        assert servers.hear(client)["type"] == "ready"
+        servers.send(client, {"type": "start"})
+        assert servers.receive(client)["type"] == "ready"
 
 
 def test_headers(server: Running) -> None:
@@ -131,14 +131,14 @@ def test_binding() -> None:
         with pytest.raises(ConfigError, match="--token"):
             check_binding(host, None)
     for token in ("short", "with spaces in it", "unicode-tökens"):
-        with pytest.raises(ConfigError, match="a token has"):
+        with pytest.raises(ConfigError, match="a token must have"):
             check_binding("0.0.0.0", token)
     with pytest.raises(ConfigError, match="looks like"):
         check_origin("example.org")
-    assert address("::1", 80, None) == "http://[::1]:80/"
-    assert address("0.0.0.0", 80, TOKEN) == f"http://127.0.0.1:80/#token={TOKEN}"
+    assert page_url("::1", 80, None) == "http://[::1]:80/"
+    assert page_url("0.0.0.0", 80, TOKEN) == f"http://127.0.0.1:80/#token={TOKEN}"
 
 
-def test_files_of_the_page_alone(server: Running) -> None:
+def test_only_files_of_the_page_are_served(server: Running) -> None:
     for path in ("/../pyproject.toml", "/%2e%2e/horst/__init__.py", "/..%2f..%2fplain.py", "/web/", "/__init__.py"):
         assert http.get(server.url + path).status_code == 404

@@ -1,4 +1,4 @@
-"""What a server counts is what happened, in the form that Prometheus reads."""
+"""Metrics in the text format of Prometheus."""
 
 from __future__ import annotations
 
@@ -22,37 +22,39 @@ times = st.one_of(st.floats(0, 4), st.sampled_from(BUCKETS))
 
 
 @given(st.lists(times, max_size=20))
-def test_a_bucket_counts_what_took_no_longer(taken: list[float]) -> None:
-    made = Metrics()
-    made.answered(("predicted", seconds) for seconds in taken)
-    found = values(made.text(0.0))
+def test_latency_buckets(durations: list[float]) -> None:
+    metrics = Metrics()
+    for seconds in durations:
+        metrics.count("predicted", seconds)
+    found = values(metrics.text(0.0))
     for end in BUCKETS:
-        assert found[f'horst_latency_seconds_bucket{{le="{end}"}}'] == sum(seconds <= end for seconds in taken)
-    assert found['horst_latency_seconds_bucket{le="+Inf"}'] == found["horst_latency_seconds_count"] == len(taken)
-    assert found["horst_latency_seconds_sum"] == pytest.approx(sum(taken), abs=1e-6)
+        assert found[f'horst_latency_seconds_bucket{{le="{end}"}}'] == sum(seconds <= end for seconds in durations)
+    assert found['horst_latency_seconds_bucket{le="+Inf"}'] == found["horst_latency_seconds_count"] == len(durations)
+    assert found["horst_latency_seconds_sum"] == pytest.approx(sum(durations), abs=1e-6)
     assert list(BUCKETS) == sorted(set(BUCKETS))
 
 
 def test_counts() -> None:
-    made = Metrics()
-    fresh = values(made.text(0.0))
+    metrics = Metrics()
+    fresh = values(metrics.text(0.0))
     unmoved = {name for name, value in fresh.items() if value}
-    assert unmoved <= {"horst_memory_bytes", "horst_uptime_seconds"}  # everything else starts from 0
-    made.add(streams=2, opened=3, busy=4, failures=5)
-    made.add(streams=-1)
-    made.answered([("predicted", 0.1), ("held", None), ("held", None), ("skipped", None), ("refused", None)])
-    text = made.text(0.123456)
+    assert unmoved <= {"horst_memory_bytes", "horst_uptime_seconds"}
+    metrics.add(streams=2, opened=3, busy=4, failures=5)
+    metrics.add(streams=-1)
+    for status in ("predicted", "not_due", "not_due", "skipped", "rejected"):
+        metrics.count(status, 0.1)
+    text = metrics.text(0.123456)
     found = values(text)
     counts = {"streams": 1, "streams_opened_total": 3, "busy_total": 4, "failures_total": 5, "load": 0.1235}
     assert {name: found[f"horst_{name}"] for name in counts} == counts
-    answers = {"predicted": 1, "held": 2, "skipped": 1, "refused": 1}
+    answers = {"predicted": 1, "not_due": 2, "skipped": 1, "rejected": 1}
     assert {name: found[f'horst_frames_total{{status="{name}"}}'] for name in answers} == answers
     assert found["horst_latency_seconds_count"] == 1  # of those that were predicted
     assert 0 <= found["horst_uptime_seconds"] < 60
     assert text.endswith("\n")
 
 
-def test_every_number_has_its_help_and_kind() -> None:
+def test_every_metric_has_help_and_type() -> None:
     lines = Metrics().text(0.5).splitlines()
     for help_line, kind_line in itertools.pairwise(lines):
         if help_line.startswith("# HELP"):
@@ -67,8 +69,8 @@ def test_every_number_has_its_help_and_kind() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux tells it there")
-def test_memory_is_what_the_system_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
-    assert memory() == pytest.approx(1024 * int(told.split()[1]), rel=0.2)
+def test_memory_equals_the_systems_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS"))
+    assert memory() == pytest.approx(1024 * int(line.split()[1]), rel=0.2)
     monkeypatch.setattr(module, "Path", lambda _: Path(os.devnull))  # a system without /proc
-    assert memory() >= 0.8 * 1024 * int(told.split()[1])
+    assert memory() >= 0.8 * 1024 * int(line.split()[1])

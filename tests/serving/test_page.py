@@ -1,4 +1,4 @@
-"""The page in a real browser, against a real server: a sample, a camera, by keyboard, on a phone, in trouble."""
+"""The page in a real browser, against a real server: sources, keyboard, phones, errors and finetuning."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from horst.models import Predictor
 from horst.serving import Limits
 
 expect.set_options(timeout=25_000)
+pytestmark = pytest.mark.browser
 LOST = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "WebSocket connection")
 
 
@@ -26,13 +27,13 @@ def model() -> Predictor:
 
 
 @pytest.fixture(scope="module")
-def known(model: Predictor) -> tuple[str, object]:
+def clip(model: Predictor) -> tuple[str, object]:
     return browsers.known_clip(model)
 
 
 @pytest.fixture(scope="module")
-def browser(known: tuple[str, object], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    camera = browsers.write_camera(tmp_path_factory.mktemp("camera") / "camera.y4m", known[1])
+def browser(clip: tuple[str, object], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    camera = browsers.write_camera(tmp_path_factory.mktemp("camera") / "camera.y4m", clip[1])
     with browsers.browser(camera) as running:
         yield running
 
@@ -49,17 +50,17 @@ def visit(page: Page, url: str) -> None:
     expect(page.locator("#connection")).to_have_text("ready")
 
 
-def test_sample_is_named_rightly(browser: Browser, url: str) -> None:
+def test_sample_is_predicted_correctly(browser: Browser, url: str) -> None:
     with browsers.page(browser) as page:
         visit(page, url)
         page.click("#play-sample")
-        expect(page.locator("#answer")).to_have_class(re.compile("right"))  # as the sample's own label says
+        expect(page.locator("#answer")).to_have_class(re.compile("right"))  # the label of the sample
         expect(page.locator("#answer")).to_have_text("Lifting something up and putting it back")
         expect(page.locator("#bars li[data-lead]")).to_contain_text("Lifting something up and putting it back")
         expect(page.locator("#connection")).to_have_text("connected")
         expect(page.locator("#latency")).to_have_text(re.compile(r"\d+ ms"))
         shares = [float(text.rstrip("%")) for text in page.locator("#strip b").all_inner_texts() if text]
-        assert 1 <= len(shares) <= 8  # as many as there were frames
+        assert 1 <= len(shares) <= 8  # as many as there are frames
         assert 95 <= sum(shares) <= 105
         drawn = page.evaluate(
             "() => document.querySelector('#heat').getContext('2d').getImageData(0, 0, 224, 224).data.some((v) => v)"
@@ -69,38 +70,38 @@ def test_sample_is_named_rightly(browser: Browser, url: str) -> None:
         expect(page.locator("#heat")).to_be_hidden()
         page.fill("#threshold", "95")
         page.click("#next-sample")
-        expect(page.locator("#answer")).to_have_text("not sure")  # a first frame says little
+        expect(page.locator("#answer")).to_have_text("not sure")  # one frame is not enough
 
 
-def test_camera_is_named_rightly(browser: Browser, url: str, known: tuple[str, object]) -> None:
+def test_camera_is_predicted_correctly(browser: Browser, url: str, clip: tuple[str, object]) -> None:
     with browsers.page(browser) as page:
         visit(page, url)
         page.click("#use-camera")
         expect(page.locator("#camera option")).not_to_have_count(0)
-        expect(page.locator("#answer")).to_have_text(known[0])
-        page.click("#afresh")
-        expect(page.locator("#answer")).not_to_have_class(re.compile("right"))  # nobody knows what a camera shows
+        expect(page.locator("#answer")).to_have_text(clip[0])
+        page.click("#reset")
+        expect(page.locator("#answer")).not_to_have_class(re.compile("right"))  # the label of a camera is unknown
         page.click("#pause")
-        expect(page.locator("#pause")).to_have_text("Go on")
+        expect(page.locator("#pause")).to_have_text("Continue")
 
 
-def test_file_is_played(browser: Browser, url: str, known: tuple[str, object], tmp_path: Path) -> None:
+def test_file_is_played(browser: Browser, url: str, clip: tuple[str, object], tmp_path: Path) -> None:
     from horst.video.encode import write_video
 
-    clip = tmp_path / "clip.mp4"
-    write_video(clip, known[1], 12)
+    path = tmp_path / "clip.mp4"
+    write_video(path, clip[1], 12)
     (tmp_path / "broken.mp4").write_bytes(b"no video")
     with browsers.page(browser) as page:
         visit(page, url)
         page.set_input_files("#file", tmp_path / "broken.mp4")
         expect(page.locator("#notice-text")).to_contain_text("cannot play broken.mp4")
-        page.set_input_files("#file", clip)
+        page.set_input_files("#file", path)
         expect(page.locator("#file-name")).to_have_text("clip.mp4")
-        expect(page.locator("#answer")).to_have_text(known[0])
+        expect(page.locator("#answer")).to_have_text(clip[0])
         expect(page.locator("#notice")).to_be_hidden()
 
 
-def test_everything_by_keyboard(browser: Browser, url: str) -> None:
+def test_keyboard(browser: Browser, url: str) -> None:
     with browsers.page(browser, reduced_motion="reduce") as page:
         visit(page, url)
         reached = []
@@ -109,12 +110,12 @@ def test_everything_by_keyboard(browser: Browser, url: str) -> None:
             name, outline = page.evaluate(
                 "() => [document.activeElement.id, getComputedStyle(document.activeElement).outlineStyle]"
             )
-            assert outline != "none" or not name, f"#{name} does not show that it has the focus"
+            assert outline != "none" or not name, f"#{name} has no visible focus"
             reached.append(name)
         controls = (
-            "model help play-sample use-sample use-camera use-file sample next-sample show-heat restarts threshold"
+            "model help play-sample use-sample use-camera use-file sample next-sample show-heat reset-policy threshold"
         )
-        teaching = "label-name taught-name minutes train"
+        teaching = "label-name model-name minutes train"
         assert set(f"{controls} {teaching}".split()) <= set(reached)
         page.focus("#play-sample")
         page.keyboard.press("Enter")
@@ -128,16 +129,16 @@ def test_everything_by_keyboard(browser: Browser, url: str) -> None:
         page.keyboard.press("n")
         expect(page.locator("#sample")).to_have_value("sample-2")
         page.keyboard.press("p")
-        expect(page.locator("#pause")).to_have_text("Go on")
+        expect(page.locator("#pause")).to_have_text("Continue")
         page.focus("#label-name")
         page.keyboard.type("pawns")
-        expect(page.locator("#pause")).to_have_text("Go on")  # letters are letters where they are typed
+        expect(page.locator("#pause")).to_have_text("Continue")  # no shortcuts in text fields
         page.keyboard.press("Enter")
         expect(page.locator("#labels li[aria-current]")).to_contain_text("pawns")
 
 
 @pytest.mark.parametrize("width", [320, 360])
-def test_phone_has_no_sideways_scroll(browser: Browser, url: str, width: int) -> None:
+def test_phone_does_not_scroll_sideways(browser: Browser, url: str, width: int) -> None:
     with browsers.page(browser, viewport={"width": width, "height": 740}, color_scheme="dark") as page:
         visit(page, url)
         page.fill("#label-name", "an action with a name that has quite a lot of words in it")
@@ -152,21 +153,21 @@ def test_phone_has_no_sideways_scroll(browser: Browser, url: str, width: int) ->
         assert page.evaluate("() => document.documentElement.scrollWidth") == width
 
 
-def test_comes_back_when_the_server_does(browser: Browser, tmp_path: Path) -> None:
+def test_reconnects(browser: Browser, tmp_path: Path) -> None:
     model = servers.tiny()
     with browsers.page(browser, *LOST) as page:
         with browsers.served(model, tmp_path) as url:
             visit(page, url)
             page.click("#use-camera")
             expect(page.locator("#bars li")).not_to_have_count(0)
-        expect(page.locator("#connection")).to_contain_text("again in")
+        expect(page.locator("#connection")).to_contain_text("retrying in")
         with browsers.served(model, tmp_path, port=int(url.rsplit(":", 1)[1])):
             expect(page.locator("#connection")).to_have_text("connected")
             expect(page.locator("#bars li")).not_to_have_count(0)
             page.click("#pause")
 
 
-def test_trouble_is_told_in_sentences(browser: Browser, tmp_path: Path) -> None:
+def test_error_messages(browser: Browser, tmp_path: Path) -> None:
     refuse = "navigator.mediaDevices.getUserMedia = () => Promise.reject(new DOMException('no', 'NotAllowedError'))"
     limits = Limits(streams=1, load=1000.0)
     tiny = servers.tiny()
@@ -178,11 +179,12 @@ def test_trouble_is_told_in_sentences(browser: Browser, tmp_path: Path) -> None:
         page.goto(url)
         for token in ("wrong-token", "a-long-token"):
             expect(page.locator("#token-dialog")).to_be_visible()
+            expect(page.locator("#token-wrong")).to_be_visible(visible=token == "a-long-token")
             page.fill("#token", token)
             page.keyboard.press("Enter")
         expect(page.locator("#connection")).to_have_text("ready")
         page.click("#use-camera")
-        expect(page.locator("#notice-text")).to_contain_text("The camera was refused")
+        expect(page.locator("#notice-text")).to_contain_text("Camera access was denied")
         page.click("#play-sample")
         expect(page.locator("#bars li")).not_to_have_count(0)
         with browsers.page(browser) as other:
@@ -191,12 +193,13 @@ def test_trouble_is_told_in_sentences(browser: Browser, tmp_path: Path) -> None:
             assert "token" not in other.url
             other.click("#play-sample")
             expect(other.locator("#connection")).to_contain_text("busy")
-            expect(other.locator("#notice-text")).to_contain_text("Trying again by itself.")
+            expect(other.locator("#notice-text")).to_have_text("Server full. Retrying...")
             page.close()
             expect(other.locator("#connection")).to_have_text("connected")
             expect(other.locator("#notice")).to_be_hidden()
 
 
+@pytest.mark.slow
 def test_teach_from_the_camera(browser: Browser, url: str) -> None:
     with browsers.page(browser) as page:
         visit(page, url)
@@ -214,13 +217,13 @@ def test_teach_from_the_camera(browser: Browser, url: str) -> None:
                 time.sleep(1.2)
                 page.mouse.up()
                 expect(row.locator(".clips li")).to_have_count(count)
-        page.keyboard.press("r")  # the marked one is the last
+        page.keyboard.press("r")  # the selected one is the last
         expect(page.locator("#countdown")).to_be_visible()
         page.keyboard.press("Escape")
         expect(page.locator("#countdown")).to_be_hidden()
         row.locator(".clips button").first.click()
         expect(row.locator(".clips li")).to_have_count(1)
-        page.click("#pause")  # leaves the machine to the lesson
+        page.click("#pause")  # leaves the processor to the training
         page.fill("#minutes", "0.05")
         page.click("#train")
         expect(page.locator("#progress")).to_be_visible()

@@ -1,4 +1,4 @@
-"""The REST routes: by example, by what strangers send, and by Schemathesis over the OpenAPI description."""
+"""The REST routes: examples, invalid requests, and Schemathesis over the OpenAPI description."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import schemathesis
 import videos
 from hypothesis import HealthCheck, given, settings
-from servers import SIZE, Running, honest, http, metrics, recording, running
+from servers import SIZE, Running, check_serving, http, metrics, recording, running
 
 from horst.models import save
 from horst.serving import Limits
@@ -28,7 +28,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         yield server
 
 
-def test_what_is_served(server: Running) -> None:
+def test_info_and_models(server: Running) -> None:
     assert http.get(f"{server.url}/healthz").json() == {"status": "ok"}
     info = http.get(f"{server.url}/api/info").json()
     assert (info["model"], info["fps"], info["size"], info["needs_token"]) == ("tiny", 5.0, list(SIZE), False)
@@ -39,7 +39,7 @@ def test_what_is_served(server: Running) -> None:
     assert not models["tiny"]["taught"]
 
 
-def test_a_taught_model_is_served_at_once(server: Running) -> None:
+def test_finetuned_model_is_served_at_once(server: Running) -> None:
     save(server.model, server.folder / "models" / "mine")
     models = http.get(f"{server.url}/api/models").json()
     assert {
@@ -61,28 +61,28 @@ def test_a_taught_model_is_served_at_once(server: Running) -> None:
 @pytest.mark.parametrize(
     ("file", "text"), [("labels.json", "{"), ("labels.json", "[]"), ("config.json", "{"), ("config.json", "3")]
 )
-def test_a_damaged_model_hides_no_other(server: Running, file: str, text: str) -> None:
+def test_damaged_model_hides_no_other(server: Running, file: str, text: str) -> None:
     folder = save(server.model, server.folder / "models" / "broken", overwrite=True)
     (folder / file).write_text(text)
     try:
         names = {model["name"] for model in http.get(f"{server.url}/api/models").json()}
         assert names >= {"tiny", "somethings", "kitchen"}
         assert "broken" not in names
-        told = http.post(f"{server.url}/api/predict?model=broken", content=b"x")
-        assert (told.status_code, told.json()["error"]["code"]) == (422, "model")
-        assert str(server.folder.parent) not in told.text
+        response = http.post(f"{server.url}/api/predict?model=broken", content=b"x")
+        assert (response.status_code, response.json()["error"]["code"]) == (422, "model")
+        assert str(server.folder.parent) not in response.text
     finally:
         shutil.rmtree(folder)
 
 
-def test_predict_says_what_the_model_says(server: Running, tmp_path: Path) -> None:
+def test_predict_equals_a_local_stream(server: Running, tmp_path: Path) -> None:
     path = videos.clip(tmp_path / "clip.mp4", frames=20, fps=10)
     response = http.post(f"{server.url}/api/predict?top=2", content=path.read_bytes(), timeout=60)
     assert response.status_code == 200, response.text
     with VideoFile(path, size=SIZE) as video:
-        wanted = [p.to_dict(2) for p in server.model.stream().watch(video.frames(), video.info.duration)]
-    said = response.json()["predictions"]
-    assert [{**one, "latency": 0} for one in said] == [{**one, "latency": 0} for one in wanted]
+        expected = [p.to_dict(2) for p in server.model.stream().watch(video.frames(), video.info.duration)]
+    predictions = response.json()["predictions"]
+    assert [{**one, "latency": 0} for one in predictions] == [{**one, "latency": 0} for one in expected]
     assert not list((server.folder / "uploads").iterdir())
 
 
@@ -98,7 +98,7 @@ def test_predict_says_what_the_model_says(server: Running, tmp_path: Path) -> No
         (bytes(300_000), 413),
     ],
 )
-def test_bad_uploads(server: Running, body: bytes, status: int) -> None:
+def test_invalid_uploads(server: Running, body: bytes, status: int) -> None:
     response = http.post(f"{server.url}/api/predict", content=body)
     assert response.status_code == status, response.text
     assert set(response.json()["error"]) == {"code", "message"}
@@ -106,15 +106,15 @@ def test_bad_uploads(server: Running, body: bytes, status: int) -> None:
     assert not list((server.folder / "uploads").iterdir())
 
 
-def test_a_body_without_a_length_is_bounded_too(server: Running) -> None:
+def test_body_without_length_is_limited(server: Running) -> None:
     def pieces() -> Iterator[bytes]:
         for _ in range(100):
             yield bytes(10_000)
 
-    with contextlib.suppress(httpx.WriteError, httpx.RemoteProtocolError):  # told to stop before all was sent
+    with contextlib.suppress(httpx.WriteError, httpx.RemoteProtocolError):  # refused before all was sent
         assert http.post(f"{server.url}/api/predict", content=pieces()).status_code == 413
     assert not list((server.folder / "uploads").iterdir())
-    honest(server)
+    check_serving(server)
 
 
 LABELS = (
@@ -143,16 +143,16 @@ def test_recordings_stay_in_their_folder(server: Running, label: str) -> None:
     assert response.status_code in (201, 404, 405, 422), response.text
     assert {p for p in server.folder.parent.rglob("*") if server.folder not in (p, *p.parents)} == before
     if response.status_code == 201:
-        kept = response.json()
+        stored = response.json()
         listed = {one["label"]: one["clips"] for one in http.get(f"{server.url}/api/recordings").json()["labels"]}
-        assert [clip["id"] for clip in listed[kept["label"]]] == [kept["id"]]
-        assert kept["frames"] == 8
+        assert [clip["id"] for clip in listed[stored["label"]]] == [stored["id"]]
+        assert stored["frames"] == 8
         assert http.delete(f"{url}/none").status_code == 404
-        assert http.delete(f"{url}/{kept['id']}").json() == {"removed": 1}
+        assert http.delete(f"{url}/{stored['id']}").json() == {"removed": 1}
         assert http.delete(url).status_code == 404
 
 
-def test_bad_recordings(server: Running) -> None:
+def test_invalid_recordings(server: Running) -> None:
     url = f"{server.url}/api/recordings/wave"
     good = recording()
     for body in (b"", b"abc", good[:-5], (2**32 - 1).to_bytes(4, "little") + good, b"\0\0\0\0" * 9):
@@ -162,10 +162,10 @@ def test_bad_recordings(server: Running) -> None:
     assert http.get(f"{server.url}/api/recordings").json() == {"labels": []}
 
 
-def test_teaching_needs_clips(server: Running) -> None:
+def test_finetuning_needs_clips(server: Running) -> None:
     assert http.get(f"{server.url}/api/teach").json()["state"] == "idle"
-    for wanted in ({}, {"name": "../x"}, {"name": "mine", "how": "magic"}, {"minutes": -1}, {"who": 1}):
-        assert http.post(f"{server.url}/api/teach", json=wanted).status_code == 422, wanted
+    for expected in ({}, {"name": "../x"}, {"name": "mine", "how": "magic"}, {"minutes": -1}, {"who": 1}):
+        assert http.post(f"{server.url}/api/teach", json=expected).status_code == 422, expected
     assert http.delete(f"{server.url}/api/teach").json()["state"] == "idle"
 
 
@@ -184,7 +184,7 @@ def test_samples(server: Running) -> None:
 def test_docs_and_metrics(server: Running) -> None:
     docs = http.get(f"{server.url}/docs").text
     assert "/api/predict" in docs
-    assert "&quot;busy&quot;" in docs
+    assert '"type": "busy"' in docs
     assert "<script" not in docs
     text = metrics(server)
     for name in ("streams", "frames_total", "latency_seconds_bucket", "busy_total", "memory_bytes", "uptime_seconds"):
@@ -193,8 +193,8 @@ def test_docs_and_metrics(server: Running) -> None:
     assert http.put(f"{server.url}/api/info").json()["error"]["code"] == "method"
 
 
-def test_requests_of_any_kind(server: Running) -> None:
-    """Schemathesis makes them from the description: no answer is an error of the server, all are as described."""
+def test_random_requests(server: Running) -> None:
+    """Schemathesis generates them from the OpenAPI description: no internal errors, and documented responses."""
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     checks = [
         schemathesis.checks.not_a_server_error,
@@ -209,5 +209,5 @@ def test_requests_of_any_kind(server: Running) -> None:
             case.call_and_validate(checks=checks)
 
         attempt()
-    honest(server)
+    check_serving(server)
     assert "horst_failures_total 0\n" in metrics(server)

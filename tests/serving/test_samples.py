@@ -1,4 +1,4 @@
-"""The samples: what they say they show is there to be seen, and the package's model sees it."""
+"""The samples show their action, and the package's model predicts it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from horst.synth.somethings.scene import sample_scene
 from horst.video.decode import VideoFile
 
 
-def test_they_are_clips_of_a_plan() -> None:
-    """With its labels; without a cloth that comes before the camera."""
+def test_samples_are_clips_of_a_plan() -> None:
+    """With its labels, and without an occluder."""
     known = {spec.seed: spec for spec in somethings.plan(240, 1000)}
     samples = Samples(Path("nowhere")).list()
     assert [known[seed].label for seed, _, _ in CLIPS] == [sample.label for sample in samples]
@@ -21,8 +21,8 @@ def test_they_are_clips_of_a_plan() -> None:
     assert len({sample.action for sample in samples}) == len(samples)
 
 
-def test_the_model_names_them_rightly(tmp_path: Path) -> None:
-    """As files, from the last third of their time on."""
+def test_model_predicts_the_samples(tmp_path: Path) -> None:
+    """In the last third of each file."""
     model, samples = horst.open_model("somethings").eval(), Samples(tmp_path / "samples")
     for sample in samples.list():
         path = samples.file(sample.name)
@@ -31,8 +31,8 @@ def test_the_model_names_them_rightly(tmp_path: Path) -> None:
         assert samples.file(sample.name) == path
         assert path.stat().st_mtime_ns == written
         with VideoFile(path, size=model.size, threads=1) as video:
-            said = list(model.stream().watch(video.frames(), video.info.duration))
-        late = [prediction.answer() for prediction in said if prediction.time >= 2 / 3 * sample.seconds]
+            predictions = list(model.stream().watch(video.frames(), video.info.duration))
+        late = [prediction.answer() for prediction in predictions if prediction.time >= 2 / 3 * sample.seconds]
         assert len(late) >= 2
         assert set(late) == {sample.action}
     assert samples.file("sample-0") is None

@@ -190,17 +190,17 @@ def test_frames_of_a_file_are_never_skipped(model: Predictor, clock: list[float]
     assert slot.skipped == 0
 
 
-@pytest.mark.parametrize("restarts", [NeverReset, MotionReset, lambda: PeriodicReset(seconds=10.0, states=2)])
-def test_reused_slot_starts_empty(model: Predictor, restarts: Any) -> None:
+@pytest.mark.parametrize("policy", [NeverReset, MotionReset, lambda: PeriodicReset(seconds=10.0, states=2)])
+def test_reused_slot_starts_empty(model: Predictor, policy: Any) -> None:
     """A new stream has neither the frames nor the waiting samples of the stream that used its slot before."""
-    pool = SessionPool(model, capacity=restarts().states)
-    before = pool.open(restarts())
+    pool = SessionPool(model, capacity=policy().states)
+    before = pool.open(policy())
     for i in range(5):
         before.push(IMAGES[30 + i], i / FPS)
         pool.step()
     before.push(IMAGES[40], 1.0)
     before.close()
-    slot = pool.open(restarts(), attention=True)
+    slot = pool.open(policy(), attention=True)
     assert (slot.waiting, slot.latest, pool.step()) == (0, None, [])
     wanted = alone(model, 0, 3)
     for i in range(4):

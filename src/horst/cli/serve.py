@@ -52,9 +52,8 @@ def serve(
     from horst.config import check_positive
     from horst.models import open_model
     from horst.models.hub import find_device, model_title
-    from horst.serving.app import create_app
+    from horst.serving.app import check_binding, create_app, create_server, page_url
     from horst.serving.limits import Limits
-    from horst.serving.run import address, check_binding, server
 
     check_binding(host, token)
     limits = Limits(streams=streams)
@@ -75,12 +74,12 @@ def serve(
             origins=[o for o in (origin or "").split(",") if o],
             device=str(where),
         )
-        page = address(host, listener.getsockname()[1], token)
+        page = page_url(host, listener.getsockname()[1], token)
         Console().print(f"{model_title(model)} is served at {page}  (Ctrl-C stops it)", highlight=False)
         if open:
             webbrowser.open(page)
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-            server(app, host=host, port=port, limits=limits).run(sockets=[listener])
+            create_server(app, host=host, port=port, limits=limits).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

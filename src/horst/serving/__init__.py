@@ -1,4 +1,4 @@
-"""Models served over HTTP and WebSockets, the page that comes with it, and a client.
+"""Serves models over HTTP and WebSockets, with a web page and a Python client.
 
     horst serve somethings
 
@@ -6,7 +6,7 @@
         for prediction in client.watch("clip.mp4"):
             print(prediction["time"], prediction["answer"])
 
-Needs the extra `serve`. Names below are imported when they are first used: a client does not wait for torch.
+Needs the extra `serve`. The names below are imported on first use, so that a client does not import torch.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from horst.serving.client import Client as Client
     from horst.serving.limits import Limits as Limits
 
-_HOME = {"Client": "client", "Limits": "limits", "create_app": "app"}
-__all__ = [*_HOME]
+_MODULES = {"Client": "client", "Limits": "limits", "create_app": "app"}
+__all__ = [*_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"horst.serving.{_HOME[name]}"), name)
+    if name in _MODULES:
+        return getattr(import_module(f"horst.serving.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'horst.serving' has no attribute {name!r}")

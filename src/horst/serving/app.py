@@ -1,4 +1,4 @@
-"""The application: all routes of one server over its models, behind the guard."""
+"""The application: all routes of one server over its models, behind the guard; and the server that runs it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import uvicorn
 from fastapi import FastAPI, WebSocket
 
 from horst import __version__
+from horst.errors import ConfigError
+from horst.finetune import Recordings, Teacher
 from horst.models import Predictor
-from horst.serving import errors, rest, static, teach
-from horst.serving.guard import Guard
-from horst.serving.hall import Hall
+from horst.serving import errors, finetuning, pages, rest
+from horst.serving.guard import Guard, is_local
 from horst.serving.limits import Limits
+from horst.serving.manager import ModelManager
 from horst.serving.metrics import Metrics
 from horst.serving.samples import Samples
-from horst.serving.socket import Session
+from horst.serving.websocket import WebSocketSession
 
 
 def create_app(
@@ -35,46 +38,88 @@ def create_app(
     """An ASGI application.
 
     Args:
-        model: What is served where a client asks for nothing else; in evaluation mode.
-        folder: Where recordings, taught models, samples and, for as long as they are read, uploads lie.
-        name: Of the model.
-        limits: What is granted.
+        model: The default model, in evaluation mode.
+        folder: Folder for recordings, finetuned models, samples and, while they are read, uploads.
+        name: Name of the default model.
+        limits: Limits of the server.
         host: The address that the server is bound to.
-        token: What clients must bring.
-        origins: Pages of other sites that may call.
-        device: Where further models run.
+        token: Token that clients must send.
+        origins: Other sites whose pages may call the server.
+        device: Device of further models.
     """
     folder, limits, metrics = Path(folder).resolve(), limits or Limits(), Metrics()
-    taught = folder / "models"
-    school = teach.School(folder / "recordings", taught)
-    hall = Hall(
-        name, model, limits=limits, metrics=metrics, taught=taught, device=device, lesson=lambda: school.teaching
+    recordings = Recordings(folder / "recordings")
+    teacher = Teacher(recordings, folder / "models")
+    manager = ModelManager(
+        name,
+        model,
+        limits=limits,
+        metrics=metrics,
+        finetuned=folder / "models",
+        device=device,
+        finetuning=lambda: teacher.state()["state"] == "running",
     )
     decoders = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 2)), thread_name_prefix="decoder")
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        hall.close()
-        school.close()
+        manager.close()
+        teacher.close()
         decoders.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(
         title="horst",
         version=__version__,
-        description="Predicts human actions from video while they unfold. Live streams: the WebSocket /ws, see /docs.",
+        description="Predicts human actions from video. Live streams use the WebSocket /ws, see /docs.",
         docs_url=None,
         redoc_url=None,
-        lifespan=life,
+        redirect_slashes=False,
+        lifespan=lifespan,
     )
     errors.install(app, metrics)
     samples = Samples(folder / "samples")
-    app.include_router(rest.routes(hall, limits, metrics, samples, folder / "uploads", token is not None))
-    app.include_router(teach.routes(school, limits))
-    app.include_router(static.routes(app))
+    app.include_router(rest.routes(manager, limits, metrics, samples, folder / "uploads", token is not None))
+    app.include_router(finetuning.routes(recordings, teacher, limits))
+    app.include_router(pages.routes(app))
 
     @app.websocket("/ws")
     async def live(socket: WebSocket) -> None:
-        await Session(socket, hall, limits, metrics, decoders).run()
+        await WebSocketSession(socket, manager, limits, metrics, decoders).run()
 
     return Guard(app, host=host, token=token, origins=origins)
+
+
+def create_server(app: Guard, *, host: str, port: int, limits: Limits) -> uvicorn.Server:
+    """A server with bounded messages and connections."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        log_level="warning",
+        access_log=False,  # URLs may contain the token
+        ws="websockets-sansio",
+        ws_max_size=limits.frame_bytes + 4096,
+        ws_per_message_deflate=False,  # images are compressed already
+        ws_ping_interval=20.0,
+        ws_ping_timeout=20.0,
+        timeout_keep_alive=20,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=4 * limits.streams + 64,
+        server_header=False,
+    )
+    return uvicorn.Server(config)
+
+
+def check_binding(host: str, token: str | None) -> None:
+    """ConfigError if a server that other machines can reach has no token, or a weak one."""
+    if not is_local(host) and not token:
+        raise ConfigError(f"other machines can reach host {host}: set a token with --token, or use 127.0.0.1")
+    if token is not None and (len(token) < 8 or not token.isascii() or not token.isprintable() or " " in token):
+        raise ConfigError("a token must have at least 8 printable ASCII characters and no spaces")
+
+
+def page_url(host: str, port: int, token: str | None) -> str:
+    """URL of the page. The token is in the fragment, which browsers do not send."""
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+    return f"http://{shown}:{port}/" + (f"#token={token}" if token else "")

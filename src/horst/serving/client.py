@@ -1,42 +1,36 @@
-"""A client in Python: one live stream to a server.
+"""A Python client: one live stream to a server.
 
     with Client("http://127.0.0.1:8000") as client:
         answer = client.push(image, time)               # {"status": "predicted", "prediction": {...}, ...}
-        for prediction in client.watch("clip.mp4"):     # a file, or frames with their times
+        for prediction in client.watch("clip.mp4"):     # a file, a camera, or frames with their times
             print(prediction["time"], prediction["answer"])
 
-Needs the package `websockets`, of the extra `serve`.
+Needs the package `websockets`, from the extra `serve`.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import time as clock
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, get_args
 from urllib.parse import urlsplit
-
-import numpy as np
-from PIL import Image as Pictures
 
 from horst.errors import BusyError, ConfigError, HorstError, InputError
 from horst.extras import require
-from horst.serving.wire import join_frame
+from horst.serving.frames import ImageFormat, encode_image, join_frame
 from horst.video.frame import Frame, Image
-
-Picture = Literal["jpeg", "png", "webp"]
 
 
 class ServerError(HorstError):
-    """The server cannot be reached, refused what was sent, or went away."""
+    """The server cannot be reached, rejected a message, or closed the connection."""
 
 
 class Client:
-    """A stream. Use it as a context manager; one thread may use it at a time."""
+    """A stream. Use it as a context manager, from one thread at a time."""
 
     def __init__(
         self,
@@ -44,37 +38,37 @@ class Client:
         *,
         token: str | None = None,
         model: str | None = None,
-        picture: Picture = "jpeg",
+        image_format: ImageFormat = "jpeg",
         timeout: float = 30.0,
         **options: Any,
     ) -> None:
         """
         Args:
-            address: Of the server, as `horst serve` prints it.
-            token: Where the server needs one; also taken from the address.
-            model: Which of its models; the served one by default.
-            picture: How frames are sent. PNG loses nothing.
+            address: Address of the server, as `horst serve` prints it.
+            token: Token, if the server requires one; may also be part of the address.
+            model: Name of the model; the server's default model by default.
+            image_format: Encoding of the frames; "png" is lossless.
             timeout: Seconds to wait for an answer.
-            options: Further entries of the start message: restarts, seconds, states, top, threshold, attention.
+            options: Further options of the stream: reset, seconds, states, top, threshold, attention.
         """
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
-            raise ConfigError(f"the address {address!r} is none: it looks like http://127.0.0.1:8000")
-        if picture not in ("jpeg", "png", "webp"):
-            raise ConfigError(f"picture is {picture!r}; choose from 'jpeg', 'png', 'webp'")
+            raise ConfigError(f"{address!r} is not the address of a server; it looks like http://127.0.0.1:8000")
+        if image_format not in get_args(ImageFormat):
+            raise ConfigError(f"image_format is {image_format!r}; choose from {', '.join(get_args(ImageFormat))}")
         if token is None and parts.fragment.startswith("token="):
             token = parts.fragment[6:]
         self.url = f"{'wss' if parts.scheme in ('https', 'wss') else 'ws'}://{parts.netloc}/ws"
-        self.picture, self.timeout = picture, timeout
+        self.image_format, self.timeout = image_format, timeout
         self._token = token
         self._start = {"type": "start", "model": model, **options}
         self._stack = contextlib.ExitStack()
         self._socket: Any = None
         self._number = 0
-        self._waiting: deque[int] = deque()
-        self._sent: deque[float] = deque()
+        self._waiting = 0  # frames without an answer
+        self._sent: deque[float] = deque(maxlen=1000)  # when frames were sent
         self.ready: dict[str, Any] = {}
-        """What the server said at the start: model, size, fps, tasks, order, limits."""
+        """Facts from the server: model, size, fps, tasks, order, limits."""
 
     def __enter__(self) -> Client:
         self.connect()
@@ -84,7 +78,7 @@ class Client:
         self.close()
 
     def connect(self) -> None:
-        """Opens the stream. BusyError where the server has no room."""
+        """Open the stream. Raises BusyError if the server is full."""
         require("websockets", "serve")
         from websockets.exceptions import InvalidHandshake
         from websockets.sync.client import connect
@@ -96,7 +90,7 @@ class Client:
             )
             self._socket = self._stack.enter_context(opened)
         except (OSError, InvalidHandshake) as error:
-            raise ServerError(f"{self.url} does not let us in: {error}") from error
+            raise ServerError(f"cannot connect to {self.url}: {error}") from error
         try:
             self._send(json.dumps(self._start))
             self.ready = self._receive("ready")
@@ -105,7 +99,7 @@ class Client:
             raise
 
     def push(self, image: Image, time: float) -> dict[str, Any]:
-        """A frame (H, W, 3) uint8 RGB and its time in seconds; what the server says of it."""
+        """Send a frame (H, W, 3) uint8 RGB with its time in seconds, and wait for its answer."""
         self.send(image, time)
         while True:
             answer = self.receive()
@@ -113,10 +107,10 @@ class Client:
                 return answer
 
     def send(self, image: Image, time: float) -> int:
-        """A frame whose answer is not waited for; its number. `receive` gives the answers, in order."""
+        """Send a frame without waiting; returns its number. `receive` returns the answers, in order."""
         self._number = (self._number + 1) % (1 << 32)
-        self._send(join_frame(self._number, float(time), encode(image, self.picture)))
-        self._waiting.append(self._number)
+        self._send(join_frame(self._number, float(time), encode_image(image, self.image_format)))
+        self._waiting += 1
         return self._number
 
     def receive(self) -> dict[str, Any]:
@@ -124,84 +118,82 @@ class Client:
         if not self._waiting:
             raise InputError("no frame waits for an answer: send one first")
         answer = self._receive("answer")
-        self._waiting.popleft()
+        self._waiting -= 1
         return answer
 
     def watch(self, source: str | Path | Iterable[Frame], end: float | None = None) -> Iterator[dict[str, Any]]:
-        """Predictions of a video file, or of frames, as fast as the server allows.
+        """All predictions for a video file, a camera ("camera:0", "rtsp://...") or frames with their times.
 
-        Several frames are under way at once. Where a frame was refused, ServerError says why.
+        Several frames are in flight at once. A file is sent as fast as the server allows. A camera skips its oldest
+        frames if the server cannot keep up, as `horst.streaming.late` describes. Raises ServerError if the server
+        rejects a frame.
         """
         if isinstance(source, str | Path):
-            from horst.video.decode import VideoFile
-
-            with VideoFile(source, size=tuple(self.ready["size"])) as video:
-                yield from self.watch(video.frames(), video.info.duration)
+            with contextlib.ExitStack() as stack:
+                yield from self.watch(*_open_source(str(source), tuple(self.ready["size"]), stack))
             return
-        most = int(self.ready["limits"]["in_flight"])
         last: Frame | None = None
         for frame in source:
             last = frame
-            yield from self._paced(frame, most)
-        if last is not None and end is not None and end > last.time:  # until then the last frame is shown
-            yield from self._paced(Frame(last.image, end - 1e-3, last.index + 1), most)
+            yield from self._send_paced(frame)
+        if last is not None and end is not None and end > last.time:  # the last frame is shown until then
+            yield from self._send_paced(Frame(last.image, end - 1e-3, last.index + 1))
         while self._waiting:
-            yield from self._predicted()
+            yield from self._predictions()
 
     def reset(self) -> None:
-        """Something new begins with the next frame."""
+        """The model forgets all frames."""
         while self._waiting:
             self.receive()
         self._send(json.dumps({"type": "reset"}))
         self._receive("reset")
 
     def close(self) -> None:
-        """Ends the stream; what it still waits for is forgotten."""
-        if self._socket is not None:
-            self._stack.close()
-            self._socket = None
-            self._waiting.clear()
+        """End the stream; frames in flight are dropped."""
+        self._stack.close()
+        self._socket, self._waiting = None, 0
 
-    def _paced(self, frame: Frame, most: int) -> Iterator[dict[str, Any]]:
-        """Keeps to the server's limits: so many frames under way, so many a second."""
-        while len(self._waiting) >= most:
-            yield from self._predicted()
-        rate = 0.9 * float(self.ready["limits"]["rate"])
+    def _send_paced(self, frame: Frame) -> Iterator[dict[str, Any]]:
+        """Send a frame within the limits of the server on frames in flight and frames per second."""
+        limits = self.ready["limits"]
+        while self._waiting >= int(limits["in_flight"]):
+            yield from self._predictions()
         now = clock.monotonic()
         while self._sent and now - self._sent[0] >= 1:
             self._sent.popleft()
-        if len(self._sent) >= rate:
+        if len(self._sent) >= 0.9 * float(limits["rate"]):
             clock.sleep(max(0.0, self._sent[0] + 1 - now))
         self._sent.append(clock.monotonic())
         self.send(frame.image, frame.time)
 
-    def _predicted(self) -> Iterator[dict[str, Any]]:
+    def _predictions(self) -> Iterator[dict[str, Any]]:
         answer = self.receive()
-        if answer["status"] == "refused":
-            raise ServerError(f"frame {answer['frame']} was refused: {answer.get('message')}")
+        if answer["status"] == "rejected":
+            raise ServerError(f"frame {answer['frame']} was rejected: {answer.get('message')}")
         if answer["status"] == "predicted":
             yield answer["prediction"]
+
+    def _opened(self) -> Any:
+        if self._socket is None:
+            raise InputError("the stream is closed: use the client in a with block, or call connect")
+        return self._socket
 
     def _send(self, message: str | bytes) -> None:
         from websockets.exceptions import ConnectionClosed
 
-        if self._socket is None:
-            raise InputError("the stream is closed: use the client in a with block, or call connect")
         try:
-            self._socket.send(message)
+            self._opened().send(message)
         except ConnectionClosed:
-            self._receive("answer")  # the server's last words say why
+            self._receive("answer")  # the last message tells why
             raise ServerError(f"{self.url} closed the stream") from None
 
     def _receive(self, kind: str) -> dict[str, Any]:
         from websockets.exceptions import ConnectionClosed
 
-        if self._socket is None:
-            raise InputError("the stream is closed: use the client in a with block, or call connect")
         try:
-            message: dict[str, Any] = json.loads(self._socket.recv(timeout=self.timeout))
+            message: dict[str, Any] = json.loads(self._opened().recv(timeout=self.timeout))
         except TimeoutError as error:
-            raise ServerError(f"{self.url} said nothing for {self.timeout:g} s") from error
+            raise ServerError(f"{self.url} sent nothing for {self.timeout:g} s") from error
         except ConnectionClosed as error:
             raise ServerError(f"{self.url} closed the stream: {error}") from error
         if message["type"] == "busy":
@@ -209,14 +201,19 @@ class Client:
         if message["type"] == "error":
             raise ServerError(f"{message['code']}: {message['message']}")
         if message["type"] != kind:
-            raise ServerError(f"the server said {message['type']!r} where {kind!r} was due")
+            raise ServerError(f"the server sent {message['type']!r} instead of {kind!r}")
         return message
 
 
-def encode(image: Image, kind: Picture = "jpeg") -> bytes:
-    """A picture as the bytes of a file."""
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-        raise InputError("a frame is a picture (H, W, 3) of uint8, RGB")
-    buffer = io.BytesIO()
-    Pictures.fromarray(image).save(buffer, kind, **({"quality": 90} if kind != "png" else {"compress_level": 1}))
-    return buffer.getvalue()
+def _open_source(
+    source: str, size: tuple[int, int], stack: contextlib.ExitStack
+) -> tuple[Iterator[Frame], float | None]:
+    from horst.video.decode import VideoFile
+    from horst.video.live import LiveSource, is_live
+
+    if is_live(source):
+        from horst.streaming.late import LatestFrames
+
+        return stack.enter_context(LatestFrames(LiveSource(source=source, size=size).frames())), None
+    video = stack.enter_context(VideoFile(source, size=size))
+    return video.frames(), video.info.duration

@@ -1,8 +1,9 @@
-"""Errors as a client sees them: a status, and {"error": {"code", "message"}}."""
+"""Errors as clients see them: a status, and {"error": {"code", "message"}}."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -11,16 +12,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from horst.errors import (
-    BusyError,
-    CheckpointError,
-    ConfigError,
-    DataError,
-    HorstError,
-    InputError,
-    MissingExtraError,
-    VideoError,
-)
+from horst.errors import BusyError, CheckpointError, ConfigError, DataError, HorstError, MissingExtraError, VideoError
 from horst.serving.metrics import Metrics
 
 KINDS: dict[type[HorstError], tuple[int, str]] = {
@@ -29,86 +21,80 @@ KINDS: dict[type[HorstError], tuple[int, str]] = {
     ConfigError: (422, "config"),
     CheckpointError: (422, "model"),
     DataError: (422, "data"),
-    InputError: (422, "input"),
     MissingExtraError: (501, "extra"),
+    HorstError: (422, "input"),
 }
-CODES = {400: "request", 401: "token", 403: "forbidden", 404: "missing", 405: "method", 409: "running", 413: "large"}
-
+"""Status and code by type; the first match counts."""
+STATUSES = {
+    400: ("request", "Malformed request."),
+    401: ("token", "A token is required."),
+    403: ("forbidden", "Wrong host, or a page of another site."),
+    404: ("missing", "Not found."),
+    405: ("method", "Method not allowed."),
+    409: ("running", "Conflict: already running, or full."),
+    413: ("large", "The body is too large."),
+    422: ("input", "Invalid value; the message names it."),
+    503: ("busy", "Busy: try again later."),
+}
+"""Default code and description."""
 log = logging.getLogger("horst.serving")
 
 
-class Fault(BaseModel):
+class ErrorDetail(BaseModel):
     code: str
-    """A word for programs."""
+    """For programs."""
     message: str
-    """A sentence for people."""
+    """For people."""
 
 
-class Problem(BaseModel):
-    """What every request is answered with that could not be met."""
-
-    error: Fault
+class ErrorResponse(BaseModel):
+    error: ErrorDetail
 
 
-class ApiError(Exception):
-    """A request that is answered with a problem."""
+class ApiError(HorstError):
+    """An error with a status and a code of its own."""
 
-    def __init__(self, status: int, code: str, message: str) -> None:
+    def __init__(self, status: int, message: str, code: str | None = None) -> None:
         super().__init__(message)
-        self.status, self.code = status, code
+        self.status, self.code = status, code or STATUSES[status][0]
 
 
-MEANINGS = {
-    400: "The request itself is broken.",
-    401: "A token is needed.",
-    403: "A page of another site, or another name of this host.",
-    404: "There is no such thing.",
-    405: "Another method is needed.",
-    409: "Something is at work already.",
-    413: "The body is too large.",
-    422: "A value that cannot be worked with; the message says which.",
-    503: "Busy: later there may be room.",
-}
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For OpenAPI: the errors of a route."""
+    return {n: {"model": ErrorResponse, "description": STATUSES[n][1]} for n in (400, 401, 403, *statuses)}
 
 
-def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: what a route may answer besides what was asked for."""
-    return {n: {"model": Problem, "description": MEANINGS[n]} for n in (400, 401, 403, *statuses)}
+def error_response(status: int, message: str, code: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
+    headers = {**(headers or {}), **({"Retry-After": "5"} if status == 503 else {})}
+    return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
+
+
+def validation_message(errors: Sequence[Any]) -> str:
+    """The first error of pydantic as one line."""
+    return f"{'.'.join(str(part) for part in errors[0]['loc'])}: {errors[0]['msg']}"
 
 
 def install(app: FastAPI, metrics: Metrics) -> None:
-    """Answers every error in the one form."""
+    """Answer every error in the same form."""
 
     @app.exception_handler(HorstError)
-    async def ours(request: Request, error: HorstError) -> JSONResponse:
-        for kind, (status, code) in KINDS.items():
-            if isinstance(error, kind):
-                return answer(status, code, str(error))
-        return answer(422, "input", str(error))
-
-    @app.exception_handler(ApiError)
-    async def api(request: Request, error: ApiError) -> JSONResponse:
-        return answer(error.status, error.code, str(error))
+    async def known(request: Request, error: HorstError) -> JSONResponse:
+        if isinstance(error, ApiError):
+            return error_response(error.status, str(error), error.code)
+        status, code = next(answer for kind, answer in KINDS.items() if isinstance(error, kind))
+        return error_response(status, str(error), code)
 
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return answer(422, "input", f"{where}: {first['msg']}")
+        return error_response(422, validation_message(error.errors()), "input")
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> JSONResponse:
-        response = answer(error.status_code, CODES.get(error.status_code, "request"), str(error.detail))
-        response.headers.update(error.headers or {})
-        return response
+        code = STATUSES.get(error.status_code, ("request", ""))[0]
+        return error_response(error.status_code, str(error.detail), code, error.headers)
 
     @app.exception_handler(Exception)
-    async def unforeseen(request: Request, error: Exception) -> JSONResponse:
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
         log.error("%s %s", request.method, request.url.path, exc_info=error)
         metrics.add(failures=1)
-        return answer(500, "internal", "the server made a mistake")
-
-
-def answer(status: int, code: str, message: str) -> JSONResponse:
-    headers = {"Retry-After": "5"} if status == 503 else None
-    return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
+        return error_response(500, "internal server error", "internal")

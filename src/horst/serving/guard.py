@@ -1,36 +1,32 @@
-"""Who may talk to a server. It stands before everything else, for requests and WebSockets alike.
+"""Access control, in front of everything else, for HTTP requests and WebSockets alike.
 
-- Host: a server on localhost answers to the names of localhost alone, so that no other site can point its name here.
-- Origin: a page of another site is refused. Pages of this server, of localhost, and those named are let in.
-- Token: where one is set, `/api`, `/metrics` and `/ws` need it. It is compared in constant time.
+- Host: a server on localhost only answers to the names of localhost, so that no other site can point its name here.
+- Origin: pages of other sites are refused, except those named. Pages of this server and of localhost are allowed.
+- Token: if one is set, `/api`, `/metrics` and `/ws` require it. It is compared in constant time.
 """
 
 from __future__ import annotations
 
 import hmac
-import json
-from collections.abc import Awaitable, Callable, Iterable, MutableMapping
-from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from collections.abc import Iterable
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from horst.errors import ConfigError
-
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from horst.serving.errors import error_response
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
 PROTOCOL = "horst"
-"""A WebSocket that cannot set headers offers two subprotocols: this one, and `token.` with the token after it."""
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
-    "connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
-)
+"""A WebSocket client that cannot set headers offers two subprotocols: this one, and `token.` followed by the token."""
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
+        "connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
     "x-frame-options": "DENY",
@@ -43,14 +39,14 @@ class Guard:
     """Wraps an application."""
 
     def __init__(
-        self, app: App, *, host: str = "127.0.0.1", token: str | None = None, origins: Iterable[str] = ()
+        self, app: ASGIApp, *, host: str = "127.0.0.1", token: str | None = None, origins: Iterable[str] = ()
     ) -> None:
         """
         Args:
-            app: What is guarded.
+            app: The guarded application.
             host: The address that the server is bound to.
-            token: What clients must bring; none by default.
-            origins: Further pages that may call, such as https://example.org.
+            token: Token that clients must send; none by default.
+            origins: Further origins whose pages may call, such as https://example.org.
         """
         self.app, self.token = app, token
         self.local = is_local(host)
@@ -61,112 +57,94 @@ class Guard:
         if scope["type"] not in ("http", "websocket"):
             await self.app(scope, receive, send)
             return
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        headers = Headers(scope=scope)
         origin = headers.get("origin")
-        refusal = self._refusal(scope, headers, origin)
-        if refusal is None and scope["type"] == "http" and scope["method"] == "OPTIONS" and origin:
-            refusal = 204, "", ""
-        if refusal is None:
-            await self.app(scope, receive, self._dressed(scope, send, origin))
-        elif scope["type"] == "websocket":
-            await _refuse_socket(refusal[0], refusal[1], refusal[2], receive, send)
-        else:
-            allowed = origin if refusal[0] in (204, 401) else None  # nothing is told to strangers
-            await _refuse(refusal[0], refusal[1], refusal[2], self._dressed(scope, send, allowed))
+        preflight = scope["type"] == "http" and scope["method"] == "OPTIONS" and origin is not None
+        response = self._refuse(scope, headers, origin)
+        if response is None and not preflight:
+            await self.app(scope, receive, _with_headers(scope, send, origin))
+            return
+        if response is None:
+            response = Response(status_code=204)
+        if scope["type"] == "websocket":
+            await receive()
+        known = origin if response.status_code in (204, 401) else None  # tell nothing to other origins
+        await response(scope, receive, _with_headers(scope, send, known))
 
-    def _refusal(self, scope: Scope, headers: dict[str, str], origin: str | None) -> tuple[int, str, str] | None:
-        host = headers.get("host", "")
+    def _refuse(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
+        host, path = headers.get("host", ""), scope["path"]
         if self.local and _hostname(host) not in self.hosts:
-            return 403, "host", "this server answers to the names of localhost alone"
-        if origin is not None and not self._may_call(origin, host):
-            return 403, "origin", "a page of another site may not call this server; --origin lets it in"
-        path = scope["path"]
-        needs = path == "/ws" or path == "/metrics" or path == "/api" or path.startswith("/api/")
-        preflight = scope["type"] == "http" and scope["method"] == "OPTIONS"
-        if self.token is None or not needs or preflight or self._knows(scope, headers):
+            return error_response(403, "this server only answers to the names of localhost", "host")
+        if origin is not None and not self._allowed(origin, host):
+            return error_response(403, "pages of other sites may not call this server; --origin allows one", "origin")
+        protected = path in ("/ws", "/metrics", "/api") or path.startswith("/api/")
+        options = scope["type"] == "http" and scope["method"] == "OPTIONS"
+        if self.token is None or not protected or options or self._has_token(scope, headers):
             return None
-        return 401, "token", "a token is needed: Authorization: Bearer ..., or ?token=... of a WebSocket"
+        message = "a token is required: Authorization: Bearer ..., or ?token=... for a WebSocket"
+        return error_response(401, message, "token", {"www-authenticate": "Bearer"})
 
-    def _may_call(self, origin: str, host: str) -> bool:
+    def _allowed(self, origin: str, host: str) -> bool:
         if origin.lower() in self.origins:
             return True
-        try:
-            parts = urlsplit(origin.lower())
-        except ValueError:
-            return False
+        parts = _split(origin)
         if parts.scheme not in ("http", "https") or not parts.netloc:
             return False
         return parts.netloc == host.lower() or _hostname(parts.netloc) in LOCAL
 
-    def _knows(self, scope: Scope, headers: dict[str, str]) -> bool:
+    def _has_token(self, scope: Scope, headers: Headers) -> bool:
         assert self.token is not None
-        kind, _, given = headers.get("authorization", "").partition(" ")
-        tokens = [given.strip()] if kind.lower() == "bearer" else []
-        if scope["type"] == "websocket" or scope["path"].startswith("/api/samples/"):  # <video> sets no header
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        tokens = [given.strip()] if scheme.lower() == "bearer" else []
+        if scope["type"] == "websocket" or scope["path"].startswith("/api/samples/"):  # <video> cannot set headers
             tokens += parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
         tokens += [name[6:] for name in scope.get("subprotocols") or () if name.startswith("token.")]
-        wanted = self.token.encode()
-        return any(hmac.compare_digest(token.encode("utf-8", "surrogateescape"), wanted) for token in tokens)
+        expected = self.token.encode()
+        return any(hmac.compare_digest(token.encode("utf-8", "surrogateescape"), expected) for token in tokens)
 
-    def _dressed(self, scope: Scope, send: Send, origin: str | None) -> Send:
-        """Adds the headers that every response has."""
-        extra = dict(HEADERS)
-        if scope["path"].startswith(("/api", "/metrics", "/healthz")):
-            extra["cache-control"] = "no-store"
-        if origin is not None:
-            extra |= {
-                "access-control-allow-origin": origin,
-                "access-control-allow-methods": "GET, POST, DELETE",
-                "access-control-allow-headers": "authorization, content-type",
-                "vary": "origin",
-            }
-        else:
-            extra["cross-origin-resource-policy"] = "same-origin"
-        added = [(name.encode(), value.encode("latin-1")) for name, value in extra.items()]
 
-        async def dressed(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *added]
-            await send(message)
+def _with_headers(scope: Scope, send: Send, origin: str | None) -> Send:
+    """Adds the headers that every HTTP response has."""
+    extra = dict(HEADERS)
+    if scope["path"].startswith(("/api", "/metrics", "/healthz")):
+        extra["cache-control"] = "no-store"
+    if origin is not None:
+        extra |= {
+            "access-control-allow-origin": origin,
+            "access-control-allow-methods": "GET, POST, DELETE",
+            "access-control-allow-headers": "authorization, content-type",
+            "vary": "origin",
+        }
+    else:
+        extra["cross-origin-resource-policy"] = "same-origin"
 
-        return dressed
+    async def send_with_headers(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            MutableHeaders(scope=message).update(extra)
+        await send(message)
+
+    return send_with_headers
 
 
 def is_local(host: str) -> bool:
-    """Whether an address is reached from this machine alone."""
+    """Whether an address can only be reached from this machine."""
     bare = host.strip("[]").lower()
     return bare in LOCAL or bare.startswith("127.")
 
 
 def check_origin(origin: str) -> str:
-    try:
-        parts = urlsplit(origin.lower())
-    except ValueError:
-        parts = urlsplit("")
+    parts = _split(origin)
     if parts.scheme not in ("http", "https") or not parts.netloc or parts.path.strip("/"):
-        raise ConfigError(f"the origin {origin!r} is none: it looks like https://example.org or http://host:8080")
+        raise ConfigError(f"{origin!r} is not an origin; it looks like https://example.org or http://host:8080")
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _hostname(netloc: str) -> str:
+def _split(url: str) -> SplitResult:
     try:
-        return urlsplit(f"//{netloc}").hostname or ""
+        return urlsplit(url.lower())
     except ValueError:
-        return ""
+        return urlsplit("")
 
 
-async def _refuse(status: int, code: str, message: str, send: Send) -> None:
-    body = json.dumps({"error": {"code": code, "message": message}}).encode() if code else b""
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())] if code else []
-    if status == 401:
-        headers.append((b"www-authenticate", b"Bearer"))
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def _refuse_socket(status: int, code: str, message: str, receive: Receive, send: Send) -> None:
-    await receive()
-    body = json.dumps({"error": {"code": code, "message": message}}).encode()
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
-    await send({"type": "websocket.http.response.body", "body": body})
+def _hostname(netloc: str) -> str:
+    return _split(f"//{netloc}").hostname or ""

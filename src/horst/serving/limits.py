@@ -1,50 +1,47 @@
-"""What a server grants: every queue, size and time has a bound, and clients are told them."""
+"""The limits of a server: every queue, size and time is bounded. Clients can read them."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 from horst.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one server. Sizes are in bytes, times in seconds."""
+    """Sizes are in bytes, times in seconds."""
 
     streams: int = 32
-    """WebSocket streams at once, of all models together."""
+    """WebSocket sessions at once, over all models. More are rejected as busy."""
     states: int = 3
-    """States that one stream may ask for with `restarts: every`."""
+    """States per session, for `reset: every`."""
     load: float = 0.8
-    """Part of the time that models may be at work; a stream that would need more is told "busy"."""
+    """Fraction of time that the models may be busy. A session that would exceed it is rejected as busy."""
     frame_bytes: int = 1 << 20
-    """One encoded picture."""
+    """Size of an encoded frame. Larger ones are rejected."""
     frame_pixels: int = 4096 * 2304
-    """Height times width of a picture, looked up before it is decoded."""
+    """Height times width of a frame, checked before it is decoded. Larger ones are rejected."""
     rate: float = 60.0
-    """Frames a second of one stream; those above it are refused."""
+    """Frames per second of one session. Frames above this rate are rejected."""
     in_flight: int = 8
-    """Frames of one stream that wait for an answer; those above it are skipped."""
+    """Frames of one session that wait for an answer. More are skipped."""
     idle: float = 60.0
-    """A stream that says nothing for so long is closed."""
+    """Time without a message after which a session is closed."""
     slow: float = 10.0
-    """A client that does not take its answers for so long is closed."""
+    """Time in which a client must accept a message; otherwise it is disconnected."""
     upload_bytes: int = 64 << 20
-    """The body of one request."""
+    """Size of a request body."""
     video_seconds: float = 300.0
-    """Of a video that is sent to be predicted."""
+    """Duration of an uploaded video."""
     uploads: int = 2
-    """Videos that are predicted at once or wait for it."""
+    """Uploaded videos in progress, including those that wait."""
     models: int = 3
-    """Models in memory at once."""
+    """Models in memory. Unused ones are unloaded to make room."""
     recording_frames: int = 600
-    """Of a clip to teach with."""
+    """Frames of a recorded clip."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
             if not value > 0:
-                raise ConfigError(f"{field.name} is {value}; a limit is above 0")
-
-    def to_dict(self) -> dict[str, float]:
-        return asdict(self)
+                raise ConfigError(f"{field.name} is {value}; a limit must be above 0")

@@ -1,20 +1,20 @@
-"""What a server counts, as text that Prometheus reads: a few lines of our own, so that nothing needs installing."""
+"""Counters of a server in the text format of Prometheus, without a dependency."""
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""Seconds: upper ends of the latency histogram."""
+"""Upper bounds of the latency histogram in seconds."""
 
 
 class Metrics:
-    """Counts of one server; any thread may add to them."""
+    """Counters; any thread may update them."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -22,23 +22,22 @@ class Metrics:
         self.frames: Counter[str] = Counter()
         """Answers by status."""
         self.busy = 0
-        """Streams that were turned away or sent away."""
+        """Sessions rejected or evicted."""
         self.streams = 0
-        """Open now."""
+        """Open sessions."""
         self.opened = 0
         self.failures = 0
-        """Errors of our own."""
+        """Internal errors."""
         self._latency = [0] * (len(BUCKETS) + 1)
         self._seconds = 0.0
 
-    def answered(self, statuses: Iterable[tuple[str, float | None]]) -> None:
-        """Frames with their status, and the seconds from arrival to answer of those that were predicted."""
+    def count(self, status: str, seconds: float) -> None:
+        """Count a frame by status; `seconds` from arrival to answer make the latency of those that were predicted."""
         with self._lock:
-            for status, seconds in statuses:
-                self.frames[status] += 1
-                if seconds is not None:
-                    self._latency[sum(seconds > end for end in BUCKETS)] += 1
-                    self._seconds += seconds
+            self.frames[status] += 1
+            if status == "predicted":
+                self._latency[sum(seconds > end for end in BUCKETS)] += 1
+                self._seconds += seconds
 
     def add(self, **changes: int) -> None:
         with self._lock:
@@ -46,25 +45,24 @@ class Metrics:
                 setattr(self, name, getattr(self, name) + change)
 
     def text(self, load: float) -> str:
-        """`load`: the part of the time that the models need for the streams they have."""
+        """`load`: fraction of time that the models need for the open sessions."""
         with self._lock:
-            lines = [
-                *_metric("streams", "gauge", "Streams that are open.", self.streams),
-                *_metric("streams_opened_total", "counter", "Streams that were let in.", self.opened),
-                *_metric("busy_total", "counter", "Streams that were turned or sent away.", self.busy),
-                *_metric("failures_total", "counter", "Errors of the server itself.", self.failures),
-                *_metric("load", "gauge", "Part of the time that the open streams take, as measured.", round(load, 4)),
-                *_metric("memory_bytes", "gauge", "Resident memory.", memory()),
-                *_metric("uptime_seconds", "gauge", "Since the start.", round(time.monotonic() - self._start, 3)),
-                "# HELP horst_frames_total Frames by the status of their answer.",
-                "# TYPE horst_frames_total counter",
+            values = [
+                ("streams", "gauge", "Open sessions.", self.streams),
+                ("streams_opened_total", "counter", "Accepted sessions.", self.opened),
+                ("busy_total", "counter", "Sessions rejected or evicted because the server was full.", self.busy),
+                ("failures_total", "counter", "Internal errors.", self.failures),
+                ("load", "gauge", "Fraction of time that the open sessions need.", round(load, 4)),
+                ("memory_bytes", "gauge", "Resident memory.", memory()),
+                ("uptime_seconds", "gauge", "Time since the start.", round(time.monotonic() - self._start, 3)),
             ]
-            for status in ("predicted", "held", "skipped", "refused"):
+            lines = []
+            for name, kind, text, value in values:
+                lines += [*_head(name, kind, text), f"horst_{name} {value}"]
+            lines += _head("frames_total", "counter", "Frames by the status of their answer.")
+            for status in ("predicted", "not_due", "skipped", "rejected"):
                 lines.append(f'horst_frames_total{{status="{status}"}} {self.frames[status]}')
-            lines += [
-                "# HELP horst_latency_seconds From a frame's arrival to its prediction.",
-                "# TYPE horst_latency_seconds histogram",
-            ]
+            lines += _head("latency_seconds", "histogram", "From the arrival of a frame to its prediction.")
             total = 0
             for end, count in zip((*map(str, BUCKETS), "+Inf"), self._latency, strict=True):
                 total += count
@@ -74,7 +72,7 @@ class Metrics:
 
 
 def memory() -> int:
-    """Bytes of memory that this process holds; its highest mark where the system does not tell."""
+    """Resident memory of this process in bytes; its maximum where the system does not tell."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except (OSError, ValueError, IndexError):
@@ -82,10 +80,8 @@ def memory() -> int:
             import resource
         except ImportError:  # Windows
             return 0
-        import sys
-
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _metric(name: str, kind: str, told: str, value: float) -> list[str]:
-    return [f"# HELP horst_{name} {told}", f"# TYPE horst_{name} {kind}", f"horst_{name} {value}"]
+def _head(name: str, kind: str, text: str) -> list[str]:
+    return [f"# HELP horst_{name} {text}", f"# TYPE horst_{name} {kind}"]

@@ -1,9 +1,9 @@
-"""A few clips to try a server with, drawn on first use."""
+"""A few synthetic clips to try a server with, rendered on first use."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -16,32 +16,29 @@ CLIPS: tuple[tuple[int, str, tuple[str, ...]], ...] = (
     (2456690045511865467, "Swapping [something] and [something]", ("yellow apple", "pink bucket")),
     (3562899592724689024, "Dropping [something]", ("green ball",)),
 )
-"""Seed, template and objects. They were chosen from `somethings.plan(240, 1000)`, which is new to the package's model
-(it learnt from seed 0): nothing comes before the camera, what is done can be seen, and the model names it rightly."""
+"""Seed, template and objects, chosen from `somethings.plan(240, 1000)`. The package's model was trained on seed 0, so
+they are new to it. Nothing hides the action, and the model predicts it correctly."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SampleClip:
     name: str
     label: str
-    """What is done, with the names of the objects."""
+    """The action with the names of the objects."""
     action: str
-    """The name of its class, as the package's model gives it."""
+    """The class that the package's model predicts."""
     seconds: float
-
-    def to_dict(self) -> dict[str, str | float]:
-        return asdict(self)
 
 
 class Samples:
-    """Clips of hands and things in a folder, each made when it is first asked for."""
+    """Clips in a folder, each rendered when it is first requested."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = threading.Lock()
 
     @cached_property
-    def _known(self) -> dict[str, Sample]:
+    def _known(self) -> dict[str, SampleClip]:
         from horst.data.readers.ssv2 import plain
         from horst.synth import somethings
         from horst.synth.somethings.scene import sample_scene
@@ -50,21 +47,21 @@ class Samples:
         for number, (seed, template, objects) in enumerate(CLIPS, 1):
             label = template.replace("[something]", "{}").format(*objects)
             seconds = round(sample_scene(seed).frames / somethings.FPS, 2)
-            found[f"sample-{number}"] = Sample(f"sample-{number}", label, plain(template), seconds)
+            found[f"sample-{number}"] = SampleClip(f"sample-{number}", label, plain(template), seconds)
         return found
 
-    def list(self) -> list[Sample]:
+    def list(self) -> list[SampleClip]:
         return list(self._known.values())
 
     def file(self, name: str) -> Path | None:
-        """The mp4 of one by its name; None where there is none of that name."""
+        """The mp4 file of a clip; None if there is no clip of this name."""
         from horst.synth import somethings
         from horst.video.encode import write_video
 
         if name not in self._known:
             return None
         seed, template, objects = CLIPS[[*self._known].index(name)]
-        path = self.folder / f"{seed}.mp4"  # not by its name, which another version may have for another clip
+        path = self.folder / f"{seed}.mp4"  # not by name, which another version may use for another clip
         with self._lock:
             if not path.exists():
                 self.folder.mkdir(parents=True, exist_ok=True)

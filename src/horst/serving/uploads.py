@@ -1,8 +1,7 @@
-"""Bodies that strangers send: read piece by piece up to a limit, into a file of ours that goes away again."""
+"""Request bodies from untrusted clients: read in pieces up to a limit, and stored in a temporary file."""
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -14,8 +13,8 @@ from starlette.requests import ClientDisconnect
 
 from horst.serving.errors import ApiError
 
-# Containers that hold their video themselves. Playlists and scripts, which may name other files, are never opened.
-MAGIC = {
+# Containers that hold all of their data. Playlists and scripts, which may refer to other files, are never opened.
+SIGNATURES = {
     "mp4": lambda b: b[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip"),
     "webm": lambda b: b[:4] == b"\x1a\x45\xdf\xa3",
     "avi": lambda b: b[:4] == b"RIFF" and b[8:12] == b"AVI ",
@@ -25,50 +24,40 @@ MAGIC = {
 }
 
 
-async def pieces(request: Request, most: int) -> AsyncIterator[bytes]:
-    """The body as it arrives; refused as soon as it is known to be too large."""
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > most:
-        raise _too_large(most)
+async def read_body(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body in pieces; raises an error as soon as it is too large."""
+    too_large = ApiError(413, f"the body has more than {max_bytes} bytes, which is the limit")
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > max_bytes:
+        raise too_large
     size = 0
     try:
         async for piece in request.stream():
             size += len(piece)
-            if size > most:
-                raise _too_large(most)
+            if size > max_bytes:
+                raise too_large
             yield piece
     except ClientDisconnect:
-        raise ApiError(400, "request", "the body ended early") from None
-
-
-async def whole_body(request: Request, most: int) -> bytes:
-    return b"".join([piece async for piece in pieces(request, most)])
+        raise ApiError(400, "the body ended early") from None
 
 
 @asynccontextmanager
-async def uploaded(request: Request, folder: Path, most: int) -> AsyncIterator[Path]:
-    """The body as a file with a name of our own, for as long as the block lasts."""
-    await run_in_threadpool(folder.mkdir, parents=True, exist_ok=True)
-    handle, name = await run_in_threadpool(tempfile.mkstemp, prefix="upload-", dir=folder)
-    path = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            async for piece in pieces(request, most):
+async def uploaded_video(request: Request, folder: Path, max_bytes: int) -> AsyncIterator[Path]:
+    """The body as a temporary file within `folder`, under a name of our own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="upload-", dir=folder, ignore_cleanup_errors=True) as own:
+        path = Path(own) / "video"
+        with path.open("wb") as file:
+            async for piece in read_body(request, max_bytes):
                 await run_in_threadpool(file.write, piece)
         yield path
-    finally:
-        path.unlink(missing_ok=True)
 
 
 def check_container(path: Path) -> None:
-    """Whether a file begins as videos do that hold nothing but themselves."""
+    """ApiError unless a file starts like a video of a supported container."""
     with path.open("rb") as file:
         start = file.read(512)
     if not start:
-        raise ApiError(422, "video", "the body is empty: send the bytes of a video file")
-    if not any(fits(start) for fits in MAGIC.values()):
-        raise ApiError(422, "video", f"this is no video of a kind that is taken: {', '.join(MAGIC)}")
-
-
-def _too_large(most: int) -> ApiError:
-    return ApiError(413, "large", f"the body has more than the {most} bytes that are taken")
+        raise ApiError(422, "the body is empty: send the bytes of a video file", "video")
+    if not any(matches(start) for matches in SIGNATURES.values()):
+        raise ApiError(422, f"this is not a video in a supported container ({', '.join(SIGNATURES)})", "video")

@@ -1,6 +1,6 @@
-// The server's REST interface. What fails is told as a plain sentence.
+// Requests to the server. Errors have a readable message.
 
-import { ask, token } from "./token.js";
+import { askForToken, token } from "./token.js";
 
 export class ServerError extends Error {
   constructor(status, message) {
@@ -9,7 +9,7 @@ export class ServerError extends Error {
   }
 }
 
-/** The answer to a request; asks for the token where the server wants one. */
+/** Send a request; asks for the token if the server requires one. */
 export async function request(path, { method = "GET", json, body } = {}) {
   const headers = {};
   if (token()) headers.Authorization = `Bearer ${token()}`;
@@ -19,23 +19,23 @@ export async function request(path, { method = "GET", json, body } = {}) {
   try {
     response = await fetch(path, { method, headers, body: json === undefined ? body : JSON.stringify(json) });
   } catch {
-    throw new ServerError(0, "The server does not answer. Is horst serve still running?");
+    throw new ServerError(0, "The server does not respond. Is horst serve still running?");
   }
   if (response.status === 401) {
-    await ask();
+    await askForToken();
     return request(path, { method, json, body });
   }
-  if (!response.ok) throw new ServerError(response.status, await sentence(response));
+  if (!response.ok) throw new ServerError(response.status, await errorMessage(response));
   return response;
 }
 
-/** As `request`, and what its JSON says. */
+/** Send a request and parse the JSON of the response. */
 export const data = async (path, options) => (await request(path, options)).json();
 
-async function sentence(response) {
+async function errorMessage(response) {
   try {
     return (await response.json()).error.message;
   } catch {
-    return `The server answered ${response.status} to ${new URL(response.url).pathname}.`;
+    return `The server returned status ${response.status} for ${new URL(response.url).pathname}.`;
   }
 }

@@ -1,8 +1,8 @@
-// The likeliest answers as bars that move: a name keeps its row and slides to its new rank.
+// The top classes as animated bars: a class keeps its row, which moves to its new rank.
 
 import { $, make, percent } from "./dom.js";
 
-const MOST = 5;
+const MAX_BARS = 5;
 
 export class Bars {
   #rows = new Map();
@@ -13,7 +13,7 @@ export class Bars {
   }
 
   show(top) {
-    const shown = top.slice(0, MOST);
+    const shown = top.slice(0, MAX_BARS);
     const names = new Set(shown.map((one) => one.name));
     shown.forEach(({ name, probability }, rank) => {
       const row = this.#rows.get(name) ?? this.#add(name, rank);
@@ -45,7 +45,7 @@ export class Bars {
     item.style.opacity = "0";
     fill.style.transform = "scaleX(0)";
     this.#list.append(item);
-    item.getBoundingClientRect(); // so that it moves from there
+    item.getBoundingClientRect(); // so that the transition starts there
     const row = { item, fill, value, leaving: 0 };
     this.#rows.set(name, row);
     return row;

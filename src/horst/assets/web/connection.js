@@ -1,13 +1,13 @@
-// The WebSocket to the server: frames up, answers down. It comes back by itself, later and later, and says so.
+// The WebSocket to the server: sends frames, receives answers, and reconnects after growing pauses.
 
 import { request } from "./api.js";
 import { sentence } from "./notice.js";
 import { token } from "./token.js";
 import { packed } from "./wire.js";
 
-const WAITS = [0.5, 1, 2, 4, 8]; // seconds until the next try
-const IN_FLIGHT = 3; // frames without an answer: more would only make the answers late
-const SILENCE = 10; // seconds without an answer that is due: the connection is taken for dead
+const RETRY_SECONDS = [0.5, 1, 2, 4, 8];
+const MAX_IN_FLIGHT = 3; // frames without an answer: more would only add latency
+const TIMEOUT = 10; // seconds without an expected answer after which the connection is closed
 
 export class Connection {
   ready = null;
@@ -18,16 +18,16 @@ export class Connection {
   #number = 0;
   #sent = new Map();
   #order = Promise.resolve();
-  #heard = 0;
+  #received = 0;
   #busy = "";
 
-  /** Called: state(kind, text), ready(message), answer(message, sent), trouble(text, busy), active() whether frames flow. */
+  /** Callbacks: state(kind, text), ready(message), answer(message, sent), error(text, busy), active(): are frames sent? */
   constructor(on) {
     this.on = on;
     setInterval(() => this.#watch(), 1000);
   }
 
-  /** Connect with these options of the message "start"; a stream that runs is left. */
+  /** Connect with these options of the message "start"; an open stream is closed. */
   open(options) {
     this.#options = options;
     this.#tries = 0;
@@ -36,25 +36,25 @@ export class Connection {
 
   close() {
     this.#options = null;
-    this.#leave();
+    this.#disconnect();
     this.on.state("off", "not connected");
   }
 
-  /** Connect again where the server ended a stream that rested. */
+  /** Reconnect if the server closed an idle stream. */
   wake() {
     if (this.#options && !this.#socket && !this.#timer) this.#connect();
   }
 
-  /** Whether one more frame may be sent. */
+  /** Whether another frame may be sent. */
   get room() {
-    return this.ready !== null && this.#sent.size < IN_FLIGHT;
+    return this.ready !== null && this.#sent.size < MAX_IN_FLIGHT;
   }
 
   /** Send a frame; `picture` is a promise of its bytes. */
   send(time, picture, about = {}) {
     const number = this.#number++ >>> 0;
     const socket = this.#socket;
-    if (this.#sent.size === 0) this.#heard = performance.now();
+    if (this.#sent.size === 0) this.#received = performance.now();
     this.#sent.set(number, { ...about, time, at: performance.now() });
     this.#inOrder(async () => {
       const bytes = packed(number, time, await picture);
@@ -62,7 +62,7 @@ export class Connection {
     });
   }
 
-  /** The model forgets what it has seen. */
+  /** The model forgets all frames. */
   reset() {
     const socket = this.#socket;
     if (this.ready === null) return;
@@ -72,11 +72,11 @@ export class Connection {
   }
 
   #inOrder(work) {
-    this.#order = this.#order.then(work).catch((error) => this.on.trouble(error.message));
+    this.#order = this.#order.then(work).catch((error) => this.on.error(error.message));
   }
 
   #connect() {
-    this.#leave();
+    this.#disconnect();
     this.on.state("waiting", "connecting");
     const address = new URL("/ws", location.href);
     address.protocol = location.protocol === "https:" ? "wss:" : "ws:";
@@ -86,12 +86,12 @@ export class Connection {
     this.#socket = socket;
     this.#busy = "";
     socket.onopen = () => socket.send(JSON.stringify({ type: "start", ...this.#options }));
-    socket.onmessage = (event) => this.#hear(JSON.parse(event.data));
+    socket.onmessage = (event) => this.#receive(JSON.parse(event.data));
     socket.onclose = (event) => this.#lost(event);
   }
 
-  /** Let go of the socket without a word to anybody. */
-  #leave() {
+  /** Close the socket without callbacks. */
+  #disconnect() {
     clearTimeout(this.#timer);
     this.#timer = 0;
     const socket = this.#socket;
@@ -104,8 +104,8 @@ export class Connection {
     socket.close();
   }
 
-  #hear(message) {
-    this.#heard = performance.now();
+  #receive(message) {
+    this.#received = performance.now();
     if (message.type === "ready") {
       this.#tries = 0;
       this.ready = message;
@@ -116,40 +116,40 @@ export class Connection {
       this.#sent.delete(message.frame);
       if (sent) this.on.answer(message, sent);
     } else if (message.type === "busy") {
-      this.#busy = message.message || "The server has no room for another stream.";
+      this.#busy = message.message || "Server full";
     } else if (message.type === "error" && message.code !== "idle") {
-      this.on.trouble(message.message);
+      this.on.error(message.message);
     }
   }
 
   #lost({ code }) {
     const known = this.ready !== null;
-    this.#leave();
+    this.#disconnect();
     if (known && !this.on.active()) {
-      this.on.state("off", "resting");
+      this.on.state("off", "idle");
       return;
     }
-    const wait = Math.max(this.#busy ? 3 : 0, WAITS[Math.min(this.#tries, WAITS.length - 1)]) * (0.9 + 0.2 * Math.random());
+    const wait = Math.max(this.#busy ? 3 : 0, RETRY_SECONDS[Math.min(this.#tries, RETRY_SECONDS.length - 1)]) * (0.9 + 0.2 * Math.random());
     this.#tries++;
-    if (this.#busy) this.on.trouble(`${sentence(this.#busy)} Trying again by itself.`, true);
-    this.#again(wait, this.#busy ? "server is busy" : "connection lost");
-    if (!known && !this.#busy && code === 1006) this.#ask();
+    if (this.#busy) this.on.error(`${sentence(this.#busy)} Retrying...`, true);
+    this.#retry(wait, this.#busy ? "server busy" : "connection lost");
+    if (!known && !this.#busy && code === 1006) this.#checkToken();
   }
 
-  /** A refused handshake does not say why: a request does, and asks for a token that is missing. */
-  async #ask() {
+  /** A failed handshake gives no reason; a request does, and asks for a missing token. */
+  async #checkToken() {
     const before = token();
-    await request("/api/info").catch(() => null); // the server may be down: the next try will tell
+    await request("/api/info").catch(() => null); // the server may be down: the next attempt will show
     if (token() !== before && this.#options) this.#connect();
   }
 
-  #again(seconds, why) {
-    this.on.state(this.#busy ? "waiting" : "lost", `${why}, again in ${Math.ceil(seconds)} s`);
+  #retry(seconds, reason) {
+    this.on.state(this.#busy ? "waiting" : "lost", `${reason}, retrying in ${Math.ceil(seconds)} s`);
     const step = Math.min(1, seconds);
-    this.#timer = setTimeout(() => (seconds > 1 ? this.#again(seconds - step, why) : this.#connect()), 1000 * step);
+    this.#timer = setTimeout(() => (seconds > 1 ? this.#retry(seconds - step, reason) : this.#connect()), 1000 * step);
   }
 
   #watch() {
-    if (this.#sent.size && performance.now() - this.#heard > 1000 * SILENCE) this.#socket?.close();
+    if (this.#sent.size && performance.now() - this.#received > 1000 * TIMEOUT) this.#socket?.close();
   }
 }

@@ -1,8 +1,8 @@
-// Short ways to elements of the page.
+// Helpers for elements of the page.
 
 export const $ = (id) => document.getElementById(id);
 
-/** An element with properties and children; `data` and `aria` hold attributes of these kinds. */
+/** An element with properties and children; `data` and `aria` are attributes of these kinds. */
 export function make(tag, { data = {}, aria = {}, ...properties } = {}, ...children) {
   const element = Object.assign(document.createElement(tag), properties);
   for (const [name, value] of Object.entries(data)) element.dataset[name] = value;
@@ -11,7 +11,7 @@ export function make(tag, { data = {}, aria = {}, ...properties } = {}, ...child
   return element;
 }
 
-/** Fill a <select>, and keep what was chosen where it is still there. */
+/** Fill a <select>, and keep the selected value if it still exists. */
 export function fill(select, options) {
   const chosen = select.value;
   select.replaceChildren(...options.map(([value, text]) => make("option", { value, textContent: text })));
@@ -20,7 +20,7 @@ export function fill(select, options) {
 
 const still = matchMedia("(prefers-reduced-motion: reduce)");
 
-/** Whether things may move by themselves. */
+/** Whether animations are welcome. */
 export const moves = () => !still.matches;
 
 export const percent = (part) => `${Math.round(100 * part)}%`;

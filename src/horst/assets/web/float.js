@@ -1,14 +1,14 @@
-// The video follows to the corner while clips are recorded far below it: nobody should record unseen.
+// The video moves to the corner of the window while clips are recorded further down the page.
 
 import { $ } from "./dom.js";
 
-/** `watching()` tells whether there is anything to see. */
-export function floatWhileTeaching(watching) {
+/** `playing()`: whether there is a video. */
+export function floatVideo(playing) {
   const seen = new Map();
   const observer = new IntersectionObserver(
     (entries) => {
       for (const entry of entries) seen.set(entry.target.id, entry.isIntersecting);
-      $("stage").classList.toggle("floating", watching() && seen.get("teach") && !seen.get("place"));
+      $("stage").classList.toggle("floating", playing() && seen.get("teach") && !seen.get("place"));
     },
     { rootMargin: "-48px" },
   );

@@ -1,4 +1,4 @@
-// Frames of a <video> as they are shown, each with its time in seconds: the file's own, or this machine's for a camera.
+// Frames of a <video> as they are shown, with their times in seconds: of the file, or of this machine's clock for a camera.
 
 export class Frames {
   #video;
@@ -10,18 +10,18 @@ export class Frames {
     this.#video = video;
   }
 
-  /** Call `listener(video, time)` for every frame; returns how to stop that. */
+  /** Call `listener(video, time)` for every frame; returns a function that stops it. */
   listen(listener) {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** From now on frames are of this kind: a camera has no time of its own. */
+  /** Start; `live`: a camera, whose frames have no time of their own. */
   start(live) {
     this.#live = live;
     const video = this.#video;
     this.#next(++this.#round);
-    // The first frame of a video is shown before it is played: nobody will tell of it.
+    // The first frame of a video is shown before it plays, without a callback.
     const first = !live && video.currentTime === 0 && video.readyState >= 2 && !video.seeking;
     if (first) for (const listener of [...this.#listeners]) listener(video, 0);
   }

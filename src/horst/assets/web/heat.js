@@ -1,9 +1,9 @@
-// Maps of attention as colours, smooth and from cold to hot as in the project's figures.
+// Attention maps as colours (plasma), interpolated smoothly, as in the project's figures.
 
 const COLOURS = ["0d0887", "5402a3", "8b0aa5", "b93289", "db5c68", "f48849", "febc2b", "f0f921"].map((hex) =>
   [0, 2, 4].map((at) => parseInt(hex.slice(at, at + 2), 16)),
 );
-const FINE = 8; // times finer than the map: the browser's own scaling does the rest
+const FINE = 8; // upsampling factor; the browser scales the rest
 
 function colour(level) {
   const place = level * (COLOURS.length - 1);
@@ -13,7 +13,7 @@ function colour(level) {
 
 const TABLE = Array.from({ length: 256 }, (_, i) => colour(i / 255));
 
-/** Where a place of the fine grid lies between two of the coarse one, with a soft passage. */
+/** The two neighbours of a fine cell in the coarse map, and the smooth weight of the second. */
 function between(place, length) {
   const at = Math.min(length - 1, Math.max(0, (place + 0.5) / FINE - 0.5));
   const low = Math.min(Math.floor(at), Math.max(0, length - 2));
@@ -21,7 +21,7 @@ function between(place, length) {
   return [low, Math.min(length - 1, low + 1), part * part * (3 - 2 * part)];
 }
 
-/** Paint a map on a canvas of its own size times `FINE`; `strength` is how far a level hides what is beneath. */
+/** Paint a map on a canvas of its size times `FINE`; `strength(level)` is the opacity. */
 export function paint(canvas, { height, width, levels }, strength) {
   const [tall, wide] = [height * FINE, width * FINE];
   if (canvas.width !== wide || canvas.height !== tall) [canvas.width, canvas.height] = [wide, tall];

@@ -1,25 +1,25 @@
-// Single keys that do what buttons do, listed behind "?". They rest while something is typed, and can be turned off.
+// Keyboard shortcuts, listed by "?". They are inactive in text fields and can be disabled.
 
 import { $, make } from "./dom.js";
 import { settings } from "./settings.js";
 
-/** [key, what it does, the button that it presses] */
+/** [key, description, id of the button that it clicks] */
 const KEYS = [
   ["S", "play a sample", "use-sample"],
   ["W", "use the webcam", "use-camera"],
   ["F", "open a file", "use-file"],
   ["N", "next sample", "next-sample"],
-  ["P", "pause or go on", "pause"],
-  ["X", "start afresh: the model forgets", "afresh"],
-  ["A", "show attention or hide it", "show-heat"],
+  ["P", "pause or continue", "pause"],
+  ["X", "reset: the model forgets all frames", "reset"],
+  ["A", "show or hide attention", "show-heat"],
 ];
 
 /** `record` is called for R. */
 export function listenToKeys(record) {
   const others = [
-    ["R", "record the marked action; again to stop"],
-    ["Esc", "stop recording without keeping it"],
-    ["?", "this list"],
+    ["R", "record the selected action; again to stop"],
+    ["Esc", "cancel recording"],
+    ["?", "show this list"],
   ];
   const row = ([key, text]) => [make("dt", {}, make("kbd", { textContent: key })), make("dd", { textContent: text })];
   const rows = [...KEYS, ...others].flatMap(row);

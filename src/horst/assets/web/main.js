@@ -1,39 +1,39 @@
-// The page: a source of frames, the connection to the server, and the views of its answers.
+// The page: a source of frames, the connection to the server, and the views of the predictions.
 
+import { Answer } from "./answer.js";
 import { data } from "./api.js";
 import { Bars } from "./bars.js";
 import { Connection } from "./connection.js";
 import { $, fill, percent } from "./dom.js";
-import { floatWhileTeaching } from "./float.js";
+import { floatVideo } from "./float.js";
 import { Frames } from "./frames.js";
 import { listenToKeys } from "./keys.js";
 import { Meter } from "./meter.js";
-import { say, unsay } from "./notice.js";
+import { hideNotice, showNotice } from "./notice.js";
 import { Overlay } from "./overlay.js";
 import { Palette } from "./palette.js";
 import { Player } from "./player.js";
+import { FrameSampler, jpeg } from "./sampler.js";
 import { settings } from "./settings.js";
 import { Source } from "./source.js";
-import { Spoken } from "./spoken.js";
 import { Strip } from "./strip.js";
-import { Tap, jpeg } from "./tap.js";
 import { TeachPanel } from "./teach.js";
 import { Timeline } from "./timeline.js";
-import { takeFromAddress } from "./token.js";
+import { takeTokenFromUrl } from "./token.js";
 import { Training } from "./training.js";
 import { unpacked } from "./wire.js";
 
-const TOP = 10; // more than are shown as bars: lines of the timeline go on below the fifth place
+const TOP = 10; // more than the bars show: lines of the timeline continue below rank 5
 
 const video = $("video");
 const frames = new Frames(video);
 const source = new Source(video);
 const palette = new Palette();
-const [bars, timeline, strip, meter, spoken] = [new Bars(palette), new Timeline(palette), new Strip(), new Meter(), new Spoken()];
+const [bars, timeline, strip, meter, answer] = [new Bars(palette), new Timeline(palette), new Strip(), new Meter(), new Answer()];
 const overlay = new Overlay(video);
-let tap = null;
-let waiting = []; // frames of a file for which there is no room yet
-let since = 0; // answers to frames from before the last new start are not shown
+let sampler = null;
+let waiting = []; // frames of a file that wait until they may be sent
+let generation = 0; // counts resets: answers to frames from before the last one are ignored
 
 const connection = new Connection({
   state: (kind, text) => {
@@ -41,58 +41,58 @@ const connection = new Connection({
     $("connection").textContent = text;
   },
   ready: (message) => {
-    unsay("connection");
-    tap = new Tap(message.size, message.fps, send);
+    hideNotice("connection");
+    sampler = new FrameSampler(message.size, message.fps, send);
     clear();
     strip.clear(message.order, message.size);
     player.ready();
   },
-  answer: hear,
-  trouble: (text, busy) => (busy && training.running) || say(text, { bad: true, topic: "connection" }), // it explains itself
+  answer: receive,
+  error: (text, busy) => (busy && training.running) || showNotice(text, { bad: true, topic: "connection" }), // expected then
   active: () => player.running,
 });
 
 const player = new Player(video, source, frames, {
-  changed: () => connection.open(wishes()),
-  afresh,
+  changed: () => connection.open(streamOptions()),
+  reset,
   running: (yes) => (timeline.running = yes),
-  truth: (action) => (spoken.truth = action),
+  truth: (action) => (answer.truth = action),
 });
 
 frames.listen((picture, time) => {
   connection.wake();
-  tap?.see(picture, time);
+  sampler?.push(picture, time);
 });
 
-/** The message "start" for what is chosen. */
-function wishes() {
-  const chosen = settings.restarts === "auto" ? (source.live ? "every:3" : "never") : settings.restarts;
-  const [restarts, seconds = 3] = chosen.split(":");
-  return { model: $("model").value || null, restarts, seconds: Number(seconds), states: 3, top: TOP, threshold: 0, attention: true };
+/** The options of the message "start". */
+function streamOptions() {
+  const chosen = settings.reset === "auto" ? (source.live ? "every:3" : "never") : settings.reset;
+  const [policy, seconds = 3] = chosen.split(":");
+  return { model: $("model").value || null, reset: policy, seconds: Number(seconds), top: TOP, attention: true };
 }
 
-/** A camera's frame is left out where the server is behind; a file waits until there is room. */
+/** Late frames, by the same rule as the server: those of a camera are skipped, those of a file wait. */
 function send(canvas, time) {
   if (connection.ready === null || (source.live && !connection.room)) return;
   strip.keep(time, canvas);
-  waiting.push([time, jpeg(canvas), { clock: timeline.clock, since }]);
-  pass();
+  waiting.push([time, jpeg(canvas), { clock: timeline.clock, generation }]);
+  sendWaiting();
 }
 
-/** Send what waits as far as there is room, and let the video go on when nothing waits. */
-function pass() {
+/** Send waiting frames while there is room; the video pauses until all are sent. */
+function sendWaiting() {
   while (waiting.length && connection.room) connection.send(...waiting.shift());
   player.hold(waiting.length > 0);
 }
 
-function hear({ status, prediction, message }, sent) {
-  pass();
-  if (status === "refused") say(message, { bad: true, topic: "connection" });
-  if (!prediction || sent.since !== since) return;
+function receive({ status, prediction, message }, sent) {
+  sendWaiting();
+  if (status === "rejected") showNotice(message, { bad: true, topic: "connection" });
+  if (!prediction || sent.generation !== generation) return;
   const top = prediction.top.action ?? Object.values(prediction.top)[0];
   timeline.add(sent.clock, top, prediction.age === 1);
   bars.show(top);
-  spoken.show(prediction.top);
+  answer.show(prediction.top);
   meter.add(sent.at, prediction.age);
   if (!prediction.attention) return;
   const attention = unpacked(prediction.attention);
@@ -101,22 +101,22 @@ function hear({ status, prediction, message }, sent) {
   strip.show(attention, prediction.time, 1 / connection.ready.fps);
 }
 
-/** The model forgets; so does the page. */
-function afresh() {
-  since++;
+/** The model forgets all frames, and so does the page. */
+function reset() {
+  generation++;
   waiting = [];
   connection.reset();
-  tap?.afresh();
+  sampler?.reset();
   overlay.show(null);
   strip.clear();
 }
 
 function clear() {
-  since++;
+  generation++;
   waiting = [];
   bars.clear();
   timeline.clear();
-  spoken.clear();
+  answer.clear();
   meter.clear();
   overlay.show(null);
   strip.clear();
@@ -124,26 +124,26 @@ function clear() {
 
 async function listModels(chosen = null) {
   const models = await data("/api/models");
-  fill($("model"), models.map((one) => [one.name, one.taught ? `${one.name} (taught here)` : one.title || one.name]));
+  fill($("model"), models.map((one) => [one.name, one.taught ? `${one.name} (trained here)` : one.title || one.name]));
   if (chosen) $("model").value = chosen;
 }
 
 const teach = new TeachPanel(frames, { size: () => connection.ready?.size ?? [112, 112], watch: () => player.watch() });
 const training = new Training(async (name) => {
   await listModels(name);
-  say(`The model ${name} is ready. It is chosen above, and answers from now on.`);
-  connection.open(wishes());
+  showNotice(`The model ${name} is ready and selected.`);
+  connection.open(streamOptions());
 });
 
-$("model").addEventListener("change", () => source.kind && connection.open(wishes()));
-$("afresh").addEventListener("click", afresh);
-$("restarts").value = settings.restarts;
-$("restarts").addEventListener("change", () => {
-  settings.restarts = $("restarts").value;
-  if (source.kind) connection.open(wishes());
+$("model").addEventListener("change", () => source.kind && connection.open(streamOptions()));
+$("reset").addEventListener("click", reset);
+$("reset-policy").value = settings.reset;
+$("reset-policy").addEventListener("change", () => {
+  settings.reset = $("reset-policy").value;
+  if (source.kind) connection.open(streamOptions());
 });
 function showThreshold() {
-  spoken.threshold = settings.threshold;
+  answer.threshold = settings.threshold;
   $("threshold").value = 100 * settings.threshold;
   $("threshold-value").textContent = percent(settings.threshold);
 }
@@ -154,13 +154,13 @@ $("threshold").addEventListener("input", () => {
 showThreshold();
 overlay.visible = $("show-heat").checked = settings.heat;
 $("show-heat").addEventListener("change", () => (overlay.visible = settings.heat = $("show-heat").checked));
-floatWhileTeaching(() => source.kind !== null);
+floatVideo(() => source.kind !== null);
 listenToKeys(() => teach.toggle());
 timeline.draw();
 strip.clear(8);
 
-async function begin() {
-  takeFromAddress();
+async function start() {
+  takeTokenFromUrl();
   try {
     const info = await data("/api/info");
     $("about").textContent = `horst ${info.version}`;
@@ -168,17 +168,17 @@ async function begin() {
     fill($("sample"), (await source.list()).map((one) => [one.name, one.label]));
     $("connection").textContent = "ready";
   } catch (error) {
-    say(error.message, { bad: true });
+    showNotice(error.message, { bad: true });
     $("connection").textContent = "not connected";
     return;
   }
   try {
     await teach.refresh();
-    await training.look();
+    await training.update();
   } catch (error) {
-    $("teach").hidden = error.status === 404; // a server that does not teach
-    if (error.status !== 404) say(error.message, { bad: true });
+    $("teach").hidden = error.status === 404; // a server without finetuning
+    if (error.status !== 404) showNotice(error.message, { bad: true });
   }
 }
 
-begin();
+start();

@@ -1,12 +1,12 @@
-// How fast it is: from a frame's capture to its answer on this page, and answers a second.
+// Latency from a frame's capture to its prediction on this page, and predictions per second.
 
 import { $ } from "./dom.js";
 
-const MANY = 15;
-const WHILE = 3000; // milliseconds
+const MAX_SAMPLES = 15; // for the median latency
+const WINDOW = 3000; // milliseconds, for the rate
 
 export class Meter {
-  #trips = [];
+  #latencies = [];
   #answers = [];
 
   constructor() {
@@ -15,13 +15,13 @@ export class Meter {
 
   add(sentAt, age) {
     const now = performance.now();
-    this.#trips = [...this.#trips, now - sentAt].slice(-MANY);
+    this.#latencies = [...this.#latencies, now - sentAt].slice(-MAX_SAMPLES);
     this.#answers.push(now);
     $("age").textContent = age;
   }
 
   clear() {
-    this.#trips = [];
+    this.#latencies = [];
     this.#answers = [];
     $("age").textContent = "–";
     this.#show();
@@ -29,10 +29,10 @@ export class Meter {
 
   #show() {
     const now = performance.now();
-    this.#answers = this.#answers.filter((at) => now - at < WHILE);
-    const sorted = this.#trips.toSorted((a, b) => a - b);
+    this.#answers = this.#answers.filter((at) => now - at < WINDOW);
+    const sorted = this.#latencies.toSorted((a, b) => a - b);
     $("latency").textContent = sorted.length ? `${Math.round(sorted[sorted.length >> 1])} ms` : "–";
     const span = now - (this.#answers[0] ?? now);
-    $("rate").textContent = span > 400 ? ((1000 * (this.#answers.length - 0.5)) / span).toFixed(1) : this.#trips.length ? "0" : "–";
+    $("rate").textContent = span > 400 ? ((1000 * (this.#answers.length - 0.5)) / span).toFixed(1) : this.#latencies.length ? "0" : "–";
   }
 }

@@ -1,26 +1,26 @@
-// One plain sentence above the video: what went wrong, or what is ready, and what to do.
+// One message above the video: an error, or what is ready.
 
 import { $ } from "./dom.js";
 
-let about = null;
+let shownTopic = null;
 
-/** Words of the server as a sentence. */
+/** A message of the server as a sentence. */
 export function sentence(text) {
-  const whole = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(whole) ? whole : `${whole}.`;
+  const capitalized = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capitalized) ? capitalized : `${capitalized}.`;
 }
 
-/** Show a sentence; `topic` lets the one who said it take it back. */
-export function say(text, { bad = false, topic = null } = {}) {
-  about = topic;
+/** Show a message; `topic` allows to hide it later. */
+export function showNotice(text, { bad = false, topic = null } = {}) {
+  shownTopic = topic;
   $("notice-text").textContent = sentence(text);
   $("notice").dataset.kind = bad ? "bad" : "good";
   $("notice").hidden = false;
 }
 
-/** Take a sentence back: any, or the one of a topic. */
-export function unsay(topic = null) {
-  if (topic === null || topic === about) $("notice").hidden = true;
+/** Hide the message, or only one of a topic. */
+export function hideNotice(topic = null) {
+  if (topic === null || topic === shownTopic) $("notice").hidden = true;
 }
 
-$("notice-close").addEventListener("click", () => unsay());
+$("notice-close").addEventListener("click", () => hideNotice());

@@ -1,11 +1,11 @@
-// The newest map of attention over the video. It glides from one map to the next where motion is welcome.
+// The newest attention map over the video, with a smooth transition unless reduced motion is preferred.
 
 import { $, moves } from "./dom.js";
 import { paint } from "./heat.js";
 
-const STRENGTH = 0.42; // how far the hottest place hides the video
-const PICTURE = 40; // milliseconds between two pictures
-const GLIDE = 0.35; // the part of the way that is gone in one of them
+const OPACITY = 0.42; // of the largest weight
+const INTERVAL = 40; // milliseconds between two redraws
+const STEP = 0.35; // part of the difference that each redraw covers
 
 export class Overlay {
   #canvas = $("heat");
@@ -22,7 +22,7 @@ export class Overlay {
     this.#canvas.hidden = !yes;
   }
 
-  /** The map to show from now on; null for none. */
+  /** Show a map; null for none. */
   show(map) {
     this.#goal = map;
     if (map === null || this.#shown?.levels.length !== map.levels.length || !moves()) {
@@ -30,7 +30,7 @@ export class Overlay {
       this.#draw();
     } else if (!this.#moving) {
       this.#moving = true;
-      setTimeout(() => this.#step(), PICTURE);
+      setTimeout(() => this.#step(), INTERVAL);
     }
   }
 
@@ -40,25 +40,25 @@ export class Overlay {
     let rest = 0;
     this.#shown.levels.forEach((level, i) => {
       const way = this.#goal.levels[i] - level;
-      this.#shown.levels[i] = level + GLIDE * way;
+      this.#shown.levels[i] = level + STEP * way;
       rest = Math.max(rest, Math.abs(way));
     });
     this.#draw();
     if (rest > 0.01) {
       this.#moving = true;
-      setTimeout(() => this.#step(), PICTURE);
+      setTimeout(() => this.#step(), INTERVAL);
     }
   }
 
   #draw() {
     const { videoWidth, videoHeight } = this.video;
     const wide = 224;
-    const tall = videoWidth ? Math.round((wide * videoHeight) / videoWidth) : wide; // fits as the video itself does
+    const tall = videoWidth ? Math.round((wide * videoHeight) / videoWidth) : wide; // the same aspect ratio as the video
     if (this.#canvas.width !== wide || this.#canvas.height !== tall) [this.#canvas.width, this.#canvas.height] = [wide, tall];
     const context = this.#canvas.getContext("2d");
     context.clearRect(0, 0, wide, tall);
     if (!this.#shown || this.#canvas.hidden) return;
-    paint(this.#small, this.#shown, (level) => STRENGTH * level * level);
+    paint(this.#small, this.#shown, (level) => OPACITY * level * level);
     context.imageSmoothingQuality = "high";
     context.drawImage(this.#small, 0, 0, wide, tall);
   }

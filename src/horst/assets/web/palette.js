@@ -1,29 +1,29 @@
-// A colour for each answer that is in sight, the same in bars and timeline. Purple and pink are dashed: they may look
-// like blue and like amber to those who see fewer colours.
+// A colour for each visible class, the same in bars and timeline. Purple and pink are dashed: with colour blindness they
+// may look like blue and amber.
 
 const DASHES = [[], [], [10, 4], [], [10, 4]]; // blue, amber, purple, cyan, pink
-const REST = DASHES.length; // all others are grey
+const GREY = DASHES.length; // all others
 
 export class Palette {
   #slots = new Map();
 
-  /** The place of a name, which it keeps as long as it is in use; a new one gets a free place, or grey. */
+  /** The colour of a class, which it keeps while it is visible; a new one gets a free colour, or grey. */
   slot(name) {
     if (!this.#slots.has(name)) {
       const taken = new Set(this.#slots.values());
       const free = DASHES.findIndex((_, i) => !taken.has(i));
-      if (free < 0) return REST;
+      if (free < 0) return GREY;
       this.#slots.set(name, free);
     }
     return this.#slots.get(name);
   }
 
-  /** The place of a name that has one; grey otherwise. */
+  /** The colour of a class that has one; grey otherwise. */
   known(name) {
-    return this.#slots.get(name) ?? REST;
+    return this.#slots.get(name) ?? GREY;
   }
 
-  /** Free the places of names that are out of sight. */
+  /** Free the colours of classes that are no longer visible. */
   keep(names) {
     for (const name of [...this.#slots.keys()]) if (!names.has(name)) this.#slots.delete(name);
   }
@@ -35,10 +35,10 @@ export class Palette {
 
 export const dash = (slot) => DASHES[slot] ?? [];
 
-const inks = new Map(); // looked up once: asking the style for each line of each picture is slow
+const inks = new Map(); // cached: computing styles for each line is slow
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => inks.clear());
 
-/** A colour of the page's style, which may be light or dark. */
+/** A colour of the page's light or dark style. */
 export function inkOf(name) {
   if (!inks.has(name)) inks.set(name, getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim());
   return inks.get(name);

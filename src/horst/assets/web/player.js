@@ -1,20 +1,20 @@
-// Playing what was chosen: the buttons below the video, and a video that begins again when it ends.
+// Plays the chosen source: the buttons below the video; files are repeated.
 
 import { $, fill } from "./dom.js";
-import { say, unsay } from "./notice.js";
+import { hideNotice, showNotice } from "./notice.js";
 
-const REST = 1500; // milliseconds at the end of a video, in which its last answer can be read
+const END_PAUSE = 1500; // milliseconds at the end of a video, to read its last prediction
 
 export class Player {
   #video;
   #source;
   #frames;
   #paused = false;
-  #due = false; // begins when the server is ready
-  #held = false; // stands because the server is behind
+  #due = false; // starts when the server is ready
+  #held = false; // paused because the server is behind
   #timer = 0;
 
-  /** Called: changed() for another source, afresh() where a video begins anew, running(yes), truth(action or null). */
+  /** Callbacks: changed() for another source, reset() when a video restarts, running(yes), truth(action or null). */
   constructor(video, source, frames, on) {
     [this.#video, this.#source, this.#frames, this.on] = [video, source, frames, on];
     $("play-sample").addEventListener("click", () => this.sample());
@@ -30,25 +30,25 @@ export class Player {
     });
     $("file").addEventListener("change", () => {
       const [file] = $("file").files;
-      $("file").value = ""; // so that the same one can be chosen again
+      $("file").value = ""; // so that the same file can be chosen again
       if (file) this.file(file);
     });
     $("pause").addEventListener("click", () => this.#pause(!this.#paused));
     video.addEventListener("ended", () => {
       this.on.running(false);
-      this.#timer = setTimeout(() => this.#again(), REST);
+      this.#timer = setTimeout(() => this.#restart(), END_PAUSE);
     });
-    video.addEventListener("seeking", () => this.on.afresh());
+    video.addEventListener("seeking", () => this.on.reset());
   }
 
   get running() {
     return this.#source.kind !== null && !this.#paused && !document.hidden;
   }
 
-  /** The server is ready: what is due begins, and a video that was under way begins anew. */
+  /** The server is ready: start, or restart a video that was playing. */
   ready() {
     if (this.#source.kind === null || this.#paused) return;
-    if (!this.#due && !this.#source.live) this.#again();
+    if (!this.#due && !this.#source.live) this.#restart();
     else if (this.#due) this.#play();
   }
 
@@ -73,7 +73,7 @@ export class Player {
     return done;
   }
 
-  /** Something to look at: the camera, unless a video plays. */
+  /** Make sure that something plays: the camera by default. */
   async watch() {
     if (this.#source.kind === null) return this.camera();
     if (this.#paused) this.#pause(false);
@@ -81,13 +81,13 @@ export class Player {
   }
 
   async #choose(kind, load, truth = null) {
-    unsay();
+    hideNotice();
     clearTimeout(this.#timer);
     this.#paused = false;
     try {
       if (!(await load())) return false;
     } catch (error) {
-      say(error.message, { bad: true });
+      showNotice(error.message, { bad: true });
       return false;
     }
     this.#due = true;
@@ -103,11 +103,11 @@ export class Player {
     $("sample-field").hidden = $("next-sample").hidden = kind !== "sample";
     $("camera-field").hidden = kind !== "camera";
     $("file-name").hidden = kind !== "file";
-    $("pause").disabled = $("afresh").disabled = false;
-    $("pause").textContent = this.#paused ? "Go on" : "Pause";
+    $("pause").disabled = $("reset").disabled = false;
+    $("pause").textContent = this.#paused ? "Continue" : "Pause";
   }
 
-  /** Wait for the server, or go on. */
+  /** Wait for the server, or continue. */
   hold(yes) {
     if (yes === this.#held || this.#source.kind === null) return;
     this.#held = yes;
@@ -123,12 +123,12 @@ export class Player {
       await this.#video.play();
       this.on.running(true);
     } catch (error) {
-      if (error.name !== "AbortError") say("The browser does not play this video by itself. Press Go on.", { bad: true });
+      if (error.name !== "AbortError") showNotice("The browser blocks autoplay. Press Continue.", { bad: true });
     }
   }
 
-  /** From the first frame on; that counts as seeking, which starts the model afresh. */
-  #again() {
+  /** Play from the first frame; the seek resets the model. */
+  #restart() {
     clearTimeout(this.#timer);
     this.#video.currentTime = 0;
     this.#play();
@@ -137,11 +137,11 @@ export class Player {
   #pause(yes) {
     this.#paused = yes;
     clearTimeout(this.#timer);
-    $("pause").textContent = yes ? "Go on" : "Pause";
+    $("pause").textContent = yes ? "Continue" : "Pause";
     if (yes) {
       this.#video.pause();
       this.on.running(false);
-    } else if (this.#video.ended) this.#again();
+    } else if (this.#video.ended) this.#restart();
     else this.#play();
   }
 }

@@ -1,12 +1,12 @@
-// Records a clip from what is shown: after 3, 2, 1 for three seconds, or as long as a button is held.
+// Records a clip of the video: three seconds after a countdown, or as long as a button is held.
 
 import { $ } from "./dom.js";
-import { Tap, jpeg } from "./tap.js";
+import { FrameSampler, jpeg } from "./sampler.js";
 import { joined, packed } from "./wire.js";
 
 const SECONDS = 3;
-const LONGEST = 10;
-const LEAST = 0.5; // a shorter clip was a slip of the finger
+const MAX_SECONDS = 10;
+const MIN_SECONDS = 0.5; // shorter clips are accidental
 const FPS = 12;
 
 export class Recorder {
@@ -18,16 +18,16 @@ export class Recorder {
     this.#frames = frames;
   }
 
-  /** A clip as the server takes it, or null where it was given up or too short. */
-  async counted(size) {
+  /** A clip in the server's format, or null if it was cancelled or too short. */
+  async afterCountdown(size) {
     return this.#record(size, 3, SECONDS);
   }
 
-  async held(size) {
-    return this.#record(size, 0, LONGEST);
+  async whileHeld(size) {
+    return this.#record(size, 0, MAX_SECONDS);
   }
 
-  /** End the clip; it is kept unless `drop`. */
+  /** End the clip; with `drop` it is discarded. */
   stop(drop = false) {
     this.#ending?.(drop);
   }
@@ -46,7 +46,7 @@ export class Recorder {
         };
       });
     const pictures = [];
-    let deaf = null;
+    let stopListening = null;
     try {
       for (let left = count; left > 0 && !ended; left--) {
         $("countdown").textContent = left;
@@ -54,19 +54,19 @@ export class Recorder {
         await pause(800);
       }
       $("countdown").hidden = true;
-      if (ended) return null; // nothing was recorded yet
-      const tap = new Tap(size, FPS, (canvas, time) => pictures.push({ time, bytes: jpeg(canvas) }));
-      deaf = this.#frames.listen((video, time) => tap.see(video, time));
+      if (ended) return null; // nothing recorded yet
+      const sampler = new FrameSampler(size, FPS, (canvas, time) => pictures.push({ time, bytes: jpeg(canvas) }));
+      stopListening = this.#frames.listen((video, time) => sampler.push(video, time));
       $("recording").hidden = false;
       await pause(1000 * seconds);
     } finally {
-      deaf?.();
+      stopListening?.();
       $("recording").hidden = $("countdown").hidden = true;
       this.#ending = null;
       this.on = false;
     }
     const length = pictures.length ? pictures.at(-1).time - pictures[0].time : 0;
-    if (ended === "dropped" || length < LEAST) return null;
+    if (ended === "dropped" || length < MIN_SECONDS) return null;
     const bytes = await Promise.all(pictures.map((one) => one.bytes));
     return joined(bytes.map((picture, i) => packed(i, pictures[i].time, picture)));
   }

@@ -1,13 +1,13 @@
-// What was chosen last, kept by the browser where it keeps anything.
+// Settings, kept in the browser's local storage if possible.
 
 const NAME = "horst-settings";
-const DEFAULTS = { restarts: "auto", threshold: 0.2, heat: true, keys: true };
+const DEFAULTS = { reset: "auto", threshold: 0.2, heat: true, keys: true };
 
 function stored() {
   try {
     return JSON.parse(localStorage.getItem(NAME)) ?? {};
   } catch {
-    return {}; // private windows refuse, and old contents may be broken
+    return {}; // not available in private windows, or damaged
   }
 }
 
@@ -17,7 +17,7 @@ export const settings = new Proxy({ ...DEFAULTS, ...stored() }, {
     try {
       localStorage.setItem(NAME, JSON.stringify(values));
     } catch {
-      // it is forgotten with the page then
+      // lost with the page then
     }
     return true;
   },

@@ -1,12 +1,12 @@
-// Where the video comes from: a sample of the server, a file, or a camera; and what to say where that fails.
+// The source of the video: a sample from the server, a file, or a camera.
 
 import { data, request } from "./api.js";
 
-const REFUSED = {
-  NotAllowedError: "The camera was refused. Allow it beside the address of this page, or play a sample.",
-  NotFoundError: "No camera was found. Plug one in, or play a sample.",
-  NotReadableError: "The camera does not start: another program may be using it.",
-  OverconstrainedError: "That camera is gone. Choose another one.",
+const CAMERA_ERRORS = {
+  NotAllowedError: "Camera access was denied. Allow it in the address bar, or play a sample.",
+  NotFoundError: "No camera found. Connect one, or play a sample.",
+  NotReadableError: "The camera does not start. Another program may be using it.",
+  OverconstrainedError: "This camera is no longer available. Choose another one.",
 };
 
 export class Source {
@@ -14,7 +14,7 @@ export class Source {
   samples = [];
   #video;
   #address = null;
-  #wish = 0;
+  #turn = 0;
 
   constructor(video) {
     this.#video = video;
@@ -29,32 +29,32 @@ export class Source {
     return this.samples;
   }
 
-  /** Load a sample; it is not played yet. False where something else was chosen meanwhile. */
+  /** Load a sample without playing it. Returns false if another source was chosen meanwhile. */
   async sample(name) {
-    const wish = ++this.#wish;
+    const turn = ++this.#turn;
     const answer = await request(`/api/samples/${encodeURIComponent(name)}.mp4`);
-    return this.#load("sample", await answer.blob(), wish);
+    return this.#load("sample", await answer.blob(), turn);
   }
 
   async file(file) {
-    const done = await this.#load("file", file, ++this.#wish).catch(() => null);
-    if (done === null) throw new Error(`This browser cannot play ${file.name}. An mp4 or webm file will do.`);
+    const done = await this.#load("file", file, ++this.#turn).catch(() => null);
+    if (done === null) throw new Error(`This browser cannot play ${file.name}. Try an mp4 or webm file.`);
     return done;
   }
 
   async camera(id) {
-    const wish = ++this.#wish;
+    const turn = ++this.#turn;
     if (!navigator.mediaDevices) {
-      throw new Error("Browsers give a camera only to pages at https or at this very machine (127.0.0.1).");
+      throw new Error("Browsers allow cameras only on https pages and on this machine (127.0.0.1).");
     }
     let stream;
     try {
       const size = { width: { ideal: 640 }, height: { ideal: 480 } };
       stream = await navigator.mediaDevices.getUserMedia({ video: id ? { ...size, deviceId: { exact: id } } : size });
     } catch (error) {
-      throw new Error(REFUSED[error.name] ?? `The camera does not start: ${error.message}.`);
+      throw new Error(CAMERA_ERRORS[error.name] ?? `The camera does not start: ${error.message}.`);
     }
-    if (wish !== this.#wish) {
+    if (turn !== this.#turn) {
       stream.getTracks().forEach((track) => track.stop());
       return false;
     }
@@ -64,7 +64,7 @@ export class Source {
     return true;
   }
 
-  /** [id, name] of all cameras, the one in use first. */
+  /** [id, name] of all cameras, the active one first. */
   async cameras() {
     const all = await navigator.mediaDevices.enumerateDevices();
     const used = this.#video.srcObject?.getVideoTracks()[0]?.getSettings().deviceId;
@@ -72,8 +72,8 @@ export class Source {
     return found.sort(([a], [b]) => (b === used) - (a === used));
   }
 
-  async #load(kind, blob, wish) {
-    if (wish !== this.#wish) return false;
+  async #load(kind, blob, turn) {
+    if (turn !== this.#turn) return false;
     this.#clear();
     this.kind = kind;
     this.#address = URL.createObjectURL(blob);
@@ -83,10 +83,10 @@ export class Source {
       video.onerror = () => reject(new Error("The browser cannot play this video."));
       video.src = this.#address;
     }).catch((error) => {
-      if (wish === this.#wish) this.kind = null;
+      if (turn === this.#turn) this.kind = null;
       throw error;
     });
-    return wish === this.#wish;
+    return turn === this.#turn;
   }
 
   #clear() {

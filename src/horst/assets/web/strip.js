@@ -1,11 +1,11 @@
-// The past frames that the newest answer rests on: bright by temporal attention, hot by spatial attention.
-// The page keeps small copies of the frames that it sent and finds them by their times.
+// The past frames and their attention: brightness is the temporal weight, colour the spatial weight.
+// The page keeps small copies of the frames that it sent, and finds them by their times.
 
 import { $, make, percent } from "./dom.js";
 import { paint } from "./heat.js";
 
-const KEPT = 64;
-const DARK = 0.3; // the light of a frame without weight: it can still be made out
+const MAX_KEPT = 64;
+const MIN_BRIGHTNESS = 0.3; // of a frame without weight
 
 export class Strip {
   #list = $("strip");
@@ -16,13 +16,13 @@ export class Strip {
 
   /** Keep a copy of a frame that is sent. */
   keep(time, canvas) {
-    const copy = this.#kept.length < KEPT ? document.createElement("canvas") : this.#kept.shift().copy;
+    const copy = this.#kept.length < MAX_KEPT ? document.createElement("canvas") : this.#kept.shift().copy;
     if (copy.width !== canvas.width || copy.height !== canvas.height) [copy.width, copy.height] = [canvas.width, canvas.height];
     copy.getContext("2d").drawImage(canvas, 0, 0);
     this.#kept.push({ time, copy });
   }
 
-  /** Show empty places, as many as the model keeps frames. */
+  /** Show `count` empty cells: the number of frames that the model keeps. */
   clear(count = this.#cells.length, size = this.#size) {
     this.#kept = [];
     this.#size = size;
@@ -38,7 +38,7 @@ export class Strip {
     this.#list.replaceChildren(...this.#cells.map((cell) => cell.item));
   }
 
-  /** What an answer at `now` (seconds of the frames) rests on; `step` seconds lie between frames. */
+  /** Attention of a prediction at `now`, in seconds; `step`: seconds between frames. */
   show({ temporal, times, maps, even }, now, step) {
     if (this.#cells.length !== times.length) this.#resize(times.length);
     const most = Math.max(...temporal.filter((_, i) => times[i] !== null), 1e-6);
@@ -59,7 +59,7 @@ export class Strip {
         pen.imageSmoothingQuality = "high";
         pen.drawImage(this.#heat, 0, 0, width, height);
       }
-      pen.globalAlpha = (1 - DARK) * (1 - temporal[i] / most);
+      pen.globalAlpha = (1 - MIN_BRIGHTNESS) * (1 - temporal[i] / most);
       pen.fillStyle = "#000";
       pen.fillRect(0, 0, width, height);
     });
@@ -74,7 +74,7 @@ export class Strip {
   #find(time, step) {
     let best = null;
     for (const one of this.#kept) if (best === null || Math.abs(one.time - time) <= Math.abs(best.time - time)) best = one;
-    // Where frames were left out the model saw an earlier one again.
+    // If frames were skipped, the model got an earlier one again.
     return best && Math.abs(best.time - time) <= 2.5 * step ? best.copy : null;
   }
 }

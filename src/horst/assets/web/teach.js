@@ -1,24 +1,24 @@
-// The panel where actions are recorded.
+// The panel to record clips of actions.
 
 import { data, request } from "./api.js";
 import { $, make } from "./dom.js";
-import { say } from "./notice.js";
+import { showNotice } from "./notice.js";
 import { Recorder } from "./recorder.js";
 
-const HOLD = 350; // milliseconds after which a press is a hold
+const HOLD = 350; // milliseconds after which a click becomes a hold
 
 const clipsOf = (count) => (count === 1 ? "1 clip" : `${count} clips`);
 
-/** A button with a name for those who listen, and a key by which it gets the focus back when all is drawn anew. */
+/** A button with an accessible name, and a key to restore its focus after a redraw. */
 const buttonOf = (className, text, name, key) =>
   make("button", { type: "button", className, textContent: text, title: name, data: { key }, aria: { label: name } });
 
 export class TeachPanel {
   #labels = [];
-  #named = []; // added here, without a clip yet
+  #empty = []; // labels without clips
   #current = null;
 
-  /** `size()` of recorded frames; `watch()` starts the camera where nothing plays. */
+  /** `size()`: size of recorded frames; `watch()` starts the camera if nothing plays. */
   constructor(frames, { size, watch }) {
     this.recorder = new Recorder(frames);
     this.size = size;
@@ -35,16 +35,16 @@ export class TeachPanel {
     this.#draw();
   }
 
-  /** Record the marked action, or end its clip. */
+  /** Record the selected action, or stop recording. */
   toggle() {
     if (this.recorder.on) this.recorder.stop();
-    else if (this.#current === null) say("Add an action first: its name goes under “Teach it your own”.");
+    else if (this.#current === null) showNotice("Add an action first, under “Teach your own actions”.");
     else this.#record(this.#current, false);
   }
 
   #add(label) {
     if (!label) return;
-    if (!this.#all().some((one) => one.label === label)) this.#named.push(label);
+    if (!this.#all().some((one) => one.label === label)) this.#empty.push(label);
     this.#current = label;
     $("label-name").value = "";
     this.#draw();
@@ -52,7 +52,7 @@ export class TeachPanel {
 
   #all() {
     const known = new Set(this.#labels.map((one) => one.label));
-    return [...this.#labels, ...this.#named.filter((label) => !known.has(label)).map((label) => ({ label, clips: [] }))];
+    return [...this.#labels, ...this.#empty.filter((label) => !known.has(label)).map((label) => ({ label, clips: [] }))];
   }
 
   async #record(label, hold) {
@@ -61,11 +61,11 @@ export class TeachPanel {
     try {
       if (!(await this.watch())) return;
       this.#mark(label);
-      const clip = hold ? await this.recorder.held(this.size()) : await this.recorder.counted(this.size());
+      const clip = hold ? await this.recorder.whileHeld(this.size()) : await this.recorder.afterCountdown(this.size());
       if (clip) await request(`/api/recordings/${encodeURIComponent(label)}`, { method: "POST", body: clip });
       await this.refresh();
     } catch (error) {
-      say(error.message, { bad: true });
+      showNotice(error.message, { bad: true });
     } finally {
       this.#mark();
     }
@@ -77,12 +77,12 @@ export class TeachPanel {
       if (clip !== null) await request(`${path}/${encodeURIComponent(clip)}`, { method: "DELETE" });
       else if (this.#labels.some((one) => one.label === label)) await request(path, { method: "DELETE" });
       if (clip === null) {
-        this.#named = this.#named.filter((name) => name !== label);
+        this.#empty = this.#empty.filter((name) => name !== label);
         if (this.#current === label) this.#current = null;
-      } else if (!this.#named.includes(label)) this.#named.push(label); // it stays after its last clip
+      } else if (!this.#empty.includes(label)) this.#empty.push(label); // it remains after its last clip
       await this.refresh();
     } catch (error) {
-      say(error.message, { bad: true });
+      showNotice(error.message, { bad: true });
     }
   }
 
@@ -110,7 +110,7 @@ export class TeachPanel {
     return make("li", { data: { label } }, name, record, remove, make("ul", { className: "clips" }, ...chips));
   }
 
-  /** A press counts down, a hold records until it ends; keys press. */
+  /** A click records after a countdown, a hold records until it ends. */
   #listen(button, label) {
     let timer = 0;
     let held = false;
@@ -128,7 +128,7 @@ export class TeachPanel {
         if (held && this.recorder.on) this.recorder.stop();
       });
     }
-    button.addEventListener("contextmenu", (event) => event.preventDefault()); // a long touch opens it
+    button.addEventListener("contextmenu", (event) => event.preventDefault()); // long touches open it
     button.addEventListener("click", () => {
       if (held) held = false;
       else if (this.recorder.on) this.recorder.stop();

@@ -1,12 +1,12 @@
-// Probabilities over the last ten seconds, who leads, and where the model started afresh.
+// Probabilities over the last ten seconds, the top class, and resets of the model.
 
 import { $, make, moves } from "./dom.js";
 import { dash, inkOf } from "./palette.js";
 
 const SPAN = 10; // seconds
-const LEAST = 0.2; // a name that never was likelier is not drawn
+const MIN_PROBABILITY = 0.2; // classes that are never above are not drawn
 const LINES = 5;
-const PICTURE = 45; // milliseconds between two pictures: enough for what moves 100 pixels a second
+const INTERVAL = 45; // milliseconds between two redraws
 const SIDE = 38; // pixels for the numbers on the left
 const EDGE = { top: 8, bottom: 30, right: 10 };
 
@@ -27,7 +27,7 @@ export class Timeline {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  /** Seconds of a clock that stands still while the video does. */
+  /** Seconds of a clock that stops while the video is paused. */
   get clock() {
     return (this.#stopped ?? performance.now() / 1000) - this.#lag;
   }
@@ -44,9 +44,9 @@ export class Timeline {
     }
   }
 
-  /** What was said at a moment of `clock`; `fresh` where the model had started anew. */
-  add(time, top, fresh) {
-    this.#points.push({ time, chances: new Map(top.map((one) => [one.name, one.probability])), lead: top[0].name, fresh });
+  /** Add a prediction at a time of `clock`; `first`: the first one after a reset. */
+  add(time, top, first) {
+    this.#points.push({ time, probabilities: new Map(top.map((one) => [one.name, one.probability])), lead: top[0].name, first });
     this.#points = this.#points.filter((point) => point.time > time - SPAN - 1);
     const names = this.#names();
     this.palette.keep(new Set(names));
@@ -62,15 +62,15 @@ export class Timeline {
 
   #names() {
     const best = new Map();
-    for (const { chances } of this.#points) {
-      for (const [name, chance] of chances) if (chance > (best.get(name) ?? LEAST)) best.set(name, chance);
+    for (const { probabilities } of this.#points) {
+      for (const [name, probability] of probabilities) if (probability > (best.get(name) ?? MIN_PROBABILITY)) best.set(name, probability);
     }
     return [...best.entries()].sort(([, a], [, b]) => b - a).slice(0, LINES).map(([name]) => name);
   }
 
   #roll() {
     if (!this.#running) return;
-    if (moves() && performance.now() - this.#drawn > PICTURE) this.draw();
+    if (moves() && performance.now() - this.#drawn > INTERVAL) this.draw();
     requestAnimationFrame(() => this.#roll());
   }
 
@@ -86,14 +86,14 @@ export class Timeline {
     this.#now = this.clock;
     this.#drawn = performance.now();
     const x = (time) => SIDE + ((time - this.#now + SPAN) / SPAN) * (width - SIDE - EDGE.right);
-    const y = (chance) => EDGE.top + (1 - chance) * (height - EDGE.top - EDGE.bottom);
+    const y = (probability) => EDGE.top + (1 - probability) * (height - EDGE.top - EDGE.bottom);
     this.#drawGrid(pen, x, y, width, height);
     pen.save();
     pen.beginPath();
     pen.rect(SIDE, 0, width - SIDE, height);
     pen.clip();
     const names = this.#names();
-    this.#drawFresh(pen, x, y);
+    this.#drawResets(pen, x, y);
     for (const name of names.toReversed()) this.#drawLine(pen, x, y, name);
     this.#drawLead(pen, x, y(0) + 4);
     pen.restore();
@@ -107,13 +107,13 @@ export class Timeline {
     pen.fillStyle = inkOf("soft");
     pen.textBaseline = "middle";
     pen.textAlign = "right";
-    for (const chance of [0, 0.5, 1]) {
-      const at = Math.round(y(chance)) + 0.5;
+    for (const probability of [0, 0.5, 1]) {
+      const at = Math.round(y(probability)) + 0.5;
       pen.beginPath();
       pen.moveTo(SIDE, at);
       pen.lineTo(width - EDGE.right, at);
       pen.stroke();
-      pen.fillText(`${100 * chance}%`, SIDE - 6, at);
+      pen.fillText(`${100 * probability}%`, SIDE - 6, at);
     }
     pen.textBaseline = "alphabetic";
     for (let back = 0; back <= SPAN; back += width < 480 ? 5 : 2) {
@@ -122,12 +122,12 @@ export class Timeline {
     }
   }
 
-  #drawFresh(pen, x, y) {
+  #drawResets(pen, x, y) {
     pen.strokeStyle = inkOf("axis");
     pen.lineWidth = 1;
     pen.setLineDash([2, 3]);
-    for (const { fresh, time } of this.#points) {
-      if (!fresh) continue;
+    for (const { first, time } of this.#points) {
+      if (!first) continue;
       const at = Math.round(x(time)) + 0.5;
       pen.beginPath();
       pen.moveTo(at, y(1));
@@ -146,8 +146,8 @@ export class Timeline {
     pen.beginPath();
     let before = null;
     for (const point of this.#points) {
-      const place = [x(point.time), y(point.chances.get(name) ?? 0)];
-      if (before === null || point.fresh || point.time - before > 1) pen.moveTo(...place);
+      const place = [x(point.time), y(point.probabilities.get(name) ?? 0)];
+      if (before === null || point.first || point.time - before > 1) pen.moveTo(...place);
       else pen.lineTo(...place);
       before = point.time;
     }

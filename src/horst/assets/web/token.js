@@ -1,4 +1,4 @@
-// The server's token: from the address (#token=...) or asked for; kept by this tab alone.
+// The token of the server: from the URL (#token=...) or from the user; kept in this tab only.
 
 import { $ } from "./dom.js";
 
@@ -6,18 +6,18 @@ const NAME = "horst-token";
 
 export const token = () => sessionStorage.getItem(NAME) ?? "";
 
-/** Take a token out of the address, so that it does not stay in sight. */
-export function takeFromAddress() {
-  const words = new URLSearchParams(location.hash.slice(1) || location.search);
-  if (!words.has("token")) return;
-  sessionStorage.setItem(NAME, words.get("token"));
+/** Take the token from the URL and remove it there. */
+export function takeTokenFromUrl() {
+  const parameters = new URLSearchParams(location.hash.slice(1) || location.search);
+  if (!parameters.has("token")) return;
+  sessionStorage.setItem(NAME, parameters.get("token"));
   history.replaceState(null, "", location.pathname);
 }
 
 let asking = null;
 
-/** Ask for the token, once for all who wait for it. */
-export function ask() {
+/** Ask the user for the token; concurrent calls share one dialog. */
+export function askForToken() {
   asking ??= new Promise((resolve) => {
     const dialog = $("token-dialog");
     const done = () => {
@@ -33,4 +33,4 @@ export function ask() {
   return asking;
 }
 
-$("token-dialog").addEventListener("cancel", (event) => event.preventDefault()); // nothing works without it
+$("token-dialog").addEventListener("cancel", (event) => event.preventDefault()); // nothing works without a token

@@ -1,10 +1,10 @@
-// Training a model of the recorded actions: its form, its progress, and its end.
+// Training a model on the recorded clips: form, progress and result.
 
 import { data, request } from "./api.js";
 import { $, percent } from "./dom.js";
 import { sentence } from "./notice.js";
 
-const EVERY = 700; // milliseconds between two looks
+const INTERVAL = 700; // milliseconds between two status requests
 
 export class Training {
   #timer = 0;
@@ -18,38 +18,38 @@ export class Training {
       this.#start();
     });
     $("train-form").addEventListener("change", ({ target }) => {
-      if (target.name === "how") $("minutes").value = target.value === "scratch" ? 3 : 1; // what each needs at least
+      if (target.name === "how") $("minutes").value = target.value === "scratch" ? 3 : 1; // the minimum of each
     });
-    $("cancel").addEventListener("click", () => this.#ask(() => request("/api/teach", { method: "DELETE" })));
+    $("cancel").addEventListener("click", () => this.#run(() => request("/api/teach", { method: "DELETE" })));
   }
 
-  /** Look how it stands: it may run already. */
-  async look() {
+  /** Get the status: training may be running already. */
+  async update() {
     clearTimeout(this.#timer);
     const state = await data("/api/teach");
     const before = this.running;
     this.running = state.state === "running";
     this.#show(state, before);
-    if (this.running) this.#timer = setTimeout(() => this.#ask(() => null), EVERY);
+    if (this.running) this.#timer = setTimeout(() => this.#run(() => null), INTERVAL);
     if (before && state.state === "done") this.done(state.model);
   }
 
   #start() {
     const how = new FormData($("train-form")).get("how");
-    const wish = { name: $("taught-name").value.trim(), how, minutes: Number($("minutes").value) };
-    this.#ask(async () => {
-      await request("/api/teach", { method: "POST", json: wish });
+    const options = { name: $("model-name").value.trim(), how, minutes: Number($("minutes").value) };
+    this.#run(async () => {
+      await request("/api/teach", { method: "POST", json: options });
       this.running = true;
     });
   }
 
-  async #ask(work) {
+  async #run(work) {
     try {
       await work();
-      await this.look();
+      await this.update();
     } catch (error) {
       this.#text(sentence(error.message), true);
-      if (this.running) this.#timer = setTimeout(() => this.#ask(() => null), 3 * EVERY);
+      if (this.running) this.#timer = setTimeout(() => this.#run(() => null), 3 * INTERVAL);
     }
   }
 
@@ -61,15 +61,15 @@ export class Training {
     $("progress").value = progress ?? 0;
     if (running) {
       const facts = [percent(progress ?? 0)];
-      if (epochs) facts.push(`round ${epoch} of ${epochs}`);
+      if (epochs) facts.push(`epoch ${epoch} of ${epochs}`);
       if (typeof loss === "number") facts.push(`loss ${loss.toFixed(2)}`);
-      if (typeof accuracy === "number") facts.push(`right ${percent(accuracy)}`);
+      if (typeof accuracy === "number") facts.push(`accuracy ${percent(accuracy)}`);
       this.#text(facts.length > 1 ? facts.join(" · ") : message || facts[0]);
     } else if (state === "done" && before) {
-      const known = typeof accuracy === "number" ? `It names ${percent(accuracy)} of the clips that it was not shown.` : sentence(message);
-      this.#text(`${model} is ready and in use. ${known}`);
+      const result = typeof accuracy === "number" ? `Accuracy on held-out clips: ${percent(accuracy)}.` : sentence(message);
+      this.#text(`${model} is ready. ${result}`);
     } else if (state === "failed") this.#text(sentence(message || "training failed"), true);
-    else if (before) this.#text(sentence(message || "training was cancelled"));
+    else if (before) this.#text(sentence(message || "training cancelled"));
   }
 
   #text(text, bad = false) {

@@ -1,8 +1,8 @@
-// Bytes of the WebSocket and of recordings: frames out, maps of attention in.
+// Binary formats: frames and recordings out, attention maps in.
 
 const HEAD = 12;
 
-/** A frame as it is sent: uint32 number, float64 seconds (little-endian), then the picture's bytes. */
+/** A frame on the wire: uint32 number, float64 seconds (little-endian), then the encoded image. */
 export function packed(number, time, picture) {
   const bytes = new Uint8Array(HEAD + picture.byteLength);
   const view = new DataView(bytes.buffer);
@@ -12,7 +12,7 @@ export function packed(number, time, picture) {
   return bytes;
 }
 
-/** Frames of a recording: each is preceded by its length. */
+/** A recording: frames, each preceded by its length. */
 export function joined(frames) {
   const lengths = frames.map((frame) => Uint32Array.of(frame.byteLength));
   return new Blob(frames.flatMap((frame, i) => [littleEndian(lengths[i][0]), frame]));
@@ -24,7 +24,7 @@ function littleEndian(value) {
   return bytes;
 }
 
-/** The attention of an answer: weights, seconds (null where there was no frame), and maps as levels in 0..1. */
+/** Attention of a prediction: weights, times in seconds (null: no frame yet), and maps with levels in 0..1. */
 export function unpacked({ temporal, times, spatial, shape }) {
   const [count, height, width] = shape;
   const bytes = Uint8Array.from(atob(spatial), (letter) => letter.charCodeAt(0));
@@ -36,7 +36,7 @@ export function unpacked({ temporal, times, spatial, shape }) {
     low = Math.min(low, bytes[i]);
     high = Math.max(high, bytes[i]);
   }
-  // Maps that hardly vary look everywhere: to stretch that to all colours would lie.
+  // Do not stretch maps that hardly vary to all colours.
   const even = high - low < Math.max(2, 0.02 * high);
   const level = (byte) => (even ? 0 : Math.min(1, Math.max(0, (byte - low) / (high - low))));
   const maps = Array.from({ length: count }, (_, i) => ({

@@ -1,32 +1,32 @@
-// Takes frames at a fixed rate in the model's size. At a tick it takes the frame that is shown then, the last one that
-// began at the tick or before it, and gives it the tick's time: so the server sees a file as offline evaluation does.
+// Samples frames at a fixed rate in the model's size, as horst.streaming.FrameSampler does: the sample at a time is the
+// frame that is shown then. So the server gets the same frames of a file as offline evaluation.
 
 const SLACK = 0.001; // seconds: times of files are rounded
-const GAP = 2; // after a longer silence, or when the clock goes back, ticks count anew
+const GAP = 2; // seconds without a frame after which sampling restarts, as it does when the clock goes back
 
 const canvasOf = (height, width) => Object.assign(document.createElement("canvas"), { height, width });
 
-export class Tap {
+export class FrameSampler {
   #shown;
   #spare;
   #start = null;
   #count = 0;
   #last = 0;
 
-  /** `take(canvas, time)` gets what is taken; the canvas is its to read until it returns. */
-  constructor([height, width], fps, take) {
+  /** Calls `output(canvas, time)` for each sample; the canvas is valid until it returns. */
+  constructor([height, width], fps, output) {
     this.#shown = canvasOf(height, width);
     this.#spare = canvasOf(height, width);
     this.fps = fps;
-    this.take = take;
+    this.output = output;
   }
 
-  /** The next frame is a first one. */
-  afresh() {
+  /** The next frame starts a new sequence. */
+  reset() {
     this.#start = null;
   }
 
-  see(video, time) {
+  push(video, time) {
     const { width, height } = this.#spare;
     const context = this.#spare.getContext("2d", { alpha: false });
     context.imageSmoothingQuality = "high";
@@ -38,15 +38,15 @@ export class Tap {
       this.#count = 0;
     }
     this.#last = time;
-    const next = this.#tick(this.#count);
+    const next = this.#time(this.#count);
     if (time < next - SLACK) return;
     const newest = Math.floor((time - this.#start + SLACK) * this.fps);
-    if (time > next + SLACK) this.take(before, next);
-    if (time <= this.#tick(newest) + SLACK) this.take(this.#shown, this.#tick(newest));
+    if (time > next + SLACK) this.output(before, next);
+    if (time <= this.#time(newest) + SLACK) this.output(this.#shown, this.#time(newest));
     this.#count = newest + 1;
   }
 
-  #tick(number) {
+  #time(number) {
     return this.#start + number / this.fps;
   }
 }
@@ -54,7 +54,7 @@ export class Tap {
 /** The JPEG bytes of a canvas as it is now. */
 export function jpeg(canvas) {
   return new Promise((resolve, reject) => {
-    const done = (blob) => (blob ? resolve(blob.arrayBuffer()) : reject(new Error("The browser cannot write JPEG pictures.")));
+    const done = (blob) => (blob ? resolve(blob.arrayBuffer()) : reject(new Error("The browser cannot encode JPEG images.")));
     canvas.toBlob(done, "image/jpeg", 0.85);
   });
 }

@@ -1,4 +1,4 @@
-"""Record, teach and use a model over the network."""
+"""Record clips, finetune a model on them, and use it, over the network."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from pathlib import Path
 import httpx
 import pytest
 from pydantic import ValidationError
-from servers import frame, hear, recording, running
+from servers import frame, receive, recording, running
 
-from horst.serving.teach import TeachRequest
+from horst.serving.finetuning import FinetuneRequest
 
 
-def test_what_may_be_asked_for() -> None:
-    assert TeachRequest().model_dump() == {"name": "mine", "how": "frozen", "minutes": 1.0}
+def test_finetune_request() -> None:
+    assert FinetuneRequest().model_dump() == {"name": "mine", "how": "frozen", "minutes": 1.0}
     for name, good, bad in (("minutes", (0.01, 60), (0, -1, 60.01, "5")), ("name", ("x", "x" * 100), ("", "x" * 101))):
         for value in good:
-            assert getattr(TeachRequest(**{name: value}), name) == value
+            assert getattr(FinetuneRequest(**{name: value}), name) == value
         for value in bad:
             with pytest.raises(ValidationError, match=name):
-                TeachRequest(**{name: value})
+                FinetuneRequest(**{name: value})
 
 
-def test_a_model_is_taught_and_used(tmp_path: Path) -> None:
+def test_finetune_and_use_a_model(tmp_path: Path) -> None:
     with running(tmp_path) as server, httpx.Client(base_url=server.url, timeout=60) as http:
         for label in ("wave", "Größe ✋"):
             for clip in range(3):
-                kept = http.post(f"/api/recordings/{label}", content=recording(10 + clip))
-                assert kept.status_code == 201, kept.text
-                assert kept.json()["label"] == label
+                stored = http.post(f"/api/recordings/{label}", content=recording(10 + clip))
+                assert stored.status_code == 201, stored.text
+                assert stored.json()["label"] == label
         listed = http.get("/api/recordings").json()["labels"]
         assert {one["label"]: len(one["clips"]) for one in listed} == {"wave": 3, "Größe ✋": 3}
-        begun = http.post("/api/teach", json={"name": "mine", "how": "frozen", "minutes": 0.05})
-        assert begun.status_code == 202, begun.text
-        assert begun.json()["state"] == "running"
+        started = http.post("/api/teach", json={"name": "mine", "how": "frozen", "minutes": 0.05})
+        assert started.status_code == 202, started.text
+        assert started.json()["state"] == "running"
         again = http.post("/api/teach", json={"name": "other"})
         assert again.status_code == 409
         assert again.json()["error"]["code"] == "running"
@@ -47,7 +47,7 @@ def test_a_model_is_taught_and_used(tmp_path: Path) -> None:
         assert [model["name"] for model in http.get("/api/models").json() if model["taught"]] == ["mine"]
         with server.socket({"model": "mine"}) as client:
             client.send(frame(0, 0.0))
-            top = hear(client)["prediction"]["top"]["action"]
+            top = receive(client)["prediction"]["top"]["action"]
             assert {one["name"] for one in top} == {"wave", "Größe ✋"}
         http.post("/api/teach", json={"name": "mine", "how": "scratch", "minutes": 5})
         http.delete("/api/teach")

@@ -1,0 +1,218 @@
+"""The models of a server, and which sessions it accepts.
+
+The number of sessions is limited, and so is the load: a new session is rejected as busy if serving it would exceed
+`Limits.load`, given what a step costs here and now (`engine.py`). If the machine becomes slower later and stays
+overloaded, the newest session is evicted, so that the others keep their frame rate. The last session is never evicted,
+and none is while a model is being finetuned, as that ends soon.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
+from horst.finetune.names import taught_models
+from horst.models import Predictor, open_model, pretrained_models
+from horst.models.checkpoint import read_config
+from horst.serving.limits import Limits
+from horst.serving.metrics import Metrics
+from horst.serving.scheduler import Scheduler, Session
+from horst.streaming import ResetPolicy
+
+OVERLOAD_SECONDS = 5.0
+"""Duration of an overload after which the newest session is evicted."""
+OVERLOAD_FACTOR = 1.25
+"""An overload is this many times `Limits.load`: a session that was just accepted survives small changes."""
+TITLES = {"somethings": "Hands and objects (24 actions)", "kitchen": "Kitchen, next action (anticipation)"}
+log = logging.getLogger("horst.serving")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    name: str
+    title: str
+    fps: float
+    size: tuple[int, int]
+    tasks: dict[str, int]
+    taught: bool
+
+
+class ModelManager:
+    """Models by name, loaded on first use, and their schedulers."""
+
+    def __init__(
+        self,
+        name: str,
+        model: Predictor,
+        *,
+        limits: Limits,
+        metrics: Metrics,
+        finetuned: Path | None = None,
+        device: str = "cpu",
+        finetuning: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """
+        Args:
+            name: Name of the default model.
+            model: The default model, in evaluation mode.
+            limits: Limits of the server.
+            metrics: Counters of the server.
+            finetuned: Folder of the models that were finetuned here.
+            device: Device of further models.
+            finetuning: Whether a model is being finetuned now, which slows down all others.
+        """
+        self.name, self.limits, self.metrics, self.finetuned, self.device = name, limits, metrics, finetuned, device
+        self._finetuning = finetuning
+        self._models: dict[str, tuple[float, Predictor]] = {name: (0.0, model)}
+        self._schedulers: dict[str, Scheduler] = {}
+        self._lock = threading.RLock()
+        self._overloaded_since: float | None = None
+        self._closed = threading.Event()
+        self._scheduler(name, model)  # now, so that the first session does not wait
+        threading.Thread(target=self._watch, name="load", daemon=True).start()
+
+    @property
+    def load(self) -> float:
+        return sum(scheduler.load() for scheduler in tuple(self._schedulers.values()))
+
+    def names(self) -> list[str]:
+        """The default model, then those of the package, then those finetuned here."""
+        return list(dict.fromkeys((self.name, *pretrained_models(), *self._finetuned_names())))
+
+    def model(self, name: str | None) -> tuple[str, Predictor]:
+        """The name of a model (the default one if None), and the model, which may have to be loaded."""
+        name = name or self.name
+        with self._lock:
+            if name not in self.names():
+                raise ConfigError(f"there is no model {name!r}{did_you_mean(name, self.names())}")
+            folder = self._folder(name)
+            modified = 0.0 if folder is None else _modified(folder)
+            if name in self._models and self._models[name][0] == modified:
+                return name, self._models[name][1]
+            self._unload(name, "the model was replaced by a new one: start again")
+            assert folder is not None
+            self._make_room()
+            try:
+                self._models[name] = modified, open_model(folder, device=self.device)
+            except CheckpointError as error:  # clients must not see paths of the server
+                raise CheckpointError(str(error).replace(str(folder), name)) from error
+            return name, self._models[name][1]
+
+    def describe(self, name: str) -> ModelInfo:
+        """Facts about a model, without loading it if possible."""
+        folder = self._folder(name)
+        try:
+            config = read_config(folder) if folder is not None else None
+            labels = json.loads((folder / "labels.json").read_text(encoding="utf-8")) if folder is not None else None
+        except (OSError, ValueError):  # no labels, damaged, or being written: `model` raises the error
+            config = None
+        if config is None or not isinstance(labels, dict):
+            model = self.model(name)[1]
+            fps, size, tasks = model.fps, model.size, dict(model.head.classes)
+        else:
+            fps, size, tasks = config.fps, config.size, {task: len(names) for task, names in labels.items()}
+        return ModelInfo(name, TITLES.get(name, name), fps, size, tasks, name in self._finetuned_names())
+
+    def open(
+        self,
+        session: Session,
+        name: str | None,
+        policy: Callable[[Predictor], ResetPolicy],
+        threshold: float = 0.0,
+        attention: bool = False,
+    ) -> None:
+        """Start a session. Blocks, as a model may have to be loaded. Raises BusyError if the server is full."""
+        with self._lock:
+            try:
+                if self.metrics.streams >= self.limits.streams:
+                    raise BusyError("server full")
+                name, model = self.model(name)
+                reset, scheduler = policy(model), self._scheduler(name, model)
+                more = scheduler.load(reset.states) - scheduler.load()
+                if self.metrics.streams and self.load + more > self.limits.load:
+                    raise BusyError("server overloaded")
+                scheduler.open(session, reset, threshold, attention)
+            except BusyError:
+                self.metrics.add(busy=1)
+                raise
+            self.metrics.add(streams=1, opened=1)
+
+    def leave(self, session: Session) -> None:
+        """The session has ended."""
+        self.metrics.add(streams=-1)
+        if not self._closed.is_set():
+            session.scheduler.close(session)
+
+    def close(self) -> None:
+        """Stop all threads."""
+        self._closed.set()
+        with self._lock:
+            for scheduler in self._schedulers.values():
+                scheduler.stop()
+            self._schedulers.clear()
+
+    def _scheduler(self, name: str, model: Predictor) -> Scheduler:
+        if name not in self._schedulers:
+            states = self.limits.streams * self.limits.states
+            self._schedulers[name] = Scheduler(name, model, states, self.metrics)
+        return self._schedulers[name]
+
+    def _make_room(self) -> None:
+        """Unload unused models, oldest first, until one more fits."""
+        for name in tuple(self._models):
+            if len(self._models) < self.limits.models:
+                return
+            if name != self.name and not len(self._schedulers.get(name, ())):
+                self._unload(name, "the model was unloaded")
+        if len(self._models) >= self.limits.models:
+            raise BusyError(f"{len(self._models)} models are in use, which is the limit")
+
+    def _unload(self, name: str, reason: str) -> None:
+        self._models.pop(name, None)
+        scheduler = self._schedulers.pop(name, None)
+        if scheduler is not None:
+            scheduler.stop(reason)
+
+    def _finetuned_names(self) -> list[str]:
+        return [] if self.finetuned is None else taught_models(self.finetuned)
+
+    def _folder(self, name: str) -> Path | None:
+        """Folder of a model; `name` is one of `names`, never a path from a client."""
+        if self.finetuned is not None and name in self._finetuned_names():  # may also be the default model
+            return self.finetuned / name
+        return None if name == self.name else Path(str(files("horst") / "assets" / "models" / name))
+
+    def _watch(self) -> None:
+        while not self._closed.wait(1.0):
+            try:
+                self._relieve(time.monotonic())
+            except BusyError:
+                pass  # that scheduler is stopping
+            except Exception:
+                log.exception("watching the load")
+
+    def _relieve(self, now: float) -> None:
+        """Evict the newest session after some seconds of overload."""
+        schedulers = [scheduler for scheduler in tuple(self._schedulers.values()) if len(scheduler)]
+        few = sum(map(len, schedulers)) < 2
+        if few or self.load <= OVERLOAD_FACTOR * self.limits.load or self._finetuning():
+            self._overloaded_since = None
+        elif self._overloaded_since is None:
+            self._overloaded_since = now
+        elif now - self._overloaded_since >= OVERLOAD_SECONDS:
+            newest = max(schedulers, key=lambda scheduler: scheduler.newest)
+            newest.evict_newest("server overloaded")
+            self.metrics.add(busy=1)
+            self._overloaded_since = now - OVERLOAD_SECONDS / 2
+
+
+def _modified(folder: Path) -> float:
+    weights = folder / "model.safetensors"
+    return weights.stat().st_mtime if weights.exists() else 0.0

@@ -1,0 +1,261 @@
+"""Sessions of one model share its engine. One thread runs a step for all sessions that have a frame.
+
+The event loop submits frames and is notified when they are answered; it never waits for the model. Each frame is a
+`FrameRequest` and gets exactly one status:
+
+    predicted   the model ran: the newest prediction
+    not_due     no prediction is due: the model runs at its own frame rate
+    skipped     the model could not keep up
+    rejected    the frame is invalid or too much; `message` tells why
+    reset       (of a reset request, which keeps its place among the frames)
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections import deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from time import monotonic, perf_counter
+from typing import Literal, TypeVar
+
+from horst.errors import BusyError, HorstError
+from horst.models import Predictor
+from horst.serving.engine import Engine
+from horst.serving.metrics import Metrics
+from horst.streaming import Prediction, ResetPolicy, Slot
+from horst.video.frame import Image
+
+Status = Literal["predicted", "not_due", "skipped", "rejected", "reset"]
+MAX_FAILURES = 3
+"""Steps that may fail in a row before all sessions of the model are evicted."""
+T = TypeVar("T")
+log = logging.getLogger("horst.serving")
+
+
+@dataclass(slots=True, eq=False)
+class FrameRequest:
+    """One frame of a client, or a request to reset."""
+
+    number: int
+    time: float
+    """Seconds, on the clock of the client."""
+    arrived: float = field(default_factory=perf_counter)
+    image: Image | None = None
+    """None until it is decoded."""
+    reset: bool = False
+    submitted: bool = False
+    status: Status | None = None
+    prediction: Prediction | None = None
+    message: str | None = None
+    answered: float = 0.0
+    last_sample: int = 0
+    """The last sample that this frame decided, counted over the whole stream."""
+
+    def answer(self, status: Status, message: str | None = None) -> None:
+        self.image, self.message, self.answered = None, message, perf_counter()
+        self.status = status  # last: another thread waits for it
+
+
+class Session:
+    """One client and its stream. The scheduler's thread calls all methods but `submit`."""
+
+    scheduler: Scheduler
+    slot: Slot
+
+    def __init__(self) -> None:
+        self.opened = monotonic()
+        self.closed = False
+        self.evicted: str | None = None
+        """Why the server ended the session."""
+        self._queue: deque[FrameRequest] = deque()  # not yet pushed to the slot
+        self._pending: deque[FrameRequest] = deque()  # pushed; some of their samples wait
+        self._samples = 0
+
+    def notify(self) -> None:
+        """Called when requests were answered."""
+
+    def submit(self, request: FrameRequest) -> None:
+        """Add a request, from any thread. Its image may be set later; then wake the scheduler."""
+        request.submitted = True
+        self._queue.append(request)
+
+    def push_ready(self) -> bool:
+        """Push decoded frames to the slot, in order; whether any request was answered."""
+        answered = False
+        while self._queue:
+            request = self._queue[0]
+            if request.status is None and request.image is None and not request.reset:
+                break  # not decoded yet
+            if request.reset and self.slot.waiting:
+                break  # earlier frames come first
+            self._queue.popleft()
+            if request.status is None:
+                self._push(request)
+            answered |= request.status is not None
+        return answered
+
+    def _push(self, request: FrameRequest) -> None:
+        if request.reset:
+            self.slot.reset()
+            request.answer("reset")
+            return
+        assert request.image is not None
+        before = self.slot.waiting + self.slot.skipped
+        try:
+            self.slot.push(request.image, request.time)
+        except HorstError as error:
+            request.answer("rejected", str(error))
+            return
+        new = self.slot.waiting + self.slot.skipped - before
+        self._samples += new
+        request.last_sample, request.image = self._samples, None
+        if new:
+            self._pending.append(request)
+        else:
+            request.answer("not_due")
+
+    def answer_pending(self, prediction: Prediction | None) -> bool:
+        """After a step, which gave a `prediction` for the oldest waiting sample, if any; whether any was answered."""
+        done, answered = self._samples - self.slot.waiting, False
+        if prediction is not None:
+            for request in self._pending:
+                if request.last_sample >= done:
+                    request.prediction = prediction
+                    break
+        while self._pending and self._pending[0].last_sample <= done:
+            request = self._pending.popleft()
+            request.answer("predicted" if request.prediction is not None else "skipped")
+            answered = True
+        return answered
+
+    def evict(self, reason: str) -> None:
+        """End the session; all waiting requests are skipped."""
+        self.slot.close()
+        for request in (*self._pending, *self._queue):
+            if request.status is None:
+                request.answer("skipped")
+        self._pending.clear()
+        self._queue.clear()
+        self.evicted = reason
+        self.notify()
+
+
+class Scheduler:
+    """Decides which sessions of one model run next. All work is done in one thread."""
+
+    def __init__(self, name: str, model: Predictor, states: int, metrics: Metrics) -> None:
+        self.name, self.model, self.metrics = name, model, metrics
+        self._sessions: list[Session] = []
+        self._failures = 0
+        self._scheduled = False
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
+        self.engine = self._executor.submit(Engine, model, states).result()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def load(self, more_states: int = 0) -> float:
+        """Fraction of time that its sessions need, and one more with `more_states` states."""
+        states = sum(len(session.slot.rows) for session in tuple(self._sessions) if not session.closed)
+        return self.engine.load(states + more_states)
+
+    @property
+    def newest(self) -> float:
+        """When its last session opened."""
+        return max((session.opened for session in tuple(self._sessions)), default=-math.inf)
+
+    def open(self, session: Session, reset: ResetPolicy, threshold: float, attention: bool) -> None:
+        """Give the session a slot. Blocks: not for the event loop. Raises BusyError if there is none."""
+
+        def attach() -> None:
+            session.scheduler, session.slot = (
+                self,
+                self.engine.pool.open(reset, threshold=threshold, attention=attention),
+            )
+            self._sessions.append(session)
+
+        self._submit(attach).result()
+
+    def close(self, session: Session) -> None:
+        """The client left; waiting requests are dropped."""
+
+        def detach() -> None:
+            if session in self._sessions:
+                self._sessions.remove(session)
+                session.slot.close()
+
+        session.closed = True
+        self._submit(detach)
+
+    def evict_newest(self, reason: str) -> None:
+        self._submit(lambda: self._evict(self._sessions[-1:], reason))
+
+    def wake(self) -> None:
+        """Run a round soon; from any thread."""
+        if not self._scheduled:
+            self._scheduled = True
+            with suppress(BusyError):
+                self._submit(self._round)
+
+    def stop(self, reason: str = "the server is stopping") -> None:
+        """End the thread and evict all sessions."""
+        with suppress(BusyError, TimeoutError):
+            evicted = self._submit(lambda: self._evict(self._sessions, reason))
+            self._executor.shutdown(wait=False)
+            evicted.result(timeout=10)
+
+    def _submit(self, command: Callable[[], T]) -> Future[T]:
+        try:
+            return self._executor.submit(command)
+        except RuntimeError as error:
+            raise BusyError("the server is stopping") from error
+
+    def _round(self) -> None:
+        """Push new frames, run one step, and answer. Repeats while samples wait."""
+        self._scheduled = False
+        try:
+            notified = [session for session in tuple(self._sessions) if self._push_ready(session)]
+            active = sum(len(session.slot.rows) for session in self._sessions if session.slot.waiting)
+            predictions = self._step(active) if active else {}
+            for session in tuple(self._sessions):
+                answered = session.answer_pending(predictions.get(session.slot))
+                if self._push_ready(session) or answered:  # a reset may have waited for this step
+                    notified.append(session)
+            for session in set(notified):
+                session.notify()
+        except Exception:  # a bug: nobody waits forever, and new sessions are served
+            self._failed("model %s", self._sessions)
+        if any(session.slot.waiting for session in self._sessions):
+            self.wake()
+
+    def _step(self, active: int) -> dict[Slot, Prediction]:
+        try:
+            predictions = self.engine.step(active, sum(len(session.slot.rows) for session in self._sessions))
+            self._failures = 0
+            return predictions
+        except Exception:
+            self._failures += 1
+            failed = self._sessions if self._failures >= MAX_FAILURES else []
+            self._failed("a step of model %s", failed, "the model fails: see the server's log")
+            return {}
+
+    def _push_ready(self, session: Session) -> bool:
+        try:
+            return session.push_ready()
+        except Exception:  # other sessions go on
+            self._failed("a session of model %s", [session])
+            return False
+
+    def _failed(self, what: str, sessions: list[Session], reason: str = "internal server error") -> None:
+        log.exception(what, self.name)
+        self.metrics.add(failures=1)
+        self._evict(sessions, reason)
+
+    def _evict(self, sessions: Iterable[Session], reason: str) -> None:
+        for session in tuple(sessions):
+            self._sessions.remove(session)
+            session.evict(reason)

@@ -1,0 +1,294 @@
+"""The WebSocket `/ws`: frames in, answers out. Each frame is answered once, in order.
+
+`docs/guides/serving.md` describes the messages. Everything is bounded: a session has a few frames in flight, more are
+answered "skipped" at once, and while many answers wait to be sent, no further message is read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import math
+from collections import deque
+from concurrent.futures import Executor
+from dataclasses import asdict
+from time import monotonic
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
+
+from horst.errors import BusyError, HorstError, InputError
+from horst.models import Predictor
+from horst.serving.errors import validation_message
+from horst.serving.frames import decode_image, split_frame
+from horst.serving.guard import PROTOCOL
+from horst.serving.limits import Limits
+from horst.serving.manager import ModelManager
+from horst.serving.metrics import Metrics
+from horst.serving.scheduler import FrameRequest, Session
+from horst.streaming import ResetPolicy, reset_policy
+
+MAX_ANSWERS = 64
+"""Requests without an answer at which reading pauses."""
+MAX_TEXT = 4096
+"""Characters of a text message."""
+STOP = FrameRequest(0, 0.0, status="reset")
+"""Marks the end of the requests."""
+ResetName = Literal["auto", "never", "every", "motion"]
+log = logging.getLogger("horst.serving")
+
+
+class _CloseError(Exception):
+    """Ends a session: a message, then the close code."""
+
+    def __init__(self, code: str, message: str, close: int = 1008) -> None:
+        super().__init__(message)
+        busy = code == "busy"
+        self.message = {"type": "busy" if busy else "error", "message": message} | ({} if busy else {"code": code})
+        self.close = close
+
+
+class StreamOptions(BaseModel):
+    """The options of the message `start`."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    model: str | None = None
+    reset: ResetName = "auto"
+    seconds: float = Field(3.0, gt=0, le=3600, allow_inf_nan=False)
+    states: int = Field(3, ge=1)
+    top: int = Field(5, ge=1, le=1000)
+    threshold: float = Field(0.0, ge=0, le=1, allow_inf_nan=False)
+    attention: bool = False
+
+    @classmethod
+    def parse(cls, message: dict[str, Any], limits: Limits) -> StreamOptions:
+        options = {name: value for name, value in message.items() if name != "type" and value is not None}
+        try:
+            parsed = cls.model_validate({"states": min(3, limits.states), **options})
+        except ValidationError as error:
+            raise InputError(validation_message(error.errors())) from error
+        if parsed.states > limits.states:
+            raise InputError(f"states is {parsed.states}; the limit is {limits.states}")
+        return parsed
+
+    def policy(self, model: Predictor) -> ResetPolicy:
+        return reset_policy(self.reset, model.head.classes, seconds=self.seconds, states=self.states)
+
+
+class WebSocketSession(Session):
+    """One client over a WebSocket."""
+
+    def __init__(
+        self, socket: WebSocket, manager: ModelManager, limits: Limits, metrics: Metrics, decoders: Executor
+    ) -> None:
+        super().__init__()
+        self.socket, self.manager, self.limits, self.metrics = socket, manager, limits, metrics
+        self.decoders = decoders
+        self.options: StreamOptions
+        self._requests: deque[FrameRequest] = deque()  # without an answer, in order
+        self._in_flight = 0
+        self._changed = asyncio.Event()
+        self._has_room = asyncio.Event()
+        self._allowance, self._updated = limits.rate, monotonic()
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self) -> None:
+        """From the handshake to the end."""
+        offered = self.socket.scope.get("subprotocols") or ()
+        await self.socket.accept(PROTOCOL if PROTOCOL in offered else None)
+        try:
+            await self._serve()
+        except _CloseError as error:
+            await self._end(error.message, error.close)
+        except (WebSocketDisconnect, asyncio.CancelledError):
+            pass
+        except Exception:
+            log.exception("a session")
+            self.metrics.add(failures=1)
+            await self._end({"type": "error", "code": "internal", "message": "internal server error"}, 1011)
+
+    async def _serve(self) -> None:
+        message = await self._receive()
+        if isinstance(message, bytes) or message.get("type") != "start":
+            raise _CloseError("start", "the first message must be start")
+        try:
+            options = self.options = StreamOptions.parse(message, self.limits)
+            await asyncio.to_thread(
+                self.manager.open, self, options.model, options.policy, options.threshold, options.attention
+            )
+        except BusyError as error:
+            raise _CloseError("busy", str(error), 1013) from error
+        except HorstError as error:
+            raise _CloseError("start", str(error)) from error
+        try:
+            await self._exchange()
+        finally:
+            with contextlib.suppress(BusyError):
+                self.manager.leave(self)
+
+    async def _exchange(self) -> None:
+        model = self.scheduler.model
+        await self._send(
+            {
+                "type": "ready",
+                "model": self.scheduler.name,
+                "size": list(model.size),
+                "fps": model.fps,
+                "tasks": dict(model.head.classes),
+                "order": model.core.order,
+                "limits": asdict(self.limits),
+            }
+        )
+        answering, reading = asyncio.create_task(self._answer()), asyncio.create_task(self._read())
+        try:
+            done, _ = await asyncio.wait((answering, reading), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            if reading in done:  # after stop, frames in flight are still answered
+                async with asyncio.timeout(self.limits.slow):
+                    await answering
+                await self._end({"type": "stopped"}, 1000)
+        except TimeoutError:
+            raise _CloseError("slow", "the last answers were not ready in time", 1011) from None
+        finally:
+            answering.cancel()
+            reading.cancel()
+            await asyncio.gather(answering, reading, return_exceptions=True)
+
+    def notify(self) -> None:
+        """From another thread."""
+        with contextlib.suppress(RuntimeError):  # the event loop has ended
+            self._loop.call_soon_threadsafe(self._changed.set)
+
+    async def _read(self) -> None:
+        """Read messages until the client sends stop."""
+        while True:
+            while len(self._requests) >= MAX_ANSWERS:
+                self._has_room.clear()
+                await self._has_room.wait()
+            message = await self._receive()
+            if isinstance(message, bytes):
+                self._take(message)
+                continue
+            kind = message.get("type")
+            if kind == "stop":
+                self._requests.append(STOP)
+                self._changed.set()
+                return
+            if kind == "reset":
+                self._submit(FrameRequest(0, 0.0, reset=True))
+                self.scheduler.wake()
+            elif kind == "start":
+                raise _CloseError("start", "the stream has already started: reset it, or open another one")
+            else:
+                raise _CloseError("type", f"unknown message {str(kind)[:40]!r}; known are start, reset, stop")
+
+    def _take(self, message: bytes) -> None:
+        """A frame: it is added to the requests now, whatever its status will be."""
+        try:
+            number, moment, image = split_frame(message, self.limits.frame_bytes)
+        except InputError as error:
+            number = int.from_bytes(message[:4], "little") if len(message) >= 4 else 0
+            self._requests.append(FrameRequest(number, math.nan, status="rejected", message=str(error)))
+            self._changed.set()
+            return
+        request, now = FrameRequest(number, moment), monotonic()
+        self._allowance = min(self.limits.rate, self._allowance + (now - self._updated) * self.limits.rate)
+        self._updated = now
+        if self._allowance < 1:
+            request.answer("rejected", f"more than {self.limits.rate:g} frames per second")
+        elif self._in_flight >= self.limits.in_flight:
+            request.answer("skipped")
+        if request.status is None:
+            self._submit(request)
+            self.decoders.submit(self._decode, request, image)
+        else:
+            self._requests.append(request)
+        self._allowance -= request.status != "rejected"
+        self._changed.set()
+
+    def _submit(self, request: FrameRequest) -> None:
+        self._requests.append(request)
+        self._in_flight += 1
+        self.submit(request)
+
+    def _decode(self, request: FrameRequest, image: bytes) -> None:
+        """In another thread."""
+        try:
+            if request.status is None:
+                request.image = decode_image(image, self.limits.frame_pixels, self.scheduler.model.size)
+        except HorstError as error:
+            request.answer("rejected", str(error))
+        except Exception as error:  # a decoder that fails on invalid data
+            request.answer("rejected", f"the image does not decode: {type(error).__name__}")
+        self.notify()
+        self.scheduler.wake()
+
+    async def _answer(self) -> None:
+        """Send answers as they are ready, in the order of the requests, until `STOP`."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            while self._requests and self._requests[0].status is not None:
+                request = self._requests.popleft()
+                self._has_room.set()
+                if request is STOP:
+                    return
+                self._in_flight -= request.submitted
+                await self._send({"type": "reset"} if request.reset else self._message(request))
+                if not request.reset:
+                    self.metrics.count(request.status or "", request.answered - request.arrived)
+            if self.evicted is not None:
+                raise _CloseError("busy", self.evicted, 1013)
+
+    def _message(self, request: FrameRequest) -> dict[str, Any]:
+        message: dict[str, Any] = {"type": "answer", "frame": request.number, "status": request.status}
+        if request.prediction is not None and request.status == "predicted":
+            latency = round(request.answered - request.arrived, 6)
+            message["prediction"] = request.prediction.to_dict(self.options.top) | {"latency": latency}
+        if request.message is not None:
+            message["message"] = request.message
+        return message
+
+    async def _receive(self) -> Any:
+        """The next message: a JSON object or bytes."""
+        try:
+            # Not `wait_for`: in Python 3.11 it loses a cancellation that coincides with the message.
+            async with asyncio.timeout(self.limits.idle):
+                message = await self.socket.receive()
+        except TimeoutError:
+            raise _CloseError("idle", f"no message for {self.limits.idle:g} s", 1001) from None
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message.get("code", 1005))
+        if message.get("bytes") is not None:
+            if self.socket.client_state != WebSocketState.CONNECTED:
+                raise WebSocketDisconnect(1005)
+            return message["bytes"]
+        text = message.get("text") or ""
+        try:
+            if len(text) > MAX_TEXT:
+                raise ValueError("too long")
+            data = json.loads(text)
+            if not isinstance(data, dict):
+                raise ValueError("not an object")
+        except (ValueError, RecursionError):
+            raise _CloseError("json", "a text message must be a JSON object, such as {'type': 'start'}") from None
+        return data
+
+    async def _send(self, message: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(self.limits.slow):
+                await self.socket.send_text(json.dumps(message))
+        except TimeoutError:
+            raise _CloseError("slow", f"the client did not accept a message for {self.limits.slow:g} s") from None
+
+    async def _end(self, message: dict[str, Any], code: int) -> None:
+        """The last message, if the client still listens, and the close code."""
+        for last in (self.socket.send_text(json.dumps(message)), self.socket.close(code)):
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(2.0):
+                    await last
