@@ -11,7 +11,7 @@ from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter, clip_chances, m
 from horst.data.batches import Item, collate
 from horst.data.example import Annotations
 from horst.errors import ConfigError, DataError
-from horst.video.augment import apply
+from horst.video.augment import apply_plan
 
 
 def drawn_items(annotations: Annotations) -> list[Item]:
@@ -42,6 +42,9 @@ def test_mirrored_clips_have_mirrored_labels() -> None:
     assert Augmenter(Augment(operations=0), pair(()), seed=0)(before, 0) is before
     with pytest.raises(DataError, match="mirror is for 2 actions and there are 3"):
         mirror_table(pair((1, 0)))
+    for table in ((1, 0, 3), (-2, 1, 2), (1, -1, 2)):
+        with pytest.raises(DataError, match="must map back"):
+            mirror_table(pair(table))
 
 
 def test_mirrored_verbs_follow_their_actions() -> None:
@@ -115,8 +118,8 @@ def test_any_number_of_operations_is_drawn_beside_the_flip(operations: int) -> N
         flip and example.labels["action"] != 2 for flip, example in zip(flipped, annotations.examples, strict=True)
     ]
     frames = torch.stack([f.flip(-1) if flip else f for f, flip in zip(batch.frames, flipped, strict=True)])
-    plan = augmenter.rand.plan(torch.from_numpy(chances[:, 1:].reshape(-1, operations, 3)))
-    assert torch.equal(after.frames, apply(frames, plan, batch.lengths))
+    plan = augmenter.options.plan(torch.from_numpy(chances[:, 1:].reshape(-1, operations, 3)))
+    assert torch.equal(after.frames, apply_plan(frames, plan, batch.lengths))
     other = Augmenter(Augment(operations=operations, magnitude=25, magnitude_std=3.0), annotations, seed=5)
     assert not torch.equal(other(batch, 0).frames, after.frames)
     other = Augmenter(Augment(operations=operations, magnitude=5), annotations, seed=5)

@@ -46,7 +46,7 @@ def test_folders_and_tars_are_opened(tmp_path: Path, depth: Depth) -> None:
     assert found.files == len(names)
     bad = {Path(path).name: why for path, why in found.bad}
     assert set(bad) == {"empty", "text.tar", "half.tar", "gap"}
-    assert "there is no numbered picture" in bad["empty"]
+    assert "there is no numbered image" in bad["empty"]
     assert bad["gap"] == "2 numbers are missing, the first of them 4"
     assert not found.sound
 
@@ -58,7 +58,7 @@ def test_a_picture_that_does_not_decode(tmp_path: Path) -> None:
     options = own(tmp_path, "clip", observe=0.5)  # which does not need it
     assert looked(tmp_path, options).sound  # nothing was decoded
     ((_, why),) = looked(tmp_path, options, "frames").bad
-    assert "frame 7: the picture does not decode" in why
+    assert "frame 7: the image does not decode" in why
 
 
 @pytest.mark.parametrize("layout", ["official tars", "flat"])

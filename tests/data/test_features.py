@@ -125,10 +125,10 @@ def test_what_cannot_be_read_is_told(epic: DataConfig, store: Path) -> None:
     examples = {e.id: e for e in features.annotations.examples}
     assert len(examples) == 11  # the bad ones too: nobody's denominator shrinks
     assert dict(features.bad).keys() == {"8", "9", "10"}
-    for ident, says in (("8", "frame 132: the picture does not decode"), ("9", "finds no video"), ("10", "no video")):
+    for ident, says in (("8", "frame 132: the image does not decode"), ("9", "finds no video"), ("10", "no video")):
         with pytest.raises(DamagedVideoError, match=rf"example {ident}: when features were extracted: .*{says}"):
             features.read(examples[ident], epic.clip)
-    with pytest.raises(InputError, match="so early that no frame"):  # as `read_clip` says
+    with pytest.raises(InputError, match="too early for a frame"):  # as `read_clip` says
         features.read(examples["5"], epic.clip)
     with pytest.raises(DataError, match=r"frame \d+ of P01_01 is not stored; .*'steps': 14"):
         features.read(examples["1"], ClipConfig(stride=0.3))

@@ -157,7 +157,7 @@ def test_an_edit_list(tmp_path: Path, suffix: str, gop: str) -> None:
 def test_streams_without_times_are_refused(tmp_path: Path, suffix: str, codec: str) -> None:
     """FFmpeg would take them for 25 frames a second."""
     path = containers.write(tmp_path / f"clip.{suffix}", Form(suffix, codec), GOPS[codec]["12 B"])
-    with pytest.raises(NotAVideoError, match=rf"without time stamps .* ffmpeg -framerate 30 -i clip.{suffix} -c copy"):
+    with pytest.raises(NotAVideoError, match=rf"without timestamps .* ffmpeg -framerate 30 -i clip.{suffix} -c copy"):
         VideoFile(path)
 
 

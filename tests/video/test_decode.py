@@ -21,7 +21,7 @@ from horst.errors import (
     NoVideoStreamError,
     VideoError,
 )
-from horst.video.decode import MAX_GAP, VideoFile, _Account, to_rgb
+from horst.video.decode import MAX_GAP, VideoFile, _PassCounts, to_rgb
 from horst.video.encode import write_video
 from horst.video.frame import VideoInfo
 from horst.video.live import LiveSource
@@ -172,7 +172,7 @@ def test_truncated_webm_is_noticed(tmp_path: Path) -> None:
 def test_truncated_mp4_without_its_index(tmp_path: Path) -> None:
     path = videos.clip(tmp_path / "clip.mp4")
     path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(NotAVideoError, match="cut off"):
+    with pytest.raises(NotAVideoError, match="truncated"):
         VideoFile(path)
 
 
@@ -193,7 +193,7 @@ def test_corruption_in_the_middle_is_counted(tmp_path: Path) -> None:
 def test_no_report_before_the_end(tmp_path: Path) -> None:
     with VideoFile(videos.clip(tmp_path / "clip.webm")) as video:
         next(video.frames())
-        with pytest.raises(InputError, match="before all frames"):
+        with pytest.raises(InputError, match="read all frames before"):
             _ = video.report
 
 
@@ -237,8 +237,8 @@ def test_a_file_of_which_nothing_decodes(tmp_path: Path, monkeypatch: pytest.Mon
         assert video.report.missing == pytest.approx(1 - 10 / containers.FPS, abs=2e-3)
 
 
-def account(times: list[float], corrupt: int = 0) -> _Account:
-    made, image = _Account(), np.zeros((2, 2, 3), np.uint8)
+def account(times: list[float], corrupt: int = 0) -> _PassCounts:
+    made, image = _PassCounts(), np.zeros((2, 2, 3), np.uint8)
     for i, time in enumerate(times):
         assert made.plausible(time)
         assert made.frame(image, time).index == i
@@ -288,7 +288,7 @@ def test_times_that_a_frame_may_have() -> None:
     assert [made.plausible(5.0 + step) for step in (0.0, -1.0, 1e-6, MAX_GAP - 1, MAX_GAP)] == [
         False, False, True, True, False,
     ]  # fmt: skip
-    assert [_Account().plausible(time) for time in (-1.0, 1e9, float("nan"), float("inf"))] == [
+    assert [_PassCounts().plausible(time) for time in (-1.0, 1e9, float("nan"), float("inf"))] == [
         True, True, False, False,
     ]  # fmt: skip
 
@@ -308,7 +308,7 @@ def test_each_frame_that_cannot_be_used_counts_once(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("horst.video.decode.to_rgb", convert)
     path = containers.write(tmp_path / "clip.mkv", containers.Form("mkv", "mjpeg"), {}, frames=10)
     with VideoFile(path, threads=1) as video:
-        account = _Account()
+        account = _PassCounts()
         raws = list(video._raw(packets(video._container), account))
         assert (len(raws), account.corrupt) == (10, 1)
         raws[3].pts, raws[5].pts = None, raws[2].pts

@@ -76,10 +76,10 @@ def test_damage(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(MissingVideoError):
         ImageSequence(tmp_path / "nowhere", fps=30)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(EmptyVideoError, match="no numbered picture"):
+    with pytest.raises(EmptyVideoError, match="no numbered image"):
         ImageSequence(tmp_path / "empty", fps=30)
     (tmp_path / "no.tar").write_text("no tar file")
-    with pytest.raises(NotAVideoError, match="no uncompressed tar"):
+    with pytest.raises(NotAVideoError, match="not an uncompressed tar"):
         ImageSequence(tmp_path / "no.tar", fps=30)
     for fps in (0, -1.0, float("nan"), float("inf"), True, "30", None):
         with pytest.raises(InputError, match=f"fps is {fps!r}; it takes a number above 0"):
@@ -180,7 +180,7 @@ def test_kinds_of_pixels() -> None:
     for image in (Image.fromarray(CORNERS), Image.fromarray(deep)):
         assert np.array_equal(decode_picture(encoded(image, "PNG"), "grey"), np.repeat(CORNERS[..., None], 3, -1))
     for kind in (np.int32, np.float32):
-        with pytest.raises(DamagedVideoError, match=r"photo: its pixels are 32-bit numbers .*: save it"):
+        with pytest.raises(DamagedVideoError, match=r"photo: its pixels have 32 bits .*: save it"):
             decode_picture(encoded(Image.fromarray(deep.astype(kind)), "TIFF"), "photo")
 
 
@@ -188,7 +188,7 @@ def test_kinds_of_pixels() -> None:
 def test_animated_pictures_are_refused(form: str) -> None:
     pictures = [Image.fromarray(np.full((8, 8, 3), grey, np.uint8)) for grey in (10, 100, 200)]
     data = encoded(pictures[0], form, save_all=True, append_images=pictures[1:])
-    with pytest.raises(DamagedVideoError, match="photo: it is animated and holds 3 pictures"):
+    with pytest.raises(DamagedVideoError, match="photo: it is animated and has 3 images"):
         decode_picture(data, "photo")
 
 
@@ -207,5 +207,5 @@ def test_a_header_that_asks_for_all_memory(side: int) -> None:
     bomb = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(bytes(1000))) + chunk(b"IEND", b"")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-        with pytest.raises(DamagedVideoError, match="photo: the picture is too large"):
+        with pytest.raises(DamagedVideoError, match="photo: the image is too large"):
             decode_picture(bomb, "photo")

@@ -14,26 +14,18 @@ from torch import Tensor
 from horst.data.batches import UNKNOWN, Batch
 from horst.data.example import Annotations
 from horst.errors import ConfigError, DataError
-from horst.video.augment import CHANCES, MirrorFlip, RandAugment, apply
+from horst.video.augment import CHANCES, RandAugment, apply_plan
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 """2^64 over the golden ratio, the step of SplitMix64."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Augment:
-    """What is done to training clips."""
+class Augment(RandAugment):
+    """Augmentation of training clips."""
 
-    operations: int = 2
-    """Of RandAugment, one after the other; 0: none."""
-    magnitude: int = 9
-    """Of RandAugment, 0 to 30."""
-    magnitude_std: float = 0.0
     mirror: bool = True
-    """Flip half of the clips whose labels say what they show then; none where the annotations do not say."""
-
-    def __post_init__(self) -> None:
-        RandAugment(operations=self.operations, magnitude=self.magnitude, magnitude_std=self.magnitude_std)
+    """Flip half of the clips whose label after a flip is known; none if the annotations do not state it."""
 
 
 NO_AUGMENT = Augment(operations=0, mirror=False)
@@ -44,43 +36,40 @@ class Augmenter:
 
     def __init__(self, options: Augment, annotations: Annotations, seed: int) -> None:
         """`annotations`: of the split that the batches' indices count in."""
-        self.rand = RandAugment(
-            operations=options.operations, magnitude=options.magnitude, magnitude_std=options.magnitude_std
-        )
-        self.seed = seed
+        self.options, self.seed = options, seed
         self.examples, self.parts = annotations.examples, annotations.action_parts
-        mirror = mirror_table(annotations) if options.mirror else ()
-        self.flip = MirrorFlip(mirror, probability=1.0) if mirror else None  # which ones is drawn here, clip by clip
+        self.mirror = mirror_table(annotations) if options.mirror else ()
 
     def __call__(self, batch: Batch, epoch: int) -> Batch:
-        if not len(batch) or (self.flip is None and not self.rand.operations):
+        count = self.options.operations
+        if not len(batch) or not (self.mirror or count):
             return batch
         if batch.frames.dtype != torch.uint8:
-            raise ConfigError("precomputed maps cannot be augmented, only pictures can: turn augment off")
-        count = self.rand.operations
+            raise ConfigError("precomputed maps cannot be augmented, only images can: turn augment off")
         chances = clip_chances(self.seed, epoch, batch.indices, 1 + CHANCES * count)
-        if self.flip is not None:
-            batch = self._mirrored(batch, self.flip, chances[:, 0] < 0.5)
+        if self.mirror:
+            batch = self._mirrored(batch, chances[:, 0] < 0.5)
         if count:
-            plan = self.rand.plan(torch.from_numpy(chances[:, 1:].reshape(-1, count, CHANCES)))
-            batch = replace(batch, frames=apply(batch.frames, plan, batch.lengths))
+            plan = self.options.plan(torch.from_numpy(chances[:, 1:].reshape(-1, count, CHANCES)))
+            batch = replace(batch, frames=apply_plan(batch.frames, plan, batch.lengths))
         return batch
 
-    def _mirrored(self, batch: Batch, flip: MirrorFlip, drawn: NDArray[np.bool_]) -> Batch:
-        # Labels come from the examples: to ask the batch for them would wait for the GPU.
+    def _mirrored(self, batch: Batch, drawn: NDArray[np.bool_]) -> Batch:
+        # Labels come from the examples: reading them from the batch would wait for the GPU.
         actions = [self.examples[index].labels.get("action", UNKNOWN) for index in batch.indices]
-        mirrored = [int(flip.mirror[a]) if a != UNKNOWN else UNKNOWN for a in actions]
+        mirrored = [self.mirror[action] if action != UNKNOWN else UNKNOWN for action in actions]
         chosen = [i for i, label in enumerate(mirrored) if drawn[i] and label != UNKNOWN]
         if not chosen:
             return batch
         rows = torch.tensor(chosen).to(batch.frames.device, non_blocking=True)
-        flipped, after = flip(batch.frames[rows], torch.tensor([actions[i] for i in chosen]))
+        after = torch.tensor([mirrored[i] for i in chosen])
         new = {"action": after}
         if self.parts:
             verbs, nouns = torch.tensor(self.parts)[after].unbind(1)
             new |= {"verb": verbs, "noun": nouns}
         labels = {task: _put(values, rows, new.get(task)) for task, values in batch.labels.items()}
-        return replace(batch, frames=batch.frames.index_copy(0, rows, flipped), labels=labels)
+        frames = batch.frames.index_copy(0, rows, batch.frames[rows].flip(-1))
+        return replace(batch, frames=frames, labels=labels)
 
 
 def clip_chances(seed: int, epoch: int, indices: Sequence[int], count: int) -> NDArray[np.float64]:
@@ -106,6 +95,9 @@ def mirror_table(annotations: Annotations) -> tuple[int, ...]:
     mirror, actions = annotations.mirror, len(annotations.classes["action"])
     if mirror and len(mirror) != actions:
         raise DataError(f"{annotations.name}: mirror is for {len(mirror)} actions and there are {actions}")
+    for action, after in enumerate(mirror):
+        if after != UNKNOWN and (not 0 <= after < actions or mirror[after] != action):
+            raise DataError(f"{annotations.name}: mirror maps {action} to {after}, which must map back to {action}")
     others = set(annotations.classes) - {"action"}
     if not others or annotations.action_parts:
         return mirror

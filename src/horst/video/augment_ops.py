@@ -1,11 +1,11 @@
 """The 14 operations of RandAugment (Cubuk et al., 2020) on groups of whole clips, each clip with its own magnitude.
 
-On a clip of one uint8 frame an operation gives what torchvision's operator gives on that image. What an operation
-measures (AutoContrast's extremes, Equalize's histogram, Contrast's mean grey) is measured over all frames of a clip:
-measured by frame, a still scene would flicker as an object enters it.
+On a clip of one uint8 frame an operation equals torchvision's operator on that image. Statistics (AutoContrast's
+extremes, Equalize's histogram, Contrast's mean grey) are computed over all frames of a clip: per frame, a static scene
+would flicker when an object enters it.
 
-The arithmetic is float32 for uint8 and float clips alike, and what a clip is blended with has whole levels in both, so
-that the two differ by the last rounding alone. No matrix product is involved: TF32 and autocast cannot move a pixel.
+The arithmetic is float32 for uint8 and float clips, and a clip is blended with integer levels in both, so that the two
+differ only by the last rounding. There are no matrix products: TF32 and autocast have no effect.
 
 Shapes: G clips of a group, T frames, H x W pixels.
 """
@@ -15,40 +15,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-Interpolation = Literal["nearest", "bilinear"]
-
 MAX_MAGNITUDE = 30
 """Magnitudes are 0..30, torchvision's 31 bins."""
 MAX_TRANSLATION = 150 / 331
-"""Of the frame's size: the paper's 150 pixels of its 331."""
+"""Fraction of the frame's size: the paper's 150 of 331 pixels."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Group:
-    """Clips that one operation changes together."""
+class ClipGroup:
+    """Clips with the same operation."""
 
     clips: Tensor
     """(G, T, 3, H, W) float32 in 0..255."""
     magnitude: Tensor
     """(G,) float64 on the CPU, -30..30."""
     valid: Tensor | None
-    """(G, T) bool: frames that are not padding; None where all are."""
-    fill: tuple[float, float, float]
-    """What lies outside of a frame, in RGB."""
-    interpolation: Interpolation
-    whole: bool
-    """Whether the result will be stored as uint8."""
+    """(G, T) bool: frames that are not padding; None if there is no padding."""
 
     def level(self, start: float, end: float) -> Tensor:
-        """(G,) float64: each magnitude's place between start and end, with its sign.
+        """(G,) float64: each magnitude scaled to start..end, with its sign.
 
-        Whole magnitudes read torchvision's float32 table, whose rounding decides where the integers below begin.
+        Integer magnitudes read torchvision's float32 table, whose rounding decides the truncation below.
         """
         table = torch.linspace(start, end, MAX_MAGNITUDE + 1, dtype=torch.float32).double()
         size = self.magnitude.abs()
@@ -58,22 +50,22 @@ class Group:
         return torch.where(self.magnitude < 0, -level, level)
 
     def per_clip(self, values: Tensor) -> Tensor:
-        """(G,) on the CPU to float32 that broadcasts over the clips."""
+        """(G,) on the CPU as float32 that broadcasts over the clips."""
         return values.float().to(self.clips.device, non_blocking=True).view(-1, 1, 1, 1, 1)
 
     def unpadded(self, measured: Tensor, neutral: float) -> Tensor:
-        """`measured` (G, T, ...) with `neutral` where a frame is padding."""
+        """`measured` (G, T, ...) with `neutral` for frames that are padding."""
         if self.valid is None:
             return measured
         return measured.masked_fill(~self.valid.view(*self.valid.shape, *[1] * (measured.ndim - 2)), neutral)
 
 
-def identity(group: Group) -> Tensor:
+def identity(group: ClipGroup) -> Tensor:
     return group.clips
 
 
-def auto_contrast(group: Group) -> Tensor:
-    """Stretches each channel of a clip to 0..255."""
+def auto_contrast(group: ClipGroup) -> Tensor:
+    """Stretch each channel of a clip to 0..255."""
     low = group.unpadded(group.clips.amin((-2, -1)), math.inf).amin(1, keepdim=True)[..., None, None]
     high = group.unpadded(group.clips.amax((-2, -1)), -math.inf).amax(1, keepdim=True)[..., None, None]
     flat = low == high
@@ -81,8 +73,8 @@ def auto_contrast(group: Group) -> Tensor:
     return (group.clips - low.masked_fill(flat, 0)).mul_(scale)
 
 
-def equalize(group: Group) -> Tensor:
-    """Makes each channel's histogram over the clip flat."""
+def equalize(group: ClipGroup) -> Tensor:
+    """Equalize the histogram of each channel over the clip."""
     values = group.clips.round().clamp_(0, 255).long().flatten(-2)  # (G, T, 3, H W)
     counts = values.new_zeros(*values.shape[:3], 256)
     counts.scatter_add_(-1, values, values.new_ones(()).expand_as(values))
@@ -91,7 +83,7 @@ def equalize(group: Group) -> Tensor:
 
 
 def _equalizing_table(counts: Tensor) -> Tensor:
-    """Counts (..., 256) of the levels to the level (..., 256) that takes each one's place, as PIL computes it."""
+    """The new level (..., 256) of each level from their counts (..., 256), as PIL computes it."""
     levels = torch.arange(256, device=counts.device)
     brightest = (levels * (counts > 0)).amax(-1, keepdim=True)
     step = (counts.sum(-1, keepdim=True) - counts.gather(-1, brightest)) // 255
@@ -100,35 +92,35 @@ def _equalizing_table(counts: Tensor) -> Tensor:
     return torch.where(step == 0, levels, table).float()
 
 
-def solarize(group: Group) -> Tensor:
+def solarize(group: ClipGroup) -> Tensor:
     threshold = group.per_clip(group.level(255, 0))
     return torch.where(group.clips >= threshold, 255 - group.clips, group.clips)
 
 
-def posterize(group: Group) -> Tensor:
+def posterize(group: ClipGroup) -> Tensor:
     dropped_bits = (group.magnitude / (MAX_MAGNITUDE / 4)).round()
     step = group.per_clip(2**dropped_bits)
     return (group.clips / step).floor_().mul_(step)
 
 
-def brightness(group: Group) -> Tensor:
+def brightness(group: ClipGroup) -> Tensor:
     return group.clips * group.per_clip(1 + group.level(0, 0.9))
 
 
-def color(group: Group) -> Tensor:
+def color(group: ClipGroup) -> Tensor:
     return _blend(group, _grey(group.clips))
 
 
-def contrast(group: Group) -> Tensor:
+def contrast(group: ClipGroup) -> Tensor:
     grey = _grey(group.clips)
-    by_frame = grey.sum((-3, -2, -1), dtype=torch.float64)  # whole numbers: exact in any order
+    by_frame = grey.sum((-3, -2, -1), dtype=torch.float64)  # integers: exact in any order
     frames = grey.shape[1] if group.valid is None else group.valid.sum(1)
     mean = group.unpadded(by_frame, 0).sum(1) / (frames * grey[0, 0].numel())
     return _blend(group, mean.float().view(-1, 1, 1, 1, 1))
 
 
-def sharpness(group: Group) -> Tensor:
-    """Away from, or towards, a clip that is smoothed everywhere but on its border."""
+def sharpness(group: ClipGroup) -> Tensor:
+    """Blend with a clip that is smoothed everywhere except on its border."""
     if min(group.clips.shape[-2:]) < 3:
         return group.clips
     rows = group.clips[..., :-2, :] + group.clips[..., 1:-1, :] + group.clips[..., 2:, :]
@@ -140,38 +132,38 @@ def sharpness(group: Group) -> Tensor:
 
 
 def _grey(clips: Tensor) -> Tensor:
-    """(G, T, 3, H, W) to whole levels (G, T, 1, H, W), with torchvision's weights."""
+    """(G, T, 3, H, W) to integer levels (G, T, 1, H, W), with torchvision's weights."""
     r, g, b = clips.split(1, -3)
     return (0.2989 * r).add_(0.587 * g).add_(0.114 * b).floor_()
 
 
-def _blend(group: Group, other: Tensor) -> Tensor:
-    """The clips and `other` in the ratio 1 + level: below 1 between the two, above 1 beyond the clips."""
+def _blend(group: ClipGroup, other: Tensor) -> Tensor:
+    """Interpolate from `other` to the clips by the ratio 1 + level; above 1 extrapolate."""
     ratio = 1 + group.level(0, 0.9)
     return (group.clips * group.per_clip(ratio)).add_(other * group.per_clip(1 - ratio))
 
 
-def rotate(group: Group) -> Tensor:
+def rotate(group: ClipGroup) -> Tensor:
     angle = group.level(0, 30).deg2rad()
     return _warp(group, ((angle.cos(), -angle.sin(), 0.0), (angle.sin(), angle.cos(), 0.0)))
 
 
-def shear_x(group: Group) -> Tensor:
+def shear_x(group: ClipGroup) -> Tensor:
     shear = group.level(0, 0.3)  # from the top: the offset undoes the centring of y
     return _warp(group, ((1.0, shear, shear * (group.clips.shape[-2] / 2)), (0.0, 1.0, 0.0)))
 
 
-def shear_y(group: Group) -> Tensor:
+def shear_y(group: ClipGroup) -> Tensor:
     shear = group.level(0, 0.3)
     return _warp(group, ((1.0, 0.0, 0.0), (shear, 1.0, shear * (group.clips.shape[-1] / 2))))
 
 
-def translate_x(group: Group) -> Tensor:
+def translate_x(group: ClipGroup) -> Tensor:
     pixels = group.level(0, MAX_TRANSLATION * group.clips.shape[-1]).trunc()
     return _warp(group, ((1.0, 0.0, -pixels), (0.0, 1.0, 0.0)))
 
 
-def translate_y(group: Group) -> Tensor:
+def translate_y(group: ClipGroup) -> Tensor:
     pixels = group.level(0, MAX_TRANSLATION * group.clips.shape[-2]).trunc()
     return _warp(group, ((1.0, 0.0, 0.0), (0.0, 1.0, -pixels)))
 
@@ -179,8 +171,8 @@ def translate_y(group: Group) -> Tensor:
 Row = tuple[float | Tensor, float | Tensor, float | Tensor]
 
 
-def _warp(group: Group, matrix: tuple[Row, Row]) -> Tensor:
-    """Reads pixel (x, y), measured from the frame's centre, at matrix (x, y, 1)."""
+def _warp(group: ClipGroup, matrix: tuple[Row, Row]) -> Tensor:
+    """Read pixel (x, y), relative to the frame's centre, at matrix (x, y, 1): nearest neighbour, black outside."""
     clips = group.clips
     height, width = clips.shape[-2:]
     x = torch.arange(width, device=clips.device, dtype=torch.float32) - (width - 1) / 2
@@ -188,24 +180,21 @@ def _warp(group: Group, matrix: tuple[Row, Row]) -> Tensor:
 
     def axis(row: Row, size: int) -> Tensor:  # (G, H, W), from -1 to 1 over the frame
         a, b, c = (torch.as_tensor(v, dtype=torch.float64).expand(len(clips)) for v in row)
-        # float32 from here on, in this order: where a position lies between two pixels, torchvision rounds alike
+        # float32 from here on, in this order: positions between two pixels round as in torchvision
         a, b, c = (group.per_clip(v)[..., 0, 0] / (0.5 * size) for v in (a, b, c))
         return x * a + y * b + c
 
     grid = torch.stack((axis(matrix[0], width), axis(matrix[1], height)), -1)
-    # What lies outside reads as 0; moving 0 to the fill and back needs no mask and blends the border right.
-    fill = torch.tensor(group.fill, dtype=torch.float32).to(clips.device, non_blocking=True).view(3, 1, 1)
-    frames = (clips - fill).flatten(1, 2)  # (G, 3 T, H, W): a position is computed once for all frames
-    warped = F.grid_sample(frames, grid, group.interpolation, "zeros", align_corners=False).view_as(clips).add_(fill)
-    return warped.round_() if group.whole else warped
+    frames = clips.flatten(1, 2)  # (G, 3 T, H, W): positions are computed once for all frames
+    return F.grid_sample(frames, grid, "nearest", "zeros", align_corners=False).view_as(clips)
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
     name: str
-    run: Callable[[Group], Tensor]
+    run: Callable[[ClipGroup], Tensor]
     signed: bool = False
-    """Whether the draw gives its magnitude a random sign."""
+    """Whether its magnitude has a random sign."""
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -224,4 +213,4 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("TranslateX", translate_x, signed=True),
     Operation("TranslateY", translate_y, signed=True),
 )
-"""In the paper's order; a Plan names them by their place."""
+"""In the paper's order; an `AugmentPlan` refers to them by index."""

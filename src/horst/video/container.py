@@ -1,7 +1,7 @@
-"""Packets of a video file: from its start, or from a key frame before a time. Also where its clock starts and ends.
+"""Packets of a video file, from its start or from a key frame before a time; the start and end of its clock.
 
-Time 0 is the time of the first frame in the file, whatever its clock says. What a demuxer promises is checked: many
-seek to a place behind the time that was asked for, and some count the duration from a zero before the first frame.
+Time 0 is the time of the first frame in the file, whatever its clock says. Demuxers are not trusted: many seek to a
+position after the requested time, and some count the duration from before the first frame.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from horst.errors import (
 from horst.video.frame import MAX_PIXELS, VideoInfo
 
 LOOKAHEAD = 1000
-"""Packets to look at for the first time; those that an edit list hides come before it."""
+"""Packets to examine for the first timestamp; those hidden by an edit list come before it."""
 NO_TIMESTAMPS = 0x80
-"""FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream, such as .h264."""
+"""FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such as .h264."""
 
 
 class Container:
-    """An opened file and its first video stream. One pass at a time: a new pass ends the one before."""
+    """An opened file and its first video stream. One pass at a time: a new pass ends the previous one."""
 
     def __init__(self, path: str | Path, threads: int | None = None) -> None:
-        """`threads`: of the decoder."""
+        """`threads`: threads of the decoder."""
         self.path, self._threads = path, threads
         self._passes = 0
         self._open()
@@ -53,9 +53,9 @@ class Container:
 
     @property
     def reordered(self) -> bool:
-        """Whether frames are stored in another order than they are shown in, without times that tell which.
+        """Whether frames are stored in another order than they are shown, without timestamps.
 
-        So it is in AVI with B-frames: the times that FFmpeg makes up for them are wrong for some codecs.
+        This is the case for AVI with B-frames: the timestamps that FFmpeg computes are wrong for some codecs.
         """
         return self._container.format.name == "avi" and bool(self.stream.codec_context.has_b_frames)
 
@@ -65,11 +65,11 @@ class Container:
 
     def time(self, stamp: int) -> float:
         """Seconds since the first frame."""
-        # In floats: fractions would cost as much as a tenth of the decoding of a small clip.
+        # Floats: fractions would cost a tenth of the decoding of a small clip.
         return stamp * self._base - self._origin
 
     def from_start(self) -> Iterator[Any]:
-        """All packets. A file that was read before is opened again: not every seek to 0 finds the first packet."""
+        """All packets. A file that was read before is opened again: seeking to 0 may miss the first packet."""
         self._check_open()
         if self._passes:
             self._container.close()
@@ -77,13 +77,13 @@ class Container:
         yield from self._guarded(self._unread)
 
     def from_key(self, time: float) -> Iterator[Any]:
-        """Packets from a key frame on: the last one before `time`, unless the demuxer seeks to a later one."""
+        """Packets from the last key frame before `time`, unless the demuxer seeks to a later one."""
         self._check_open()
         self._passes += 1
         base = self.stream.time_base
         try:
             self._container.seek(int((Fraction(time) + self.origin) / base) if base else 0, stream=self.stream)
-        except (av.FFmpegError, OverflowError):  # behind the end, or a file without seeks
+        except (av.FFmpegError, OverflowError):  # after the end, or the file is not seekable
             return
         packets = self._guarded(self._container.demux(self.stream))
         yield from itertools.dropwhile(lambda packet: not packet.is_keyframe, packets)
@@ -97,8 +97,8 @@ class Container:
             except StopIteration:
                 return
             yield packet
-        # PyAV would crash where the container is closed, and give packets of both passes where it is not.
-        raise InputError(f"{self.path}: it was closed or read again during this pass; for two at a time, open it twice")
+        # PyAV would crash on a closed container, and mix the packets of two passes over an open one.
+        raise InputError(f"{self.path}: it was closed or read again during this pass; open it twice to read it twice")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -109,7 +109,7 @@ class Container:
         streams = [s for s in self._container.streams.video if s.codec_context is not None]
         if not streams:
             self._container.close()
-            raise NoVideoStreamError(self.path, "the file holds no video stream that this build of FFmpeg knows")
+            raise NoVideoStreamError(self.path, "the file has no video stream that this build of FFmpeg supports")
         self.stream: Any = streams[0]
         context = self.stream.codec_context
         context.options = {"max_pixels": str(MAX_PIXELS)}
@@ -119,24 +119,24 @@ class Container:
         self._unread: Iterator[Any] = self._container.demux(self.stream)
 
     def _first_time(self) -> Fraction:
-        """Where the clock stands at the first frame that the file shows, in seconds."""
+        """The clock at the first frame that is shown, in seconds."""
         if self._container.format.flags & NO_TIMESTAMPS:
             raise NotAVideoError(
                 self.path,
-                f"a stream without time stamps ({self._container.format.name}): put it into a container, at its true "
+                f"a stream without timestamps ({self._container.format.name}): put it into a container with its frame "
                 f"rate, for example with ffmpeg -framerate 30 -i {Path(self.path).name} -c copy video.mkv",
             )
         base = self.stream.time_base or Fraction(0)
         read: list[Any] = []
         first: int | None = None
-        with suppress(av.FFmpegError):  # what is damaged is found by the pass that decodes it
+        with suppress(av.FFmpegError):  # the pass that decodes it reports damage
             for packet in self._unread:
                 read.append(packet)
                 stamp = packet.dts if self.reordered else packet.pts
                 if stamp is not None and not packet.is_discard:
                     first = stamp if first is None else min(first, stamp)
                     if packet.dts is not None and packet.dts >= first:
-                        break  # all that follow are shown later
+                        break  # all following packets are shown later
                 if len(read) == LOOKAHEAD:
                     break
         self._unread = itertools.chain(read, self._unread)
@@ -146,16 +146,16 @@ class Container:
         stream = self.stream
         width, height = stream.codec_context.width, stream.codec_context.height
         if width * height > MAX_PIXELS:
-            raise NotAVideoError(self.path, f"its header asks for pictures of {width}x{height}")
+            raise NotAVideoError(self.path, f"its header announces frames of {width}x{height} pixels")
         rate = stream.average_rate
         fps = float(rate) if rate else None
         return VideoInfo(width, height, fps, self._duration(1 / fps if fps else 0.1), stream.frames or None)
 
-    def _duration(self, beat: float) -> float | None:
-        """Seconds from the first frame to the end that the file promises.
+    def _duration(self, period: float) -> float | None:
+        """Seconds from the first frame to the end that the file announces.
 
-        Some promise the clock's time at the end, some a length, some are guesses of FFmpeg. Where it may be another one
-        than the length of the video, the last packets tell.
+        Some files state the clock at the end, some a length, and some values are guesses of FFmpeg. In doubt the last
+        packets decide.
         """
         stream = self.stream
         if stream.duration and stream.time_base:
@@ -165,24 +165,24 @@ class Container:
         else:
             return None
         guessed = stream.duration and not stream.frames
-        if guessed or abs(self._origin) > 0.5 * beat:
+        if guessed or abs(self._origin) > 0.5 * period:
             either = (promised - self._origin, promised)
-            length = self._length(promised, beat)
-            if any(abs(end - length) <= max(0.1, 2.5 * beat) for end in either):
+            length = self._length(promised, period)
+            if any(abs(end - length) <= max(0.1, 2.5 * period) for end in either):
                 return length
             promised = min((end for end in either if end > length), default=length)
         return promised if promised > 0 else None
 
-    def _length(self, promised: float, beat: float) -> float:
-        """Seconds from the first frame to the end of the last packet; 0 where no packet is found."""
-        with _open(self.path) as container:  # another one: this one stands at the first packet
+    def _length(self, promised: float, period: float) -> float:
+        """Seconds from the first frame to the end of the last packet; 0 if no packet is found."""
+        with _open(self.path) as container:  # a second container: this one is at the first packet
             stream = container.streams[self.stream.index]
             for back in (2.0**power for power in range(64)):
                 target = max(0.0, promised - back)
                 with suppress(av.FFmpegError, OverflowError):
                     container.seek(int((Fraction(target) + self.origin) / stream.time_base), stream=stream)
                     ends = [
-                        self.time(packet.pts + (packet.duration or 0)) + (0 if packet.duration else beat)
+                        self.time(packet.pts + (packet.duration or 0)) + (0 if packet.duration else period)
                         for packet in container.demux(stream)
                         if packet.pts is not None
                     ]
@@ -197,7 +197,7 @@ def _open(path: str | Path) -> Any:
     local = Path(path) if "://" not in str(path) else None
     if local is not None:
         if local.is_dir():
-            raise NotAVideoError(path, "this is a folder; a video file is needed")
+            raise NotAVideoError(path, "it is a folder, not a video file")
         if not local.exists():
             raise MissingVideoError(path, "there is no such file")
         if not local.stat().st_size:
@@ -208,13 +208,13 @@ def _open(path: str | Path) -> Any:
 
 @contextmanager
 def typed_errors(source: object) -> Iterator[None]:
-    """FFmpeg's errors as ours."""
+    """Convert FFmpeg's errors to ours."""
     try:
         yield
     except FileNotFoundError as error:
         raise MissingVideoError(source, "there is no such file or device") from error
     except (av.InvalidDataError, av.EOFError) as error:
-        message = f"FFmpeg finds no video in it ({error.strerror}): it is cut off, damaged, or something else"
+        message = f"FFmpeg finds no video in it ({error.strerror}): it is truncated, damaged, or not a video"
         raise NotAVideoError(source, message) from error
     except (av.FFmpegError, OSError) as error:
         raise VideoError(source, f"FFmpeg cannot open it: {error}") from error

@@ -1,7 +1,7 @@
-"""Video files through PyAV (FFmpeg): frames with their times, exact seeks, and an account of what does not decode.
+"""Video files through PyAV (FFmpeg): frames with timestamps, exact seeks, and a report of what does not decode.
 
-Bad video is normal. What cannot be opened is a typed error; what decodes in part is recovered, and `report` says how
-much. A truncated webm ends without any error: only the duration that its header promises gives it away.
+Damaged video is common. A file that cannot be opened raises a typed error; a file that decodes in part is recovered,
+and `report` says how much. A truncated webm ends without an error: only the duration in its header reveals it.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from horst.video.frame import DecodeReport, Frame, Image, Size, VideoInfo, check
 from horst.video.sampling import SLACK
 
 MAX_GAP = 3600.0
-"""Seconds: a frame that claims to be further from the one before has a broken time stamp."""
+"""Seconds. A frame further from the previous one has an invalid timestamp."""
 MAX_CORRUPT = 1000
-"""Packets in a row that do not decode, after which the rest is given up."""
+"""Consecutive packets that do not decode, after which decoding stops."""
 
 
 class VideoFile:
-    """A video file, or anything else that FFmpeg opens by name. Use it as a context manager, or call `close`.
+    """A video file, or anything else that FFmpeg opens by name. Use it as a context manager or call `close`.
 
     with VideoFile("clip.webm", size=(224, 224)) as video:
         for frame in video.frames(): ...
         print(video.report)
 
-    Time 0 is the first frame's time, whatever the file's clock says. Every read gives the frames that a decode of the
-    whole file gives. AVI stores no times where it has B-frames: its n-th frame is shown at the time of the n-th packet,
-    and reads start at the file's first packet. A file without any times (.h264, .m2v) is refused.
+    Time 0 is the time of the first frame, whatever the file's clock says. Every read gives the same frames as decoding
+    the whole file. AVI with B-frames stores no timestamps: its n-th frame is shown at the time of the n-th packet, and
+    reads start at the first packet. A file without any timestamps (.h264, .m2v) is rejected.
     """
 
     def __init__(self, path: str | Path, *, size: Size | None = None, threads: int | None = None) -> None:
-        """`size`: (height, width) that frames are stretched to; their own by default. `threads`: of the decoder."""
+        """`size`: (height, width) of the frames, by default their own. `threads`: threads of the decoder."""
         check_size(size)
         self.path, self.size = path, size
         self._container = Container(path, threads)
         self.info = self._container.info
-        self._reformatter = VideoReformatter()  # its tables cost as much as the conversion of a small frame
+        self._reformatter = VideoReformatter()  # creating it costs as much as converting a small frame
         self._report: DecodeReport | None = None
 
     def __enter__(self) -> VideoFile:
@@ -61,45 +61,43 @@ class VideoFile:
 
     @property
     def report(self) -> DecodeReport:
-        """What the last complete pass over the file found."""
+        """The report of the last complete pass over the file."""
         if self._report is None:
-            raise InputError(f"{self.path}: there is no report before all frames were read")
+            raise InputError(f"{self.path}: read all frames before asking for the report")
         return self._report
 
     def frames(self, start: float = 0.0, end: float | None = None) -> Iterator[Frame]:
-        """The frames shown from `start` on and before `end` (seconds), the first being the one shown at `start`.
+        """The frames shown from `start` to before `end` (seconds), beginning with the one shown at `start`.
 
-        Where no frame is shown at `start` yet, the first frame of the file comes first. A pass from 0 to the end of the
-        file leaves a `report`; it raises DamagedVideoError where nothing decodes. A new pass ends the one before.
+        If no frame is shown at `start` yet, the first frame of the file comes first. A pass from 0 to the end of the
+        file leaves a `report`; it raises DamagedVideoError if nothing decodes. A new pass ends the previous one.
         """
         start = check_number("start", start, zero=True)
         if end is not None and check_number("end", end, zero=True) < start:
-            raise InputError(f"start is {start:g} s and end is {end:g} s; the end must not come before the start")
-        account, decoded = self._shown_from(start)
-        held: Frame | None = None  # the frame that may turn out to be shown at `start`
+            raise InputError(f"start is {start:g} s and end is {end:g} s; the end must not be before the start")
+        counts, decoded = self._shown_from(start)
+        first: Frame | None = None  # the last frame so far that may be the one shown at `start`
         for frame in decoded:
             if end is not None and frame.time >= end - SLACK:
                 break
             if frame.time <= start + SLACK:
-                held = frame
+                first = frame
                 continue
-            if held is not None:
-                yield held
-                held = None
+            if first is not None:
+                yield first
+                first = None
             yield frame
-        if held is not None:
-            yield held
+        if first is not None:
+            yield first
         if start == 0 and end is None:
-            self._report = account.report(self.info, self._slack())
-            if not account.decoded:
-                raise DamagedVideoError(
-                    self.path, f"no frame decodes ({account.corrupt} packets or frames are corrupt)"
-                )
+            self._report = counts.report(self.info, self._slack())
+            if not counts.decoded:
+                raise DamagedVideoError(self.path, f"no frame decodes ({counts.corrupt} packets or frames are corrupt)")
 
     def at(self, times: Sequence[float]) -> list[Frame]:
         """The frame shown at each of `times`: seconds, in any order.
 
-        Before the first frame's time it is the first frame; the last frame is shown for ever.
+        Before its time the first frame is returned, after the end the last one.
         """
         wanted = sorted({check_number("a time", time, zero=True) for time in times})
         if not wanted:
@@ -117,53 +115,53 @@ class VideoFile:
         return [found.get(time, shown) for time in times]
 
     def _slack(self) -> float:
-        """Seconds by which a whole video may end before its file does: sound often goes on a little longer."""
-        beat, container = 1 / self.info.fps if self.info.fps else 0.1, self._container
-        return 0.75 * beat if container.stream.duration or container.streams == 1 else max(0.3, 2 * beat)
+        """Seconds by which a complete video may end before its file: the sound is often slightly longer."""
+        period, container = 1 / self.info.fps if self.info.fps else 0.1, self._container
+        return 0.75 * period if container.stream.duration or container.streams == 1 else max(0.3, 2 * period)
 
-    def _shown_from(self, start: float) -> tuple[_Account, Iterator[Frame]]:
-        """Frames from one on that is shown at `start` or before; from the first one on, where there is none.
+    def _shown_from(self, start: float) -> tuple[_PassCounts, Iterator[Frame]]:
+        """Frames that begin with one shown at `start` or before, or with the first one of the file.
 
-        A seek is good where a key frame comes out in time. Else one further back is tried, at last the whole file. So
-        neither the demuxer's idea of a seek matters, nor its flags, nor how many frames a decoder needs to recover.
+        A seek succeeds if a key frame at or before `start` decodes. Otherwise one further back is tried, at last the
+        whole file. So the result does not depend on how demuxers seek or how many frames decoders need to recover.
         """
         latest = min(start, self.info.duration or start)
         backs = itertools.chain([0.0], (2.0**power for power in itertools.count()))
         for target in itertools.takewhile(lambda time: time > 0, (latest - back for back in backs)):
             if self._container.reordered:
                 break
-            packets, account = self._container.from_key(target), _Account()
-            with suppress(av.FFmpegError):  # a pass from further back counts what is damaged here
+            packets, counts = self._container.from_key(target), _PassCounts()
+            with suppress(av.FFmpegError):  # a pass from further back counts this damage
                 key = next(packets, None)
                 if key is None or self._after(key, start):
                     continue
-                raws = self._raw(itertools.chain([key], packets), account)
+                raws = self._raw(itertools.chain([key], packets), counts)
                 first = next((raw for raw in raws if raw.key_frame or self._after(raw, start)), None)
                 if first is not None and not self._after(first, start):
-                    return account, self._decode(itertools.chain([first], raws), account)
-        account = _Account()
-        return account, self._decode(self._raw(self._container.from_start(), account), account)
+                    return counts, self._decode(itertools.chain([first], raws), counts)
+        counts = _PassCounts()
+        return counts, self._decode(self._raw(self._container.from_start(), counts), counts)
 
     def _after(self, stamped: Any, start: float) -> bool:
-        """Whether a packet or a frame is shown after `start`; so is one without a time, for all that is known."""
+        """Whether a packet or a frame is shown after `start`; True without a timestamp."""
         return stamped.pts is None or self._container.time(stamped.pts) > start + SLACK
 
-    def _decode(self, raws: Iterator[Any], account: _Account) -> Iterator[Frame]:
-        """Frames in order of time, with whatever does not decode counted and left out."""
+    def _decode(self, raws: Iterator[Any], counts: _PassCounts) -> Iterator[Frame]:
+        """Frames in order of time; what does not decode is counted and skipped."""
         for raw in raws:
             time = None if raw.pts is None else self._container.time(raw.pts)
-            if raw.is_corrupt or time is None or not account.plausible(time):
-                account.corrupt += 1
-                if time is None or not account.plausible(time):
+            if raw.is_corrupt or time is None or not counts.plausible(time):
+                counts.corrupt += 1
+                if time is None or not counts.plausible(time):
                     continue
             try:
                 image = to_rgb(raw, self.size, self._reformatter)
             except (av.FFmpegError, ValueError, MemoryError):
-                account.corrupt += 1
+                counts.corrupt += 1
                 continue
-            yield account.frame(image, time)
+            yield counts.frame(image, time)
 
-    def _raw(self, packets: Iterator[Any], account: _Account) -> Iterator[Any]:
+    def _raw(self, packets: Iterator[Any], counts: _PassCounts) -> Iterator[Any]:
         stamps: deque[int | None] | None = deque() if self._container.reordered else None
         in_a_row = 0
         while in_a_row < MAX_CORRUPT:
@@ -172,12 +170,12 @@ class VideoFile:
             except StopIteration:
                 return
             except av.FFmpegError:
-                account.corrupt += 1
+                counts.corrupt += 1
                 return
             try:
                 frames = packet.decode()
             except av.FFmpegError:
-                account.corrupt += 1
+                counts.corrupt += 1
                 in_a_row += 1
                 continue
             in_a_row = 0
@@ -189,8 +187,8 @@ class VideoFile:
             yield from frames
 
 
-class _Account:
-    """Counts what a pass over a file gives, and judges time stamps."""
+class _PassCounts:
+    """Counts the frames of a pass over a file, and checks timestamps."""
 
     def __init__(self) -> None:
         self.decoded = 0
@@ -214,36 +212,36 @@ class _Account:
         return Frame(image, time, self.decoded - 1)
 
     def report(self, info: VideoInfo, slack: float) -> DecodeReport:
-        beat = 1 / info.fps if info.fps else 0.0
-        seconds = 0.0 if self.last is None else self.last + beat
+        period = 1 / info.fps if info.fps else 0.0
+        seconds = 0.0 if self.last is None else self.last + period
         missing = max(0.0, (info.duration or 0.0) - seconds)
         if missing <= slack or (info.frames and info.frames <= self.decoded):
-            missing = 0.0  # a last frame may stay for long: where all frames came, nothing is missing
+            missing = 0.0  # the last frame may be long: if all frames were decoded, nothing is missing
         promised = info.frames or 0
-        if info.duration and info.fps:  # the count includes what an edit list cuts off, the duration does not
+        if info.duration and info.fps:  # the frame count includes what an edit list removes, the duration does not
             promised = min(promised, math.floor(info.duration * info.fps + 0.01))
-        lost = promised - self.decoded - self.corrupt - round(missing / beat if beat else 0)
-        skipped = max(self.skipped() + self.skipped_at_the_start(beat), lost, 0)
+        lost = promised - self.decoded - self.corrupt - round(missing / period if period else 0)
+        skipped = max(self.skipped() + self.skipped_at_start(period), lost, 0)
         return DecodeReport(self.decoded, self.corrupt, skipped, missing, info.duration)
 
-    def skipped_at_the_start(self, beat: float) -> int:
-        """Frames before the first one that decodes: a recording that was cut out begins between key frames."""
+    def skipped_at_start(self, period: float) -> int:
+        """Frames before the first one that decodes: a cut recording begins between key frames."""
         if self.first is None or self.first <= SLACK:
             return 0
-        return max(1, round(self.first / beat)) if beat else 1
+        return max(1, round(self.first / period)) if period else 1
 
     def skipped(self) -> int:
-        """Frames that are missing in the middle: gaps in a video that is otherwise as regular as a clock."""
+        """Frames missing in the middle: gaps in a video of otherwise constant rate."""
         if len(self.gaps) < 4:
             return 0
         gaps = np.asarray(self.gaps)
-        beat = float(np.median(gaps))
-        off = np.abs(gaps - beat) > 0.1 * beat + 2 * SLACK
-        return int(np.sum(np.round(gaps[off] / beat) - 1)) if off.mean() <= 0.1 else 0
+        period = float(np.median(gaps))
+        off = np.abs(gaps - period) > 0.1 * period + 2 * SLACK
+        return int(np.sum(np.round(gaps[off] / period) - 1)) if off.mean() <= 0.1 else 0
 
 
 def to_rgb(frame: Any, size: Size | None, reformatter: VideoReformatter) -> Image:
-    """A decoded frame as RGB, stretched to `size`, upright, and over black where it is transparent."""
+    """A decoded frame as RGB, stretched to `size`, upright, on black where it is transparent."""
     turns = round((frame.rotation or 0) / 90) % 4
     height, width = size or (frame.height, frame.width)
     if turns % 2 and size is not None:

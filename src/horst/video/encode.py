@@ -1,4 +1,4 @@
-"""Writing video files: whole or not at all."""
+"""Writing video files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from horst.errors import InputError
 from horst.io import atomic_write
 from horst.video.frame import Image
 
-# What each container is written with: quick, small enough, and decoded everywhere.
+# The encoder of each container: fast, small enough, and decoded everywhere.
 CODECS: dict[str, tuple[str, dict[str, str]]] = {
     ".webm": ("libvpx-vp9", {"deadline": "realtime", "cpu-used": "8", "crf": "30", "b": "0", "row-mt": "0"}),
     ".mp4": ("libx264", {"preset": "veryfast", "crf": "23"}),

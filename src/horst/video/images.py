@@ -1,8 +1,8 @@
-"""Videos that are stored as pictures: a folder of them, or a tar file, as EPIC-Kitchens is distributed.
+"""Videos stored as images: in a folder or a tar file, as EPIC-Kitchens is distributed.
 
 Frames are numbered by the last number in their names, as in frame_0000000001.jpg and P01_01_frame_0000000001.jpg, and
-frame n is shown from the time (n - first) / fps on. Where numbers are left out, the frame before is shown for longer.
-Hidden files (.name) are left out. Two pictures of one number are refused.
+frame n is shown from the time (n - first) / fps on. If numbers are missing, the previous frame is shown for longer.
+Hidden files (.name) are ignored. Two images with the same number are an error.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Place = Path | tuple[int, int]
 
 
 class ImageSequence:
-    """Pictures by number, from a folder or a tar file.
+    """Images by number, from a folder or a tar file.
 
     Args:
         path: The folder or the tar file.
-        fps: Frames a second, which pictures do not tell.
-        size: (height, width) that pictures are stretched to; their own by default.
-        prefix: Only names that begin with it, for a folder that holds several videos.
+        fps: Frame rate, which images do not state.
+        size: (height, width) of the frames, by default their own.
+        prefix: Read only names that begin with it, for a folder of several videos.
     """
 
     def __init__(self, path: str | Path, *, fps: float, size: Size | None = None, prefix: str = "") -> None:
@@ -50,7 +50,7 @@ class ImageSequence:
             raise MissingVideoError(path, "there is no such folder or tar file")
         self._files = self._numbered(files, prefix)
         if not self._files:
-            raise EmptyVideoError(path, f"there is no numbered picture ({', '.join(IMAGE_SUFFIXES)}) in it")
+            raise EmptyVideoError(path, f"there is no numbered image ({', '.join(IMAGE_SUFFIXES)}) in it")
 
     def __enter__(self) -> ImageSequence:
         return self
@@ -64,23 +64,23 @@ class ImageSequence:
 
     @property
     def numbers(self) -> list[int]:
-        """The numbers of the pictures, in order."""
+        """The numbers of the images, in order."""
         return sorted(self._files)
 
     @property
     def duration(self) -> float:
-        """Seconds from the first picture to the end of the last one."""
+        """Seconds from the first image to the end of the last one."""
         return (max(self._files) - min(self._files) + 1) / self.fps
 
     def read(self, number: int) -> Image:
-        """The picture of a number, as RGB."""
+        """The image of a number, as RGB."""
         if number not in self._files:
             first, last = min(self._files), max(self._files)
             raise MissingVideoError(self.path, f"there is no frame {number}; there are {first} to {last}")
         return decode_picture(self._bytes(number), f"{self.path}, frame {number}", self.size)
 
     def frames(self) -> Iterator[Frame]:
-        """All pictures, in order."""
+        """All images, in order."""
         numbers = self.numbers
         for index, number in enumerate(numbers):
             yield Frame(self.read(number), (number - numbers[0]) / self.fps, index)
@@ -89,7 +89,7 @@ class ImageSequence:
         file = self._files[number]
         if isinstance(file, Path):
             return file.read_bytes()
-        if self._archive is None:  # opened late, and anew in every process that reads
+        if self._archive is None:  # opened in every process that reads
             self._archive = self.path.open("rb")
         offset, length = file
         self._archive.seek(offset)
@@ -100,7 +100,7 @@ class ImageSequence:
             with tarfile.open(self.path, "r:") as archive:
                 return [(m.name, (m.offset_data, m.size)) for m in archive if m.isfile()]
         except tarfile.TarError as error:
-            raise NotAVideoError(self.path, f"it is no uncompressed tar file: {error}") from error
+            raise NotAVideoError(self.path, f"it is not an uncompressed tar file: {error}") from error
 
     def _numbered(self, files: Iterable[tuple[str, Place]], prefix: str) -> dict[int, Place]:
         names: dict[int, str] = {}
@@ -115,7 +115,7 @@ class ImageSequence:
             if number in found:
                 both = " and ".join(sorted([names[number], path]))
                 raise NotAVideoError(
-                    self.path, f"{both} are both frame {number}: remove one, or give each video a folder of its own"
+                    self.path, f"{both} are both frame {number}: remove one, or use a folder for each video"
                 )
             names[number], found[number] = path, place
         return found
@@ -125,41 +125,39 @@ class ImageSequence:
 
 
 def decode_picture(data: bytes, name: str, size: Size | None = None) -> Image:
-    """An encoded picture as RGB, upright, stretched to `size` (height, width), over black where it is transparent."""
+    """An encoded image as RGB, upright, stretched to `size` (height, width), on black where it is transparent."""
     try:
         with Pictures.open(io.BytesIO(data)) as picture:
             _check(picture, name)
             picture.load()
-            with suppress(SyntaxError, OSError, ValueError, KeyError, struct.error):  # EXIF data that cannot be read
+            with suppress(SyntaxError, OSError, ValueError, KeyError, struct.error):  # unreadable EXIF data
                 ImageOps.exif_transpose(picture, in_place=True)
             rgb = _to_rgb(picture)
     except Pictures.DecompressionBombError as error:
-        raise DamagedVideoError(name, f"the picture is too large: {error}") from error
+        raise DamagedVideoError(name, f"the image is too large: {error}") from error
     except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
-        kind = str(error).split("<", 1)[0].strip() or type(error).__name__  # Pillow names our buffer by its address
-        raise DamagedVideoError(name, f"the picture does not decode: {kind}") from error
+        kind = str(error).split("<", 1)[0].strip() or type(error).__name__  # Pillow adds the address of our buffer
+        raise DamagedVideoError(name, f"the image does not decode: {kind}") from error
     if size is not None and rgb.size != (size[1], size[0]):
         rgb = rgb.resize((size[1], size[0]), Pictures.Resampling.BILINEAR)
     return np.asarray(rgb)
 
 
 def _check(picture: Pictures.Image, name: str) -> None:
-    """Refuses what would be read as something else, before it is decoded."""
+    """Reject unsupported images before they are decoded."""
     width, height = picture.size
     if width * height > MAX_PIXELS:
-        raise DamagedVideoError(
-            name, f"the picture is too large: {width}x{height}; at most {MAX_PIXELS} pixels are read"
-        )
+        raise DamagedVideoError(name, f"the image is too large: {width}x{height}; at most {MAX_PIXELS} pixels are read")
     if picture.mode in ("I", "F"):
-        raise DamagedVideoError(name, f"its pixels are 32-bit numbers (mode {picture.mode}): save it with 8 or 16 bits")
-    # A photograph of a phone may hold a smaller copy of itself (MPO); its first picture is the photograph.
+        raise DamagedVideoError(name, f"its pixels have 32 bits (mode {picture.mode}): save it with 8 or 16 bits")
+    # A photograph of a phone may contain a preview (MPO); its first image is the photograph.
     if getattr(picture, "is_animated", False) and picture.format != "MPO":
         count = getattr(picture, "n_frames", "several")
-        raise DamagedVideoError(name, f"it is animated and holds {count} pictures: save each as a picture of its own")
+        raise DamagedVideoError(name, f"it is animated and has {count} images: save each to its own file")
 
 
 def _to_rgb(picture: Pictures.Image) -> Pictures.Image:
-    if picture.mode.startswith("I;16"):  # Pillow would cut all values above 255 off
+    if picture.mode.startswith("I;16"):  # Pillow would clip values above 255
         picture = Pictures.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
     return _over_black(picture) if picture.has_transparency_data else picture.convert("RGB")
 

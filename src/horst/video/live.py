@@ -1,7 +1,7 @@
-"""Live video: cameras, RTSP and HTTP addresses. Frames carry the time at which they arrived.
+"""Live video: cameras, RTSP and HTTP addresses. The timestamp of a frame is its time of arrival.
 
-A camera has no start and no duration, and its connection may break: the source is opened again, with growing pauses,
-for as long as the caller wants to wait for the next frame.
+A live source has no start and no duration, and its connection may break. It is then opened again, with growing pauses,
+for as long as the caller is willing to wait for the next frame.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from horst.video.decode import to_rgb
 from horst.video.frame import Frame, Size, check_number, check_size
 
 CAMERA = "camera:"
-# How FFmpeg names cameras, by operating system.
+# FFmpeg's names of cameras by operating system.
 CAMERAS = {"linux": ("v4l2", "/dev/video{}"), "darwin": ("avfoundation", "{}"), "win32": ("dshow", "video={}")}
 
 
 def is_live(source: str) -> bool:
-    """Whether a source is a camera or a network address rather than a file."""
+    """Whether a source is a camera or a network address, not a file."""
     return source.startswith(CAMERA) or "://" in source
 
 
@@ -37,15 +37,15 @@ class LiveSource:
 
     source: str
     size: Size | None = None
-    """(height, width) that frames are stretched to; their own by default."""
+    """(height, width) of the frames, by default their own."""
     timeout: float = 5.0
     """Seconds without an answer after which a connection counts as broken."""
     patience: float = 0.0
-    """Seconds without a frame after which a source that ended or broke is given up. Until then it is opened again; 0:
-    not at all."""
+    """Seconds without a frame until a source that ended or failed is given up; until then it is reopened. 0: never
+    reopen."""
     options: Mapping[str, str] = field(default_factory=dict)
-    """Of FFmpeg, by its own names: {"rtsp_flags": "listen"} waits for a camera that sends to this machine,
-    {"framerate": "30"} asks a camera for a rate."""
+    """FFmpeg options: {"rtsp_flags": "listen"} waits for a camera that sends to this machine, {"framerate": "30"}
+    requests a frame rate."""
 
     def __post_init__(self) -> None:
         check_size(self.size)
@@ -53,13 +53,13 @@ class LiveSource:
         check_number("patience", self.patience, zero=True)
 
     def frames(self) -> Iterator[Frame]:
-        """Frames as they come. With `patience`, a source that ends or breaks is opened again, until it is used up."""
+        """Frames as they arrive. With `patience`, a source that ends or fails is reopened."""
         start = last = time.monotonic()
         index = 0
         pause = 0.1
         while True:
             waited = f" for {self.patience:g} s" if self.patience else ""
-            broken = VideoError(self.source, f"it opens and ends without a frame{waited}: see that something is sent")
+            broken = VideoError(self.source, f"it opens but sends no frame{waited}: check that the source is sending")
             try:
                 for image in self._connection():
                     yield Frame(image, time.monotonic() - start, index)
@@ -81,7 +81,7 @@ class LiveSource:
             for packet in container.demux(stream):
                 try:
                     frames = packet.decode()
-                except av.InvalidDataError:  # lost packets are everyday: the next key frame mends it
+                except av.InvalidDataError:  # lost packets are common: the next key frame repairs it
                     continue
                 for frame in frames:
                     yield to_rgb(frame, self.size, reformatter)
@@ -91,18 +91,20 @@ class LiveSource:
         if self.source.startswith(CAMERA):
             form, name = self._camera()
         elif self.source.startswith("rtsp"):
-            options.setdefault("rtsp_transport", "tcp")  # what is lost over UDP shows as smears
+            options.setdefault("rtsp_transport", "tcp")  # packets lost over UDP show as smears
             if "listen" in options.get("rtsp_flags", ""):
-                options.setdefault("listen_timeout", str(math.ceil(self.timeout)))  # FFmpeg refuses its own default
+                options.setdefault("listen_timeout", str(math.ceil(self.timeout)))  # FFmpeg rejects its own default
         with typed_errors(self.source if name == self.source else f"{self.source} ({name})"):
             return av.open(name, format=form, options=options, timeout=self.timeout)
 
     def _camera(self) -> tuple[str, str]:
-        """How FFmpeg calls the camera: format and name."""
+        """FFmpeg's format and name of the camera."""
         number = self.source.removeprefix(CAMERA)
         if sys.platform not in CAMERAS or not number or (sys.platform != "win32" and not number.isdecimal()):
             raise InputError(f"{self.source}: cameras are named camera:0, camera:1, ...")
         form, pattern = CAMERAS[sys.platform]
         if form not in {known for names in av.formats_available for known in names.split(",")}:
-            raise VideoError(self.source, f"this build of FFmpeg (PyAV {av.__version__}) knows no cameras: {form}")
+            raise VideoError(
+                self.source, f"this build of FFmpeg (PyAV {av.__version__}) does not support cameras: {form}"
+            )
         return form, pattern.format(number)
