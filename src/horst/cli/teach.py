@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from horst.cli.options import Flag, Source
-from horst.console import Console
+from horst.console import Console, progress
 from horst.errors import EmptyVideoError
 
 if TYPE_CHECKING:
@@ -43,10 +43,15 @@ def teach(
     from horst.finetune.teach import teach
 
     options = {"how": how, "minutes": minutes, "base": base, "overwrite": overwrite}
-    taught = teach(labelled_videos(folder), model, report=_show, **options)  # type: ignore[arg-type]
-    print("\r", end="", file=sys.stderr)
+    with progress(transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("reading", total=100)
+
+        def report(now: Progress) -> None:
+            bar.update(task, completed=round(100 * now.part), description=now.message)
+
+        taught = teach(labelled_videos(folder), model, report=report, **options)  # type: ignore[arg-type]
     console = Console(highlight=False)
-    console.print(f"{taught.path}: {', '.join(taught.labels)}; {taught.clips} clips, {taught.seconds:.0f} s".ljust(60))
+    console.print(f"{taught.path}: {', '.join(taught.labels)}; {taught.clips} clips, {taught.seconds:.0f} s")
     if taught.trial:
         console.print(f"held-out clips classified correctly: {taught.trial.right} of {taught.trial.clips}")
 
@@ -75,7 +80,3 @@ def read_clip(file: Path, limits: RecordingLimits | None = None) -> Clip:
     if not frames:
         raise EmptyVideoError(file, "no frame decodes")
     return Clip(np.stack([frame.image for frame in frames]), np.asarray([frame.time for frame in frames]))
-
-
-def _show(progress: Progress) -> None:
-    print(f"\r{100 * progress.part:3.0f}% {progress.message}".ljust(40), end="", file=sys.stderr, flush=True)
