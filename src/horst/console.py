@@ -1,8 +1,7 @@
-"""Text for people. Names come from files: none of them may style the output or control the terminal.
+"""Printing to the terminal. Names come from files: they must not style the output or control the terminal.
 
-Every command prints through `Console`: brackets are brackets, not rich's markup, `:name:` is no emoji, and a control
-character is shown as its escape (`\\x1b`). Styles are given as
-`rich.text.Text` of a `visible` name, never inside of a string.
+Every command prints through `Console`: brackets are not markup, `:name:` is not an emoji, and a control character is
+printed as its escape (`\\x1b`). To style a name, use `rich.text.Text` with the `visible` name.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-# Control characters but line feed; marks that turn the direction of text; separators; halves of UTF-16 pairs,
-# which are how Python reads bytes of a file name that are no UTF-8. XML takes none of them.
+# Control characters except line feed, direction marks, separators, and surrogates, which is how Python reads bytes of a
+# file name that are not UTF-8. XML allows none of them.
 _INVISIBLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
 
 
 def visible(text: str, *, lines: bool = True) -> str:
-    """`text` with what cannot be seen as escapes; line feeds too, unless there may be several `lines`."""
+    """`text` with invisible characters as escapes. With `lines=False`, line feeds too."""
     text = _INVISIBLE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
     return text if lines else text.replace("\n", "\\n")
 
 
 class Console(rich.console.Console):
-    """Rich's console without markup and emoji. A line of text is not broken, unless asked for by `soft_wrap=False`."""
+    """Rich's console without markup and emoji. Lines of text are not wrapped, unless `soft_wrap=False`."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
@@ -41,11 +40,11 @@ class Console(rich.console.Console):
         super().print(*objects, **options)
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Strings, also those in tables; here, so that their widths are right."""
+        """Strings, also those in tables. Escaped here, so that their widths are right."""
         return super().render_str(visible(text), **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Whatever else is drawn: no control character reaches the terminal."""
+        """Everything else: no control character reaches the terminal."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(visible(segment.text), segment.style)
 

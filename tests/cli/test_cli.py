@@ -1,4 +1,4 @@
-"""The command line as a user runs it: help at once, typed errors in one line, and the demo from an installed wheel."""
+"""The command line as a user runs it: quick help, near matches, errors in one line, and the demo from a wheel."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_errors_are_one_line(args: list[str], says: str, capsys: pytest.CaptureF
         (["nothing"], "nothing: there is no such file and no packaged config of that name"),
     ],
 )
-def test_lists_and_names_of_studies(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_study_options(args: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", *args]) == 2
     error = capsys.readouterr().err
     assert error.startswith("horst: ")

@@ -1,4 +1,4 @@
-"""What goes wrong is told in one line, with exit status 2, and leaves nothing half done."""
+"""Errors are one line with exit status 2, and leave no half-written files."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ PREDICT = [
 
 
 @pytest.mark.parametrize("options", PREDICT, ids=" ".join)
-def test_numbers_that_are_none(
+def test_invalid_numbers(
     place: Path, options: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(place)
@@ -94,7 +94,7 @@ def test_numbers_that_are_none(
     ],
     ids=" ".join,
 )
-def test_options_that_cannot_be(
+def test_invalid_options(
     place: Path, args: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(place)
@@ -150,7 +150,7 @@ OUTPUTS = {
 
 
 @pytest.mark.parametrize("name", OUTPUTS)
-def test_a_place_that_cannot_be_written(
+def test_unwritable_outputs(
     place: Path, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Below a file, where no folder can be made, whoever asks."""
@@ -210,7 +210,7 @@ def test_a_full_disk(place: Path, tmp_path: Path) -> None:
     assert (tmp_path / "old.html").read_text() == "before"
 
 
-def test_a_reader_that_has_enough(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_pipe(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`horst info ... | head -1` ends without a traceback."""
     read, write = os.pipe()
     os.close(read)

@@ -1,4 +1,4 @@
-"""`horst models`: every method once, with the costs that `summarize` counts and the figures of the paper's tables."""
+"""`horst models`: every method once, with the costs that `summarize` counts and the results of the paper."""
 
 from __future__ import annotations
 

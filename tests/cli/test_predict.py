@@ -1,4 +1,4 @@
-"""`horst predict`: files, folders of frames and live sources, as lines of JSON or for the eye."""
+"""`horst predict`: files, folders of images and live sources, as lines of JSON or on a terminal."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_folder_of_frames(saved: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert "0.00 s  ..." in out  # nothing is that sure
 
 
-def test_a_video_of_what_is_said(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rendered_video(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is as long as its source, and being drawn changes nothing of what is said."""
     path, out = videos.clip(tmp_path / "clip.mp4", frames=25, fps=12), tmp_path / "new" / "out.mp4"
     lines = []
@@ -90,7 +90,7 @@ def test_a_video_of_what_is_said(saved: Path, tmp_path: Path, capsys: pytest.Cap
     assert first[-50:].mean() - first[:50].mean() > last[-50:].mean() - last[:50].mean() + 50
 
 
-def test_a_folder_becomes_a_video(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rendered_folder(saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for i in range(1, 5):
         Pictures.fromarray(videos.picture(i, 24, 32)).save(tmp_path / f"frame_{i:04d}.jpg")
     out = tmp_path / "out.mp4"
@@ -111,7 +111,7 @@ def test_a_folder_becomes_a_video(saved: Path, tmp_path: Path, capsys: pytest.Ca
         (["{saved}", "{notes}", "--threshold", "2"], "threshold is 2"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_invalid_sources(
     saved: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
 ) -> None:
     notes = tmp_path / "notes.mp4"

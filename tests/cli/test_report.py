@@ -1,4 +1,4 @@
-"""`horst report` as a user runs it: one page with all that a run has to show, which needs nothing but itself."""
+"""`horst report` as a user runs it: one page about a run, which needs no other files and no network."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ def read(file: Path) -> Tags:
     return tags
 
 
-def test_a_run_is_shown_and_its_predictions_are_kept(
-    trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_report_of_a_run(trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["report", str(trained), "--clips", "3"]) == 0
     file = trained / "evaluation" / "val.html"
     assert str(file) in capsys.readouterr().out.replace("\n", "")
@@ -99,7 +97,7 @@ def test_a_run_is_shown_and_its_predictions_are_kept(
     assert json.loads(results.read_text())["weights"] == found["weights"]
 
 
-def test_what_evaluate_left_is_reused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predictions_are_reused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["evaluate", str(trained)]) == 0
     with monkeypatch.context() as patch:
         patch.setattr("horst.cli.evaluation.predict_and_evaluate", lambda *_: pytest.fail("it was predicted before"))
@@ -109,9 +107,7 @@ def test_what_evaluate_left_is_reused(trained: Path, monkeypatch: pytest.MonkeyP
     assert len(Predictions.load(trained / "evaluation" / "val.safetensors")) == 4
 
 
-def test_the_last_weights_leave_the_results_of_the_best_alone(
-    trained: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_last_weights_have_their_own_files(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["evaluate", str(trained)]) == 0
     before = {file.name: file.read_bytes() for file in (trained / "evaluation").iterdir()}
     assert main(["evaluate", str(trained), "--weights", "last"]) == 0
@@ -133,7 +129,7 @@ def test_anticipation_with_an_unrolling_head(tmp_path: Path) -> None:
     assert text.count("temporal attention") == 6  # 2 s, 1 s and 0.25 s before
 
 
-def test_a_curve_of_what_has_labels(tmp_path: Path, trained: Path) -> None:
+def test_curve_needs_labels(tmp_path: Path, trained: Path) -> None:
     """Of what has none, as the test split of a challenge, no curve is left, nor one of before."""
     assert main(["evaluate", str(trained)]) == 0
     evaluation = Evaluation.load(trained / "evaluation" / "val.json")
@@ -143,7 +139,7 @@ def test_a_curve_of_what_has_labels(tmp_path: Path, trained: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_pretrained_model_is_shown_on_data(
+def test_report_of_a_packaged_model(
     trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     data = yaml.safe_load((trained / "config.yaml").read_text())["data"]

@@ -35,7 +35,7 @@ def test_a_folder_of_clips_becomes_a_model(clips: Path, tmp_path: Path, capsys: 
     assert main([*args, "--overwrite"]) == 0
 
 
-def test_what_cannot_be_taught(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_clips(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for args in (["nowhere", "mine"], [str(clips), "mine", "--base", "kitchn"], [str(clips), "mine", "--minutes", "0"]):
         assert main(["teach", *args]) == 2
         error = capsys.readouterr().err

@@ -45,7 +45,7 @@ def test_train_takes_any_entry(trained: Path) -> None:
     assert (trained / "best/model.safetensors").exists()
 
 
-def test_by_default_a_run_lies_in_runs(
+def test_default_folder(
     file: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It tells what it is, a line an epoch, and what to type next. It starts from another where asked."""
@@ -60,7 +60,7 @@ def test_by_default_a_run_lies_in_runs(
     assert RunConfig.from_file(tmp_path / "runs/mine/config.yaml").model.init == str(trained)
 
 
-def test_dry_run_prints_the_run_and_makes_none(
+def test_dry_run(
     file: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -98,7 +98,7 @@ def test_evaluate_and_table(trained: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize("resident", [False, True])
-def test_evaluated_with_its_training_or_after_it(
+def test_evaluation_with_and_after_training(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident: bool
 ) -> None:
     """Files are the same to the byte, but for how long it took. What training holds is not read again for it."""
@@ -126,7 +126,7 @@ def test_evaluated_with_its_training_or_after_it(
     assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
-def test_a_run_that_is_finished_stays_as_it_is(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_of_a_finished_run(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = small_runs.weights(trained / "last")
     assert main(["train", "--resume", str(trained)]) == 0
     small_runs.assert_same(small_runs.weights(trained / "last"), before)
@@ -168,14 +168,14 @@ def test_errors_are_one_line_and_leave_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_run_that_diverges_says_so(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_diverged_run(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", str(file), "--folder", str(tmp_path / "run"), "--optimiser.lr", "1e30"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("horst: the loss is not a number in epoch 0, batch 1 (clips ")
     assert error.count("\n") == 1
 
 
-def test_ctrl_c_ends_a_run_that_can_be_resumed(
+def test_ctrl_c_then_resume(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     step = TrainingModule.training_step
@@ -196,7 +196,7 @@ def test_ctrl_c_ends_a_run_that_can_be_resumed(
     assert small_runs.metrics(tmp_path / "run")[0]["step"] == "5"
 
 
-def test_the_bar_shows_what_goes_on(
+def test_progress_bar(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """On a terminal, at every batch."""

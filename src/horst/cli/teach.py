@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from horst.cli.options import Flag, Source
 from horst.console import Console, progress
-from horst.errors import EmptyVideoError
+from horst.errors import DataError, EmptyVideoError
 
 if TYPE_CHECKING:
     from horst.data.clips import Clip
@@ -58,6 +58,8 @@ def teach(
 
 def labelled_videos(folder: Path) -> dict[str, list[Callable[[], Clip]]]:
     """The clips of a folder by label, each read when it is called."""
+    if not folder.is_dir():
+        raise DataError(f"{folder}: there is no such folder; it takes one with a folder of clips for each label")
     found: dict[str, list[Callable[[], Clip]]] = {}
     for label in sorted(entry for entry in folder.glob("*") if entry.is_dir()):
         files = sorted(file for file in label.iterdir() if file.suffix.lower() in SUFFIXES)

@@ -54,7 +54,7 @@ def same(model: horst.Predictor, place: Place) -> bool:
     return all(torch.equal(value, other[name]) for name, value in model.state_dict().items())
 
 
-def test_one_function(place: Place, source: str) -> None:
+def test_open_model(place: Place, source: str) -> None:
     model = horst.open_model(source)
     assert same(model, place)
     assert not model.training
@@ -62,9 +62,7 @@ def test_one_function(place: Place, source: str) -> None:
     assert open_config(source) == model.config
 
 
-def test_a_name_is_one_of_the_package_unless_there_is_a_folder(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_come_before_packaged_names(place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert horst.open_model("somethings").labels == horst.open_model("somethings").labels
     horst.open_model(place.root / "saved").save_pretrained(tmp_path / "somethings")
@@ -200,7 +198,7 @@ def test_teach(place: Place, source: str, tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("command", ["info", "export", "serve", "predict", "evaluate", "report"])
 @pytest.mark.parametrize("source", ["hf://some-one/none", "hf://nobody", "nothing/here"])
-def test_what_is_not_there_is_told(place: Place, command: str, source: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_models(place: Place, command: str, source: str, capsys: pytest.CaptureFixture[str]) -> None:
     more = {"predict": ["x.mp4"], "evaluate": ["--data", str(place.root / "data.yaml")], "serve": ["--port", "0"]}
     more["report"] = more["evaluate"]
     assert main([command, source, *more.get(command, [])]) == 2

@@ -1,4 +1,4 @@
-"""Names as people have them: brackets, markup, escapes of a terminal. Commands do as with any others, and show them."""
+"""Names with brackets, markup and terminal escapes: every command works with them and prints them escaped."""
 
 from __future__ import annotations
 

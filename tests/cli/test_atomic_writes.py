@@ -1,4 +1,4 @@
-"""No file is opened for writing under the name that others read: a kill leaves it whole, or none."""
+"""Commands write files atomically: a file that others read is complete, or absent, even after a kill."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_data_and_maps(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert (tmp_path / "out.mp4").is_file()
 
 
-def test_what_a_server_keeps(tmp_path: Path) -> None:
+def test_recordings_and_samples(tmp_path: Path) -> None:
     with watched(tmp_path):
         frames = ((i / 10, videos.picture(i, 24, 32)) for i in range(8))
         Recordings(tmp_path / "recordings").add("wave", frames)
