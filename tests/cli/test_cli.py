@@ -202,6 +202,7 @@ def test_a_failed_parity_check_stops_the_demo(
     assert "parity check failed" in printed.err
 
 
+@pytest.mark.slow
 def test_the_wheel_runs_the_demo_outside_the_checkout(root: Path, tmp_path: Path) -> None:
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path / "dist"), str(root)]
     subprocess.run(build, check=True, capture_output=True)
