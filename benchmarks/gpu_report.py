@@ -14,9 +14,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from matplotlib.figure import Figure
+
 from horst.io import write_text
-from horst.viz.chart import Axis, Line, chart, number_axis
-from horst.viz.figure import Figure
+from horst.viz import save_svg, style
 
 DOCS = Path(__file__).parents[1] / "docs"
 START = "<!-- from docs/reference/gpu.json: python -m benchmarks.gpu_report -->"
@@ -28,7 +29,7 @@ def main() -> None:
     page = DOCS / "reference" / "performance.md"
     write_text(page, placed(page.read_text(), told(figures)))
     for name, figure in drawn(figures["scaling"]).items():
-        figure.save(DOCS / "images" / name)
+        save_svg(figure, DOCS / "images" / name)
 
 
 def placed(page: str, text: str) -> str:
@@ -114,14 +115,16 @@ def drawn(rows: Sequence[dict[str, Any]]) -> dict[str, Figure]:
     }
 
 
+@style.styled
 def _over(rows: Sequence[dict[str, Any]], x: str, other: str, name: str, short: str) -> Figure:
-    lines = []
-    for number, value in enumerate(sorted({row[other] for row in rows}, reverse=True)):
-        points = sorted((float(row[x]), float(row["ms"])) for row in rows if row[other] == value)
-        lines.append(Line(f"{short} = {value}", points, str(number), dots=True))
+    figure, axes = style.new_chart("", width=430, label=f"milliseconds per step over {name}")
+    for value in sorted({row[other] for row in rows}, reverse=True):
+        points = sorted((row[x], row["ms"]) for row in rows if row[other] == value)
+        axes.plot(*zip(*points, strict=True), marker="o", label=f"{short} = {value}", clip_on=False)
     places = sorted({row[x] for row in rows})
-    across = Axis(0.0, float(places[-1]), [(float(place), f"{place}") for place in places], name)
-    return chart(lines, across, number_axis([0.0, *(row["ms"] for row in rows)], "ms a step"), width=430)
+    axes.set(xticks=places, xlim=(0, places[-1]), ylim=(0, None), xlabel=name, ylabel="ms per step")
+    style.name_curves(axes)
+    return figure
 
 
 if __name__ == "__main__":

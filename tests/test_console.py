@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from rich.table import Table
 from rich.text import Text
 
 from horst.console import Console, progress, visible
-from horst.viz.svg import Canvas
+from horst.viz import style
 
 pieces = st.sampled_from(
     [
@@ -95,12 +96,14 @@ def test_what_is_visible_is_left_alone(text: str) -> None:
         assert visible(text) == text
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=texts)
 def test_figures_are_xml_whatever_their_names(text: str) -> None:
-    canvas = Canvas(100, 50)
-    canvas.text(0, 0, text, limit=30)
-    canvas.words(0, 0, [(text, "ink")])
-    canvas.rect(0, 0, 1, 1, "f0", tip=text)
-    root = ElementTree.fromstring(canvas.figure(text).svg)
-    assert visible(text).strip() in "".join(root.itertext())
+    @style.styled
+    def draw() -> Figure:
+        figure, axes = style.new_canvas(100, 50, text)
+        style.put(axes, 0, 0, text, limit=30)
+        return figure
+
+    root = ElementTree.fromstring(style.svg(draw()))
+    assert visible(text, lines=False).split() == root.attrib["aria-label"].split()

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import methods_pictures_course as course
-import methods_pictures_moment as moment
-import methods_pictures_recognition as recognition
-from methods_shapes import Shape
-
 from horst.models.method_table import METHODS
 
 
@@ -20,7 +15,6 @@ class Entry:
     """Of METHODS; the first one's name is that of the picture."""
     title: str
     """Of the section."""
-    picture: tuple[Shape, ...]
     shows: str
     """What the picture shows, for those who cannot see it."""
     idea: str
@@ -37,7 +31,6 @@ ENTRIES = (
     Entry(
         methods=("cnn3d",),
         title="3D-CNN",
-        picture=tuple(recognition.cnn3d()),
         shows="3-D convolutions over three frames each, and the mean of what they make of all frames so far",
         idea="convolve over time, then average",
         memory="running mean; 2 inputs a layer",
@@ -46,7 +39,6 @@ ENTRIES = (
     Entry(
         methods=("conv_lstm",),
         title="ConvLSTM",
-        picture=tuple(recognition.conv_lstm()),
         shows="A map of state, handed on from frame to frame through convolutions",
         idea="an LSTM made of convolutions",
         memory="h and c, maps, a layer",
@@ -56,7 +48,6 @@ ENTRIES = (
     Entry(
         methods=("e3d_lstm",),
         title="E3D-LSTM",
-        picture=tuple(recognition.e3d()),
         shows="Cells over two frames each; the newest recalls all past cells, and a second memory goes on",
         idea="recall past cells by attention",
         memory="H and 8 cells a layer; M",
@@ -66,7 +57,6 @@ ENTRIES = (
     Entry(
         methods=("conv_tt_lstm",),
         title="Conv-TT-LSTM",
-        picture=tuple(recognition.conv_tt()),
         shows="A queue of three states goes through a chain of cores into the gates; the new state joins the queue",
         idea="several states through a train",
         memory="3 h and c, maps, a layer",
@@ -76,7 +66,6 @@ ENTRIES = (
     Entry(
         methods=("horst", "horst_anticipation", *ABLATIONS),
         title="HORST",
-        picture=tuple(recognition.horst()),
         shows="A query of the frame weighs kept keys and values of past frames by time and place; its own join them",
         idea="attend to kept past states",
         memory="K and V of 8 frames a layer",
@@ -85,7 +74,6 @@ ENTRIES = (
     Entry(
         methods=("dmr",),
         title="DMR",
-        picture=tuple(moment.dmr()),
         shows="One frame, three guesses of the features a second later; the nearest learns, their mean is named",
         idea="several guesses of the future",
         memory="nothing",
@@ -94,7 +82,6 @@ ENTRIES = (
     Entry(
         methods=("atsn",),
         title="ATSN",
-        picture=tuple(moment.atsn()),
         shows="The mean of four frames gives a verb and a noun, whose product is the action",
         idea="verb and noun learnt apart",
         memory=LAST_SECOND,
@@ -103,7 +90,6 @@ ENTRIES = (
     Entry(
         methods=("mce",),
         title="MCE, also called VNMCE",
-        picture=tuple(moment.mce()),
         shows="Actions such as open fridge and open jar sum to the verb open, and likewise to nouns",
         idea="verbs are sums of actions",
         memory=LAST_SECOND,
@@ -112,7 +98,6 @@ ENTRIES = (
     Entry(
         methods=("vn_ce",),
         title="VN-CE",
-        picture=tuple(moment.vn_ce()),
         shows="Verb and noun each have a cross-entropy; the action is read off both and never taught",
         idea="two labels, two cross-entropies",
         memory=LAST_SECOND,
@@ -121,7 +106,6 @@ ENTRIES = (
     Entry(
         methods=("svm_top3", "svm_top5"),
         title="SVM-TOP3 and SVM-TOP5",
-        picture=tuple(moment.svm()),
         shows="Scores in order: the true one must exceed the k-th best of the others by a margin",
         idea="right among k is enough",
         memory=LAST_SECOND,
@@ -130,7 +114,6 @@ ENTRIES = (
     Entry(
         methods=("vnmce_t3", "vnmce_t5"),
         title="VNMCE+T3 and VNMCE+T5",
-        picture=tuple(moment.vnmce()),
         shows="The k - 1 best of the other actions are left out of the loss; verbs and nouns are sums of actions",
         idea="the strongest rivals are forgiven",
         memory=LAST_SECOND,
@@ -139,7 +122,6 @@ ENTRIES = (
     Entry(
         methods=("lstm",),
         title="LSTM",
-        picture=tuple(course.lstm()),
         shows="A vector of state, handed on from frame to frame",
         idea="one state carried through time",
         memory="h and c, vectors",
@@ -148,7 +130,6 @@ ENTRIES = (
     Entry(
         methods=("encoder_decoder",),
         title="ED",
-        picture=tuple(course.encoder_decoder()),
         shows="An encoder reads frames; a decoder goes on with features that it has foretold itself",
         idea="decode the features to come",
         memory="h and c, vectors",
@@ -157,7 +138,6 @@ ENTRIES = (
     Entry(
         methods=("feedback",),
         title="FN",
-        picture=tuple(course.feedback()),
         shows="Two LSTMs, one on top of the other; what was said of a frame is read at the next one",
         idea="read what was said before",
         memory="h and c twice, last output",
@@ -166,7 +146,6 @@ ENTRIES = (
     Entry(
         methods=("ranking",),
         title="RL",
-        picture=tuple(course.ranking()),
         shows="The probability of the true action over time: wherever it falls below its best so far, there is loss",
         idea="certainty must never fall back",
         memory="h and c, vectors",
@@ -175,7 +154,6 @@ ENTRIES = (
     Entry(
         methods=("exponential",),
         title="EL",
-        picture=tuple(course.exponential()),
         shows="Bars over the frames that rise exponentially towards the last one",
         idea="late mistakes cost exponentially more",
         memory="h and c, vectors",
@@ -184,7 +162,6 @@ ENTRIES = (
     Entry(
         methods=("rulstm",),
         title="RU",
-        picture=tuple(course.rulstm()),
         shows="A rolling row reads frames; from each of them an unrolling row goes ahead to the action",
         idea="one rolls, another unrolls ahead",
         memory="h and c, vectors",
@@ -194,7 +171,6 @@ ENTRIES = (
     Entry(
         methods=("action_banks",),
         title="ActionBanks",
-        picture=tuple(course.action_banks()),
         shows="Fourteen frames; the whole past cut in 2, 3 and 5 parts, and recent spans of 6, 5, 3 and 2 frames",
         idea="recent spans ask the past",
         memory="14 frames",
@@ -204,7 +180,6 @@ ENTRIES = (
     Entry(
         methods=("imagine_rnn",),
         title="ImagineRNN",
-        picture=tuple(course.imagine()),
         shows="Features to come, each a difference added to the last; the right frame is to be told from others",
         idea="imagine differences, frame by frame",
         memory="h and c, vectors",
@@ -213,7 +188,6 @@ ENTRIES = (
     Entry(
         methods=("avt",),
         title="AVT-h",
-        picture=tuple(course.avt()),
         shows="A triangle of attention: each frame looks at itself and all before it, and foretells the next",
         idea="a causal transformer foretells features",
         memory="10 frames",
@@ -223,7 +197,6 @@ ENTRIES = (
     Entry(
         methods=("horst_url",),
         title="HORST-url",
-        picture=tuple(course.horst_url()),
         shows="Two HORST layers with their queue, and an LSTM that runs on from them until the action",
         idea="HORST, then unrolled to action",
         memory="K and V of 8 frames a layer",

@@ -1,7 +1,11 @@
-"""The tables of docs/reference/methods.md: method descriptions, counted costs, and the paper's figures."""
+"""Prints the tables of docs/reference/methods.md: descriptions, parameters, and the paper's numbers.
+
+python tools/methods_table.py recognition    # or anticipation, ablations
+"""
 
 from __future__ import annotations
 
+import argparse
 import re
 
 from methods_entries import ABLATIONS, CE, ENTRIES, Entry
@@ -74,3 +78,9 @@ def _told(entry: Entry, method: Method) -> list[str]:
     anchor = re.sub(r"[^\w -]", "", entry.title.lower()).replace(" ", "-")
     learns = f"{CE} of action, verb and noun" if method.name == "horst_anticipation" else entry.learns
     return [f"[{method.title}](#{anchor})", entry.idea, entry.memory, learns]
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Print a table of the methods page.")
+    parser.add_argument("table", choices=TABLES)
+    print(table(parser.parse_args().table), end="")

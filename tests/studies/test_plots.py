@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from matplotlib.axes import Axes
 
 import horst
 from horst.evaluation.formatting import markdown_row, metric_title
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row
 from horst.studies.config import Study, StudyRun
-from horst.studies.plots import HEIGHT, WIDTH, curves, differences
+from horst.studies.plots import MINUS, curves, differences
 from horst.studies.report import (
     Results,
     differences_table,
@@ -25,102 +26,63 @@ from horst.studies.report import (
     values_table,
     write_results,
 )
-from horst.viz.figure import Figure
-from horst.viz.svg import MINUS
+from horst.viz import style
 
 RUNS = tuple(StudyRun(name=f"r{i}", title=f"Run {i}") for i in range(8))
 STUDY = Study(name="s", title="Study", question="Which?", runs=RUNS, metrics=("area", "action/top1@25%"), base="x.yaml")
+LABELS = {run.name: run.label for run in RUNS}
 FRACTIONS = {0.25: "25%", 0.5: "50%", 1.0: "100%"}
 TAUS = {2.0: "2s", 1.0: "1s", 0.25: "0.25s"}
 
 
-def samples(task: str, *seeds: tuple[float, ...], kind: str = "action/top1") -> list[Any]:
-    """One a seed, of values by position."""
+def seeds(task: str, *values: tuple[float, ...], kind: str = "action/top1") -> list[dict[str, float]]:
+    """Metrics of each seed, from values by position."""
     places = FRACTIONS if task == "recognition" else TAUS
-    about = SimpleNamespace(task=task, positions=tuple(places))
-    return [
-        SimpleNamespace(
-            predictions=about,
-            metrics={f"{kind}@{name}": value for name, value in zip(places.values(), values, strict=True)},
-        )
-        for values in seeds
-    ]
+    return [{f"{kind}@{name}": value for name, value in zip(places.values(), seed, strict=True)} for seed in values]
 
 
-def numbers(text: str) -> list[tuple[float, float]]:
-    return [(float(x), float(y)) for x, y in (pair.split(",") for pair in re.split(r"[ ML]+", text.strip("MZ ")))]
+def drawn(found: dict[str, list[dict[str, float]]], kind: str = "") -> Axes:
+    figure = curves("Study", LABELS, found, kind)
+    assert figure is not None
+    (axes,) = figure.axes
+    return axes
 
 
-def polylines(body: str) -> dict[str, list[tuple[float, float]]]:
-    """By class, the first of each: lines to the names come after the curves."""
-    found = re.findall(r'<polyline points="([^"]*)" class="(\w+)"', body)
-    return {kind: numbers(points) for points, kind in reversed(found)}
-
-
-def ticks(body: str) -> dict[str, float]:
-    """Where a label of the x axis stands."""
-    return {
-        text: float(x) for x, text in re.findall(r'<text x="([\d.]+)" y="[\d.]+" text-anchor="middle">([^<]+)<', body)
-    }
-
-
-def heights(body: str) -> dict[str, float]:
-    """The y of the grid line that a label of the y axis belongs to."""
-    found = re.findall(r'<text x="[\d.]+" y="([\d.]+)" text-anchor="end">([^<]+)<', body)
-    return {text: float(y) - 4 for y, text in found}
+def legend(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]  # type: ignore[union-attr]
 
 
 def test_a_curve_goes_through_the_means_and_its_band_through_the_ends() -> None:
-    found = {"r0": samples("recognition", (0.25, 0.5, 0.75), (0.35, 0.7, 1.0))}
-    figure = curves(STUDY, found)
-    assert figure is not None
-    assert (figure.width, figure.height) == (WIDTH, HEIGHT)
-    assert figure.title == "Study: top-1"
-    x, y = ticks(figure.body), heights(figure.body)
-    span = y["0%"] - y["100%"]
-    wanted = [(x["25%"], 0.3), (x["50%"], 0.6), (x["100%"], 0.875)]
-    for (px, py), (wx, share) in zip(polylines(figure.body)["s0"], wanted, strict=True):
-        assert px == pytest.approx(wx, abs=0.1)
-        assert py == pytest.approx(y["0%"] - share * span, abs=0.2)
-    (path,) = re.findall(r'<path d="([^"]*)" class="f0"', figure.body)
-    ends = [0.35, 0.7, 1.0, 0.75, 0.5, 0.25]  # along the top, and back along the bottom
-    assert [py for _, py in numbers(path)] == pytest.approx([y["0%"] - end * span for end in ends], abs=0.2)
-    assert "Run 0 87.5%" in figure.body
-    assert "band: from the lowest to the highest" in figure.body
+    axes = drawn({"r0": seeds("recognition", (0.25, 0.5, 0.75), (0.35, 0.7, 1.0))})
+    assert axes.get_title("left") == "Study: top-1"
+    (line,), (band,) = axes.get_lines(), axes.collections
+    assert np.asarray(line.get_xydata()) == pytest.approx(np.array([(0.25, 0.3), (0.5, 0.6), (1.0, 0.875)]))
+    corners = {(round(x, 6), round(y, 6)) for x, y in band.get_paths()[0].vertices}
+    assert corners == {(0.25, 0.25), (0.5, 0.5), (1.0, 0.75), (0.25, 0.35), (0.5, 0.7), (1.0, 1.0)}
+    assert legend(axes) == ["Run 0 87.5%"]
+    assert "band" in axes.get_ylabel()
 
 
 def test_seconds_before_the_action_run_to_the_left() -> None:
-    found = {"r0": samples("anticipation", (0.1, 0.2, 0.3), kind="action/top5")}
-    figure = curves(STUDY, found)
-    assert figure is not None
-    x = ticks(figure.body)
-    assert {name for name in x if name != "seconds before the action"} == {"0", "0.5", "1", "1.5", "2"}
-    assert x["2"] < x["1.5"] < x["1"] < x["0.5"] < x["0"]
-    points = polylines(figure.body)["s0"]
-    at = [x["2"], x["1"], x["0"] + 0.25 * (x["1"] - x["0"])]
-    assert [px for px, _ in points] == pytest.approx(at, abs=0.2)
-    assert "a single seed" in figure.body
-    assert "<path" not in figure.body
-    assert max(heights(figure.body), key=lambda name: float(name.rstrip("%"))) == "30%"  # low curves get a low axis
-    assert figure.title == "Study: top-5"
+    axes = drawn({"r0": seeds("anticipation", (0.1, 0.2, 0.3), kind="action/top5")})
+    assert axes.get_title("left") == "Study: top-5"
+    assert axes.get_xlim() == (2, 0)
+    assert list(axes.get_lines()[0].get_xdata()) == [2, 1, 0.25]
+    assert axes.get_ylabel() == "one seed"
+    assert not axes.collections
 
 
 def test_runs_keep_their_colour_and_what_is_not_known_is_left_out() -> None:
     whole = (0.6, 0.7, 0.8)
-    found = {"r1": samples("recognition", whole), "r7": samples("recognition", whole)}
-    found["r2"] = samples("recognition", whole, kind="calibration")
-    figure = curves(STUDY, found)
-    assert figure is not None
-    drawn = re.findall(r'<polyline[^>]*class="(s\d)"[^>]*>', figure.body)
-    assert set(drawn) == {"s1"}  # the eighth has the second's colour again, dashed
-    assert figure.body.count('stroke-dasharray="6 4"') == 1
-    assert "Run 1 80.0%" in figure.body
-    assert "Run 7 80.0%" in figure.body
-    assert "Run 2" not in figure.body
-    calibration = curves(STUDY, found, "calibration")
-    assert calibration is None or "Run 2" in calibration.body
-    assert curves(STUDY, {}) is None
-    assert curves(STUDY, {"r0": samples("recognition", whole)}, "calibration") is None
+    found = {"r1": seeds("recognition", whole), "r7": seeds("recognition", whole)}
+    found["r2"] = seeds("recognition", whole, kind="calibration")
+    axes = drawn(found)
+    assert legend(axes) == ["Run 1 80.0%", "Run 7 80.0%"]
+    assert {line.get_color() for line in axes.get_lines()} == {style.SERIES[1]}  # the eighth has the second's again,
+    assert [line.is_dashed() for line in axes.get_lines()] == [False, True]  # dashed
+    assert legend(drawn(found, "calibration")) == ["Run 2 80.0%"]
+    assert curves("Study", LABELS, {}) is None
+    assert curves("Study", LABELS, {"r0": seeds("recognition", whole)}, "calibration") is None
 
 
 def row(name: str, gap: Estimate | None = None, **values: Estimate) -> Row:
@@ -140,51 +102,18 @@ SURE, UNSURE = Estimate(value=0.04, low=0.02, high=0.06), Estimate(value=-0.01, 
 
 
 def test_differences_are_dots_with_intervals() -> None:
-    rows = [row("r0"), row("r1", SURE), row("r2", UNSURE)]
-    figure = differences(rows, STUDY.metrics, str.upper)
+    late = replace(row("r3", SURE), differences={"a/time_to_action": SURE}, against="away")
+    rows = [row("r0"), row("r1", SURE), row("r2", UNSURE), late]
+    figure = differences(rows, (*STUDY.metrics, "a/time_to_action"), str.upper)
     assert figure is not None
-    x = {text.replace(MINUS, "-"): place for text, place in ticks(figure.body).items()}
-    step = (x["5"] - x["0"]) / 2.5  # of two per cent
-    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3.4" class="(\w+)"', figure.body)
-    assert [kind for *_, kind in dots] == ["f0", "f5"]  # sure or not
-    assert [float(px) for px, *_ in dots] == pytest.approx([x["0"] + 2 * step, x["0"] - 0.5 * step], abs=0.2)
-    spans = polylines(figure.body)
-    assert [px for px, _ in spans["s0"]] == pytest.approx([x["0"] + step, x["0"] + 3 * step], abs=0.2)
-    assert [px for px, _ in spans["s5"]] == pytest.approx([x["0"] - 2.5 * step, x["0"] + 1.5 * step], abs=0.2)
-    lines = [float(y) for _, y, _ in dots]
-    assert lines[1] - lines[0] == 17
-    assert all({py for _, py in span} <= set(lines) for span in spans.values())
-    assert max(lines) < figure.height - 38  # above the axis
-    assert f"R1 {MINUS} R0" in figure.body
-    marks = re.findall(r'<line x1="([\d.]+)" y1="26.0" x2="([\d.]+)" y2="([\d.]+)" class="(\w+)"', figure.body)
-    assert [kind for *_, kind in marks].count("mark") == 1
-    assert [(a, b) for a, b, _, kind in marks if kind == "mark"] == [(f"{x['0']:.1f}", f"{x['0']:.1f}")]
-    assert {float(end) for *_, end, _ in marks} == {figure.height - 38}
-    for text in ticks(figure.body).values():
-        assert 0 < text < WIDTH
-
-
-def drawn(figure: Figure | None) -> str:
-    assert figure is not None
-    return f"{figure.width:g} x {figure.height:g}: {figure.title}\n" + figure.body.replace("><", ">\n<") + "\n"
-
-
-@pytest.mark.parametrize("name", ["curve", "before_action", "differences", "short_names"])
-def test_figures_are_drawn_as_ever(name: str) -> None:
-    """Every place and colour. To renew a file on purpose, write `drawn(...)` to it and look at the figure."""
-    if name == "curve":
-        found = {"r0": samples("recognition", (0.25, 0.5, 0.75), (0.35, 0.7, 1.0))}
-        figure = curves(STUDY, {**found, "r7": samples("recognition", (0.1, 0.2, 0.3))})
-    elif name == "before_action":
-        figure = curves(STUDY, {"r2": samples("anticipation", (0.1, 0.2, 0.3), (0.12, 0.18, 0.4), kind="action/top5")})
-    elif name == "short_names":
-        figure = differences([row("r0"), row("r1", SURE)], ("area",), str)
-    else:
-        gaps = {"area": SURE, "decided": UNSURE, "a/time_to_action": SURE}
-        long = replace(row("r3", UNSURE), title="A name that does not fit into the room for names beside the axis")
-        rows = [row("r0"), replace(row("r1", SURE), differences=gaps), replace(row("r2", UNSURE), against="away"), long]
-        figure = differences(rows, ("area", "a/time_to_action", "decided"), str.upper)
-    assert drawn(figure) == (Path(__file__).parent / "figures" / f"{name}.txt").read_text(encoding="utf-8")
+    (axes,) = figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["AREA", f"R1 {MINUS} R0", f"R2 {MINUS} R0"]  # seconds have no place on an axis of per cent
+    found = [container.lines for container in axes.containers]
+    assert [dot.get_xydata().tolist() for dot, *_ in found] == [[[4.0, 1]], [[-1.0, 2]]]  # type: ignore[union-attr]
+    spans = [bars[0].get_segments()[0][:, 0].tolist() for *_, bars in found]
+    assert spans == [pytest.approx([2, 6]), pytest.approx([-5, 3])]
+    assert [dot.get_color() for dot, *_ in found] == [style.SERIES[0], style.SERIES[5]]  # sure or not
 
 
 @pytest.mark.parametrize(
@@ -192,7 +121,6 @@ def test_figures_are_drawn_as_ever(name: str) -> None:
     [
         ([(0.0, 0.0, 0.02)], 0.05),
         ([(0.05, 0.0, 0.02)], 0.055),
-        ([(0.1, 0.3, 0.2)], 0.33),
         ([(0.1, 0.3, 0.55)], 0.605),
         ([(0.1, 0.3, 0.551)], 1.0),
         ([(0.1, 0.3, 0.2), (0.1, 0.6, 0.2)], 1.0),  # the band counts too
@@ -200,49 +128,24 @@ def test_figures_are_drawn_as_ever(name: str) -> None:
     ],
 )
 def test_the_axis_ends_above_the_highest_value(values: list[tuple[float, ...]], top: float) -> None:
-    figure = curves(STUDY, {"r0": samples("recognition", *values)})
-    assert figure is not None
-    means = [sum(seeds) / len(seeds) for seeds in zip(*values, strict=True)]
-    box = heights(figure.body)["0%"], 44.0
-    wanted = [box[0] - mean / top * (box[0] - box[1]) for mean in means]
-    assert [py for _, py in polylines(figure.body)["s0"]] == pytest.approx(wanted, abs=0.06)
+    assert drawn({"r0": seeds("recognition", *values)}).get_ylim() == pytest.approx((0, top))
 
 
 def test_ticks_of_half_seconds_end_before_the_earliest_place() -> None:
-    for longest, last in ((1.75, "1.5"), (1.5, "1.5"), (1.25, "1")):
-        about = SimpleNamespace(task="anticipation", positions=(longest, 0.5))
-        metrics = {f"action/top5@{place:g}s": 0.5 for place in about.positions}
-        figure = curves(STUDY, {"r0": [SimpleNamespace(predictions=about, metrics=metrics)]})
-        assert figure is not None
-        places = {float(text) for text in ticks(figure.body) if text != "seconds before the action"}
-        assert places == {i / 2 for i in range(round(2 * float(last)) + 1)}
-
-
-def test_colours_begin_again_dashed_after_the_sixth() -> None:
-    for number, colour, dashed in ((5, "s5", False), (6, "s0", True), (7, "s1", True)):
-        figure = curves(STUDY, {f"r{number}": samples("recognition", (0.6, 0.7, 0.8))})
-        assert figure is not None
-        assert set(re.findall(r'<polyline[^>]*class="(s\d)"', figure.body)) == {colour}
-        assert ("stroke-dasharray" in figure.body) == dashed
+    for longest, last in ((1.75, 1.5), (1.5, 1.5), (1.25, 1.0)):
+        axes = drawn({"r0": [{f"action/top5@{place:g}s": 0.5 for place in (longest, 0.5)}]})
+        assert list(axes.get_xticks()) == [i / 2 for i in range(round(2 * last) + 1)]
 
 
 def test_a_curve_needs_two_places_and_every_number() -> None:
-    def at(*places: float) -> list[Any]:
-        metrics = {f"action/top1@{100 * place:g}%": 0.5 for place in places}
-        return [SimpleNamespace(predictions=SimpleNamespace(task="recognition", positions=places), metrics=metrics)]
-
-    assert curves(STUDY, {"r0": at(0.5)}) is None
-    assert curves(STUDY, {"r0": at(0.5, 1.0)}) is not None
+    assert curves("Study", LABELS, {"r0": [{"action/top1@50%": 0.5}]}) is None
     for lost in (math.nan, None):
-        seeds = samples("recognition", (0.1, 0.2, 0.3), (0.1, 0.2, 0.3))
-        seeds[1].metrics["action/top1@50%"] = lost
+        both = seeds("recognition", (0.1, 0.2, 0.3), (0.1, 0.2, 0.3))
+        both[1]["action/top1@50%"] = lost  # type: ignore[assignment]
         if lost is None:
-            del seeds[1].metrics["action/top1@50%"]
-        assert curves(STUDY, {"r0": seeds}) is None
-        figure = curves(STUDY, {"r0": seeds, "r1": samples("recognition", (0.1, 0.2, 0.3))})
-        assert figure is not None
-        assert "Run 0" not in figure.body
-        assert "Run 1 30.0%" in figure.body
+            del both[1]["action/top1@50%"]
+        assert curves("Study", LABELS, {"r0": both}) is None
+        assert legend(drawn({"r0": both, "r1": seeds("recognition", (0.1, 0.2, 0.3))})) == ["Run 1 30.0%"]
 
 
 def test_half_an_interval_is_not_drawn() -> None:
@@ -378,9 +281,8 @@ def test_only_the_figures_that_there_are_stay(tmp_path: Path) -> None:
     """A figure of earlier results would show other numbers than the table."""
     for name in ("curve.svg", "calibration.svg", "differences.svg"):
         (tmp_path / name).write_text("old")
-    whole = samples("recognition", (0.1, 0.2, 0.3), (0.2, 0.3, 0.4))
-    for sample in whole:
-        sample.predictions = About(task="recognition", positions=tuple(FRACTIONS))
+    both = seeds("recognition", (0.1, 0.2, 0.3), (0.2, 0.3, 0.4))
+    whole = [SimpleNamespace(metrics=metrics, predictions=range(5)) for metrics in both]
     given = results([row("r0")], found={"r0": whole}, to_dict=lambda: {"title": "\N{MINUS SIGN}"})
     assert write_results(results([], found={}), tmp_path) == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["calibration.svg", "curve.svg", "differences.svg"]
@@ -401,13 +303,6 @@ def test_results_as_plain_data() -> None:
         "data": "Some data, 1,234 validation examples, 24 actions", "against": None,
         "rows": [row("r0").to_dict()], "runs": [{"run": "r0"}], "missing": ["r1-seed0"],
     }  # fmt: skip
-
-
-class About(SimpleNamespace):
-    """Of predictions: how many there are."""
-
-    def __len__(self) -> int:
-        return 5
 
 
 class Told:

@@ -16,10 +16,9 @@ from horst.evaluation.evaluate import predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.synth.fresh import Fresh, fresh_kitchen, fresh_somethings
-from horst.viz.anticipation import ANSWERS, Moment, moments_section
-from horst.viz.evaluated import accuracy_section
+from horst.viz.clips import TOP, Moment, StreamedClip, clip_section, moments_section, stream_clip
 from horst.viz.page import section
-from horst.viz.streamed import Streamed, clip_section, stream
+from horst.viz.report import accuracy_section
 
 FRACTIONS = (0.25, 0.5, 1.0)
 """Observed parts at which predictions are printed."""
@@ -45,7 +44,7 @@ def somethings_sections(folder: Path, clips: int, seed: int, streams: int, conso
     first: dict[int, int] = {}  # clips of different actions
     for index, example in enumerate(fresh.annotations.split("val").examples):
         first.setdefault(example.labels["action"], index)
-    streamed = [stream(model, fresh, "val", index) for index in list(first.values())[:streams]]
+    streamed = [stream_clip(model, fresh, "val", index) for index in list(first.values())[:streams]]
     console.print(_streams_table(streamed, names))
     cards = (clip_section(clip, (len(clip.frames) // 2,)) for clip in streamed)
     intro = "Probabilities at each frame; and, half way through, where the model looks."
@@ -73,7 +72,7 @@ def _confused(predictions: Predictions, names: tuple[str, ...], part: float) -> 
     return [f"{names[a]} → {names[b]} ({n})" for (a, b), n in wrong.most_common(PAIRS) if n > 1]
 
 
-def _streams_table(streamed: list[Streamed], names: tuple[str, ...]) -> Table:
+def _streams_table(streamed: list[StreamedClip], names: tuple[str, ...]) -> Table:
     table = Table(title="Streams, frame by frame", title_justify="left")
     table.add_column("action")
     for part in FRACTIONS:
@@ -108,7 +107,7 @@ def _moments_table(moments: list[Moment], names: tuple[str, ...]) -> Table:
     table.add_column("likeliest predictions")
     table.add_column("rank", justify="right")
     for moment in moments:
-        answers = [Text(visible(names[i]), "green" if i == moment.label else "") for i in moment.answers()[:PRINTED]]
+        answers = [Text(visible(names[i]), "green" if i == moment.label else "") for i in moment.top()[:PRINTED]]
         cells = f"{moment.start:.1f} s", names[moment.label], Text(", ").join(answers)
-        table.add_row(*cells, Text(str(moment.place), "green" if moment.place <= ANSWERS else "red"))
+        table.add_row(*cells, Text(str(moment.rank), "green" if moment.rank <= TOP else "red"))
     return table

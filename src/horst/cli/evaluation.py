@@ -20,7 +20,7 @@ from horst.models import Predictor
 from horst.models.hub import model_title
 from horst.training.config import RunConfig
 from horst.training.run import Run
-from horst.viz import accuracy_curve
+from horst.viz import accuracy_curve, save_svg
 
 PREDICTIONS, PICTURE = "safetensors", "svg"
 LARGEST = 2**32
@@ -148,7 +148,7 @@ def show_evaluation(
 def draw(evaluation: Evaluation, file: Path) -> None:
     """Accuracy over the observed part, or over the time before the action; no file where nothing has a label."""
     if any(key.startswith("action/") for key in evaluation.metrics):
-        accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}").save(file)
+        save_svg(accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}"), file)
     else:
         file.unlink(missing_ok=True)  # of an earlier evaluation
 

@@ -14,7 +14,7 @@ from horst.video.decode import VideoFile
 from horst.video.frame import Frame, Image
 from horst.video.live import is_live
 from horst.video.sampling import SLACK
-from horst.viz.render import Said, Scene
+from horst.viz.render import VideoRenderer
 
 LIVE_FPS, MOST_FPS = 12.0, 30.0
 HELD = 2.0
@@ -41,55 +41,38 @@ def pages(
         told: What else is done with each prediction.
         stop: Whether to come to an end.
     """
-    scene: Scene | None = None
+    renderer: VideoRenderer | None = None
     page: Image | None = None
     before: Image | None = None
     due = last = 0.0
     for frame in frames:
         image = frame.image if seen is None else next(seen).image
-        if scene is None:
-            scene, due = Scene(start=frame.time, end=end), frame.time
+        if renderer is None:
+            renderer, due = VideoRenderer(start=frame.time, end=end), frame.time
         for prediction in stream.feed(frame.image, frame.time):
             told(prediction)
             at_tick = image if before is None or prediction.time >= frame.time - SLACK else before
-            scene.say(said(prediction), at_tick)
+            renderer.update(prediction, at_tick)
         if page is not None and frame.time - last > HELD:
             due += frame.time - last - HELD
         while page is not None and due + SLACK < frame.time:  # the rate of the video is constant, that of frames is not
             yield page
             due += 1 / fps
         if due <= frame.time + SLACK:
-            page = scene.draw(image, frame.time)
+            page = renderer.draw(image, frame.time)
             yield page
             due += 1 / fps
         before, last = image, frame.time
         if stop():
             return
-    if scene is None or before is None or end is None:
+    if renderer is None or before is None or end is None:
         return
     for prediction in stream.finish(end):
         told(prediction)
-        scene.say(said(prediction), before)
+        renderer.update(prediction, before)
     while due + SLACK < end:
-        yield scene.draw(before, due)
+        yield renderer.draw(before, due)
         due += 1 / fps
-
-
-def said(prediction: Prediction) -> Said:
-    """What is drawn of a prediction."""
-    look, ahead = prediction.attention, prediction.horizon
-    seen = f"{prediction.age} frame{'s' if prediction.age > 1 else ''} seen"
-    when = f"in {ahead:g} s, " if prediction.horizons else f"within {ahead:g} s, " if ahead else ""
-    return Said(
-        prediction.time,
-        prediction.names["action"],
-        prediction.probabilities["action"],
-        prediction.answer(),
-        f"{when}{seen}, {1e3 * prediction.latency:.0f} ms",
-        None if look is None else look.temporal,
-        None if look is None else look.times,
-        None if look is None else look.spatial,
-    )
 
 
 def rate_of(source: str, fps: float | None) -> float:

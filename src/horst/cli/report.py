@@ -55,9 +55,15 @@ def report(
 
 def _page(opened: EvaluatedModel, split: str, predictions: Predictions, evaluation: Evaluation, clips: int) -> str:
     """The page as HTML."""
-    from horst.viz.evaluated import accuracy_section, headline, mistakes_section, sureness_section
     from horst.viz.page import page
-    from horst.viz.trained import run_section, training_section
+    from horst.viz.report import (
+        accuracy_section,
+        calibration_section,
+        headline,
+        mistakes_section,
+        run_section,
+        training_section,
+    )
 
     annotations, config = opened.module.annotations, opened.config
     name = config.name if config is not None else opened.title
@@ -71,7 +77,7 @@ def _page(opened: EvaluatedModel, split: str, predictions: Predictions, evaluati
     sections.append(accuracy_section(evaluation))
     if (predictions.labels["action"] >= 0).any():
         names = annotations.classes["action"]
-        sections += [mistakes_section(predictions, names), sureness_section(predictions)]
+        sections += [mistakes_section(predictions, names), calibration_section(predictions)]
         sections.append(_clips_section(opened, split, predictions, clips))
     what = "early recognition" if predictions.task == "recognition" else "anticipation"
     counted = f"{evaluation.counts['examples']} examples of {evaluation.data}, {split}"
@@ -79,20 +85,19 @@ def _page(opened: EvaluatedModel, split: str, predictions: Predictions, evaluati
 
 
 def _clips_section(opened: EvaluatedModel, split: str, predictions: Predictions, clips: int) -> str:
-    from horst.viz.choice import chosen
+    from horst.viz.clips import choose_clips, clip_section, stream_clip
     from horst.viz.page import section
-    from horst.viz.streamed import clip_section, stream
 
     cards = []
-    for choice in chosen(predictions, clips):
-        clip = stream(opened.model, opened.module, split, choice.index)
-        cards.append(clip_section(clip, _moments(opened, predictions.task, len(clip.frames)), choice.why))
+    for index, kind in choose_clips(predictions, clips):
+        clip = stream_clip(opened.model, opened.module, split, index)
+        cards.append(clip_section(clip, _moments(opened, predictions.task, len(clip.frames)), kind))
     if not cards:
         return ""
     intro = (
-        "Probabilities of the classes over time. The strip names the likeliest class; green beneath it where it is "
-        "right. At the dotted lines: the past frames that the model attends to, brightness by their weight, where in "
-        "them it looks, and its five likeliest classes. The layer whose maps vary most is shown."
+        "Probabilities over time. The strip shows the top class, with a green line below where it is right. At the "
+        "dotted lines: the past frames that the model attends to (brightness: weight), where in them it looks "
+        "(colour), and the top 5. The layer whose maps vary most is shown."
     )
     return section("Clips, frame by frame", intro, *cards)
 

@@ -1,108 +1,90 @@
-"""The plots of a study: accuracy and calibration over positions with a band over seeds, differences with intervals."""
+"""The plots of a study: metrics over positions with a band over seeds, and differences with intervals."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 
-from horst.evaluation.formatting import SECONDS, metric_title
-from horst.evaluation.predictions import position_name
+import numpy as np
+from matplotlib.figure import Figure
+
+from horst.evaluation.formatting import MINUS, SECONDS, metric_title
 from horst.studies.compare import Row
-from horst.studies.config import Study
-from horst.studies.outcomes import Sample
-from horst.viz.chart import Axis, Line, draw_axes, draw_lines, number_axis, percent_axis
-from horst.viz.figure import Figure
-from horst.viz.svg import MINUS, SERIES, Canvas, text_width
-
-KIND = {"recognition": "action/top1", "anticipation": "action/top5"}
-WIDTH, HEIGHT = 640.0, 320.0
-LINE = 17.0
-"""Pixels from one run to the next."""
+from horst.viz import style
 
 
-def curves(study: Study, found: Mapping[str, Sequence[Sample]], kind: str = "") -> Figure | None:
-    """A metric over the observed part of a clip or the time before the action, by default top-1 there and top-5 here:
-    the mean over seeds, and a band from the lowest to the highest. None where it is known at fewer than two places."""
-    if not found:
-        return None
-    first = next(iter(found.values()))[0].predictions
-    kind = kind or KIND[first.task]
-    keys = {place: f"{kind}@{position_name(first.task, place)}" for place in first.positions}
-    lines, bands = [], []
-    for number, run in enumerate(study.runs):  # of the same colour, whichever others are done
-        several = found.get(run.name, ())
-        there = all(math.isfinite(sample.metrics.get(key, math.nan)) for sample in several for key in keys.values())
-        if len(keys) < 2 or not several or not there:
+@style.styled
+def curves(
+    title: str, labels: Mapping[str, str], found: Mapping[str, Sequence[Mapping[str, float]]], kind: str = ""
+) -> Figure | None:
+    """A metric over the observed part of a clip or over the time before the action.
+
+    The curve is the mean over seeds, the band reaches from the lowest to the highest. A run that lacks a value has no
+    curve; None if no run has one.
+
+    Args:
+        title: Of the study.
+        labels: Of all runs, by name: a run has the same colour whichever others are done.
+        found: Metrics of each seed, by run.
+        kind: The metric; by default top-1 for recognition and top-5 for anticipation.
+    """
+    keys = [key for seeds in found.values() for key in seeds[0]]
+    recognition = any(key.endswith("%") for key in keys)
+    kind = kind or ("action/top1" if recognition else "action/top5")
+    matches = (re.fullmatch(rf"{kind}@([\d.]+)([%s])", key) for key in keys)
+    places = {match[0]: float(match[1]) / (100 if match[2] == "%" else 1) for match in matches if match}
+    figure, axes = style.new_chart(f"{title}: {metric_title(kind)}", width=640, height=320)
+    for number, (run, label) in enumerate(labels.items()):
+        seeds = found.get(run, ())
+        values = [[seed.get(key, math.nan) for seed in seeds] for key in places]
+        if len(places) < 2 or not seeds or not np.isfinite(values).all():
             continue
-        values = {place: [sample.metrics[key] for sample in several] for place, key in keys.items()}
-        points = [(place, sum(seeds) / len(seeds)) for place, seeds in values.items()]
-        colour, dash = str(number % SERIES), "6 4" if number >= SERIES else ""
-        lines.append(Line(f"{run.label} {100 * points[-1][1]:.1f}%", points, colour, dash=dash))
-        if len(several) > 1:
-            bands.append((colour, [(place, min(seeds), max(seeds)) for place, seeds in values.items()]))
-    if not lines:
+        mean = [sum(several) / len(several) for several in values]
+        colour, dash = style.SERIES[number % len(style.SERIES)], "-" if number < len(style.SERIES) else (0, (3, 2))
+        axes.plot(list(places.values()), mean, color=colour, linestyle=dash, label=f"{label} {100 * mean[-1]:.1f}%")
+        if len(seeds) > 1:
+            band = [min(several) for several in values], [max(several) for several in values]
+            axes.fill_between(list(places.values()), *band, color=colour, alpha=0.15, linewidth=0)
+    if not axes.lines:
         return None
-    highest = max([value for line in lines for _, value in line.points] + [top for _, b in bands for *_, top in b])
-    canvas = Canvas(WIDTH, HEIGHT)
-    if first.task == "recognition":
-        x = Axis(0, 1, percent_axis().ticks, "observed part of the clip")
-    else:
-        longest = max(first.positions)
-        x = Axis(longest, 0, [(i / 2, f"{i / 2:g}") for i in range(int(2 * longest) + 1)], "seconds before the action")
-    y = percent_axis("", 1.0 if highest > 0.55 else max(0.05, 1.1 * highest))
-    box = draw_axes(canvas, x, y, top=44, bottom=HEIGHT - 38, names=[line.name for line in lines])
-    title = f"{study.title}: {metric_title(kind)}"
-    canvas.text(0, 13, title, "ink bold", size=12, limit=WIDTH)
-    canvas.text(0, 30, "mean over seeds; band: from the lowest to the highest" if bands else "a single seed")
-    for colour, band in bands:
-        around = [box.at(place, top) for place, _, top in band] + [box.at(place, low) for place, low, _ in band[::-1]]
-        steps = "M" + "L".join(f"{px:.1f},{py:.1f}" for px, py in around) + "Z"
-        canvas.path(steps, f"f{colour}", opacity=0.15)
-    draw_lines(canvas, box, lines)
-    return canvas.figure(title)
+    style.position_axis(axes, recognition=recognition)
+    style.percent_axis(axes)
+    axes.set_ylabel("mean over seeds; band: lowest to highest" if axes.collections else "one seed")
+    style.name_curves(axes)
+    return figure
 
 
-def differences(rows: Sequence[Row], metrics: Sequence[str], named: Callable[[str], str]) -> Figure | None:
-    """Each difference as a dot with its interval, one block a metric; None where nothing is compared."""
+@style.styled
+def differences(rows: Sequence[Row], metrics: Sequence[str], name: Callable[[str], str]) -> Figure | None:
+    """Each difference as a dot with its interval, one block per metric; None where nothing is compared."""
     titles = {row.name: row.title for row in rows}
-    names = {row.name: f"{row.title} {MINUS} {titles.get(row.against or '', row.against)}" for row in rows}
-    blocks: list[tuple[str, list[tuple[str, bool, float, float, float]]]] = []
+    labels: list[str] = []
+    figure, axes = style.new_chart("Differences", width=640, label="differences between runs")
     for metric in metrics:
-        if metric.endswith(SECONDS):  # seconds have no place on an axis of per cent
-            continue
-        told = [
-            (names[row.name], gap.sure, gap.value, gap.low, gap.high)
-            for row in rows
-            if (gap := row.differences.get(metric)) is not None and gap.low is not None and gap.high is not None
+        found = [] if metric.endswith(SECONDS) else [(row, row.differences.get(metric)) for row in rows]  # no per cent
+        shown = [
+            (row, gap, 100 * np.array([[gap.value - gap.low], [gap.high - gap.value]]))
+            for row, gap in found
+            if gap and gap.low is not None and gap.high is not None
         ]
-        if told:
-            blocks.append((named(metric), told))
-    if not blocks:
+        if not shown:
+            continue
+        labels += ["", name(metric)] if labels else [name(metric)]
+        for row, gap, interval in shown:
+            colour = style.SERIES[0 if gap.sure else 5]  # whether more is better depends on the metric
+            axes.errorbar(100 * gap.value, len(labels), xerr=interval, fmt="o", markersize=6.5, color=colour)
+            rival = titles.get(row.against or "", row.against)
+            labels.append(style.fit(f"{row.title} {MINUS} {rival}", 290))
+    if not labels:
         return None
-    ends = [100 * value for _, told in blocks for *_, low, high in told for value in (low, high)]
-    height = sum(LINE * (len(told) + 2) for _, told in blocks) + 70
-    canvas = Canvas(WIDTH, height)
-    room = min(300.0, max(text_width(name) for _, told in blocks for name, *_ in told) + 12)
-    x = number_axis([*ends, 0.0], "difference in per cent, interval of 95%")
-
-    def at(value: float) -> float:
-        return room + x.share(100 * value) * (WIDTH - 16 - room)
-
-    canvas.text(0, 13, "Differences", "ink bold", size=12)
-    bottom = height - 38
-    for value, name in x.ticks:
-        canvas.line(at(value / 100), 26, at(value / 100), bottom, "mark" if value == 0 else "grid")
-        canvas.text(at(value / 100), bottom + 16, name, anchor="middle")
-    canvas.text((room + WIDTH - 16) / 2, bottom + 32, x.name, anchor="middle")
-    place = 26.0
-    for title, told in blocks:
-        place += LINE
-        canvas.text(0, place + 4, title, "ink")
-        for name, sure, value, low, high in told:
-            place += LINE
-            colour = "0" if sure else "5"  # whether more is better depends on the metric
-            canvas.text(0, place + 4, name, limit=room - 10)
-            canvas.curve([(at(low), place), (at(high), place)], f"s{colour}")
-            canvas.dot(at(value), place, f"f{colour}", 3.4)
-        place += LINE
-    return canvas.figure("differences between runs")
+    figure.set_figheight((17 * len(labels) + 80) / 72)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set(ylim=(len(labels) - 0.4, -0.6), xlabel="difference in percentage points, with its 95% interval")
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", visible=True)
+    axes.axvline(0, color=style.AXIS, linestyle=(0, (2, 3)), linewidth=1)
+    for label in axes.get_yticklabels():
+        if label.get_text() in map(name, metrics):
+            label.set(color=style.INK, weight="bold")
+    return figure

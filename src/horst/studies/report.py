@@ -20,6 +20,7 @@ from horst.studies.plan import Job
 from horst.studies.plots import curves, differences
 from horst.studies.statistics import RESAMPLES
 from horst.studies.values import LOWER_IS_BETTER
+from horst.viz import save_svg
 
 JSON, MARKDOWN = "results.json", "results.md"
 CURVE, CALIBRATION, DIFFERENCES = "curve.svg", "calibration.svg", "differences.svg"
@@ -64,14 +65,16 @@ def write_results(results: Results, folder: Path) -> list[Path]:
     """The files that were written; none where no run is done."""
     if not results.rows:
         return []
-    made = []
+    made, study = [], results.study
+    labels = {run.name: run.label for run in study.runs}
+    metrics = {run: [sample.metrics for sample in found] for run, found in results.found.items()}
     for name, figure in (
-        (CURVE, curves(results.study, results.found) if results.study.curve else None),
-        (CALIBRATION, curves(results.study, results.found, "calibration") if results.study.curve else None),
+        (CURVE, curves(study.title, labels, metrics) if study.curve else None),
+        (CALIBRATION, curves(study.title, labels, metrics, "calibration") if study.curve else None),
         (DIFFERENCES, differences(results.rows, results.study.metrics, metric_title)),
     ):
         if figure is not None:
-            made.append(figure.save(folder / name))
+            made.append(save_svg(figure, folder / name))
         else:
             (folder / name).unlink(missing_ok=True)  # of other results
     write_text(folder / JSON, json.dumps(results.to_dict(), indent=1, ensure_ascii=False) + "\n")

@@ -1,4 +1,4 @@
-"""Pictures of what a model sees and says, as SVG, without anything to install.
+"""Figures of what a model sees and predicts, as matplotlib figures.
 
     from horst import viz
 
@@ -8,16 +8,31 @@
     viz.confusion(labels, answers, names)
     viz.reliability(probabilities, labels)
 
-Each returns a `Figure`: it shows itself in a notebook, and `save` writes .svg, .html or .png.
+Each returns a `matplotlib.figure.Figure`: restyle it, save it (`figure.savefig("x.pdf")`), or display it in a notebook.
+`viz.save_svg` writes an SVG file that follows light and dark mode. matplotlib is imported at the first use.
 """
 
 from __future__ import annotations
 
-from horst.viz.attention_map import attention
-from horst.viz.calibration import reliability
-from horst.viz.curves import accuracy_curve
-from horst.viz.figure import Figure
-from horst.viz.matrix import confusion
-from horst.viz.timelines import timeline
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Figure", "accuracy_curve", "attention", "confusion", "reliability", "timeline"]
+if TYPE_CHECKING:
+    from horst.viz.attention_map import attention as attention
+    from horst.viz.curves import accuracy_curve as accuracy_curve
+    from horst.viz.curves import reliability as reliability
+    from horst.viz.matrix import confusion as confusion
+    from horst.viz.style import save_svg as save_svg
+    from horst.viz.timelines import timeline as timeline
+
+_HOME = {
+    "accuracy_curve": "curves", "attention": "attention_map", "confusion": "matrix", "reliability": "curves",
+    "save_svg": "style", "timeline": "timelines",
+}  # fmt: skip
+__all__ = list(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'horst.viz' has no attribute {name!r}")
+    return getattr(import_module(f"horst.viz.{_HOME[name]}"), name)

@@ -1,4 +1,4 @@
-"""Figures 4 and 5 of the paper: which of the past frames a prediction rests on, and where in them it looks.
+"""Figures 4 and 5 of the paper: which past frames a prediction attends to, and where in them.
 
 Shapes: T frames, S past states, h x w the map of a layer, C classes.
 """
@@ -8,25 +8,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
+from PIL import Image as PILImage
 
 from horst.errors import InputError
-from horst.viz.figure import Figure
-from horst.viz.picture import Image, dimmed, heat_colour, heated, picture
-from horst.viz.svg import MINUS, Canvas, fit, text_width
+from horst.video.frame import Image
+from horst.viz import style
 
-BEST = 5
+TOP = 5
+"""Classes that are listed."""
 GAP, PANEL, BETWEEN = 5.0, 236.0, 20.0
-"""Pixels between past frames; for the present one and what is said of it, on the left; and from that to the past."""
+"""Points between past frames; for the current frame and its predictions; and from there to the past."""
 ROOM, LARGEST, SMALLEST = 756.0, 90.0, 46.0
-"""For all past frames of a row, and for each of them."""
+"""Width of all past frames of a row, and limits for each."""
 DARK = 0.22
-"""The light of a frame that has no weight: it can still be made out."""
+"""Brightness of a frame without weight: it can still be seen."""
 EVEN = 0.02
-"""Maps that vary by less than this part of their height look everywhere: to stretch that to all colours would lie."""
+"""Maps that vary by less than this share of their maximum are uniform: their noise is not stretched to all colours."""
 
 
+@style.styled
 def attention(
     frames: Sequence[Image],
     temporal: Any,
@@ -40,19 +46,19 @@ def attention(
     times: Sequence[float] | None = None,
     parts: Sequence[tuple[int, int]] = (),
 ) -> Figure:
-    """The past frames that the model attends to at one moment: bright by T(Q, K), and beneath S(Q, K) as heat.
+    """The past frames that the model attends to at one frame: brightness is T(Q, K), colour below is S(Q, K).
 
     Args:
         frames: (H, W, 3) each, T of them.
         temporal: `out.core.temporal` of one clip, or of one layer (T, S).
         spatial: `out.core.spatial` of one clip, or of one layer (T, S, h, w).
-        at: Which frame is the present one, from 0 on; the last one by default. Frame t has min(t, S) past ones.
-        layer: Which of the layers.
-        probabilities: (T, C), or (C,) of the present frame: the likeliest classes are listed.
+        at: The current frame, from 0; by default the last one. Frame t has min(t, S) past frames.
+        layer: Which layer.
+        probabilities: (T, C), or (C,) of the current frame: the most likely classes are listed.
         names: Of the classes.
-        truth: The true class: answers are then coloured by whether they are right.
+        truth: The true class: predictions are coloured by whether they are right.
         times: (T,) seconds of the frames.
-        parts: (verb, noun) of every class: where names are "verb noun", both words are coloured by themselves.
+        parts: (verb, noun) of every class: in names "verb noun", each word is coloured by itself.
     """
     weights = _layer("temporal", temporal, layer, 2)
     maps = _layer("spatial", spatial, layer, 4)
@@ -66,86 +72,90 @@ def attention(
     if not 0 <= now < total:
         raise InputError(f"at is {at}; there are {total} frames, from 0 to {total - 1}")
     order = weights.shape[1]
-    past = list(range(max(0, now - order), now))
+    past = range(max(0, now - order), now)
     entries = [order - now + frame for frame in past]  # entry j looks at frame t - S + j
-    shown_weights, shown_maps = weights[now, entries], maps[now, entries]
-
+    top = _most_likely(probabilities, names, now)
     height, width = frames[now].shape[:2]
     w = max(SMALLEST, min(LARGEST, (ROOM - GAP * (order - 1)) / order))
     h = w * height / width
-    wide = PANEL + (BETWEEN + len(past) * (w + GAP) - GAP if past else 0)
-    answers = _answers(probabilities, names, now)
-    tall = max(2 * h + 66 if past else 0, h + 24 + (16 if truth is not None else 0) + 17 * len(answers) + 8)
-    canvas = Canvas(wide, tall)
+    label = f"attention at {_time(now, times)}"
+    label += f", true: {names[truth]}" if truth is not None and names is not None else ""
+    figure, axes = style.new_canvas(
+        PANEL + (BETWEEN + len(past) * (w + GAP) - GAP if past else 0),
+        max(2 * h + 66 if past else 0, h + 24 + (16 if truth is not None else 0) + 17 * len(top) + 8),
+        label,
+    )
     if past:
-        which = _layer_name(temporal, layer)
-        _draw_past(canvas, frames, past, shown_weights, shown_maps, (w, h), times, which)
-    canvas.text(0, 11, f"now: {_moment(now, times)}", "ink bold")
-    canvas.image(0, 18, w, h, picture(frames[now], 2 * round(w)))
-    top = h + 34
+        shown = [frames[frame] for frame in past]
+        moments = [_time(frame, times) for frame in past]
+        title = "temporal attention"
+        title += f", layer {layer % len(temporal) + 1} of {len(temporal)}" if isinstance(temporal, list | tuple) else ""
+        _draw_past(axes, shown, weights[now, entries], maps[now, entries], moments, (w, h), title)
+    style.put(axes, 0, 11, f"now: {_time(now, times)}", style.INK, weight="bold")
+    style.put_image(axes, frames[now], 0, 18, w, h)
+    y = h + 34
     if truth is not None and names is not None:
-        canvas.text(0, top, "truth:")
-        canvas.text(36, top, names[truth], "ink bold", limit=0.93 * (PANEL - 36))
-        top += 16
-    for chance, index, name in answers:
-        canvas.rect(0, top - 11, PANEL * chance, 14, "f0", opacity=0.22, radius=2)
-        mark = "" if truth is None else "right" if index == truth else "wrong"
-        sure = f"{100 * chance:.0f}%"
-        room = PANEL - text_width(sure) - 24
-        words = _coloured(name, index, truth, parts, mark, room)
-        canvas.words(3, top, [({"right": "✓", "wrong": "✗"}.get(mark, ""), mark), *words])
-        canvas.text(PANEL - 2, top, sure, "ink", anchor="end")
-        top += 17
-    said = f", true: {names[truth]}" if truth is not None and names is not None else ""
-    return canvas.figure(f"attention at {_moment(now, times)}{said}")
+        style.put(axes, 0, y, "truth:")
+        style.put(axes, 36, y, names[truth], style.INK, limit=PANEL - 36, weight="bold")
+        y += 16
+    for index, name, probability in top:
+        axes.add_patch(Rectangle((0, y - 11), PANEL * probability, 14, color=style.SERIES[0], alpha=0.22, linewidth=0))
+        percent = f"{100 * probability:.0f}%"
+        _put_name(axes, name, index, truth, parts, y, PANEL - style.text_width(percent) - 24)
+        style.put(axes, PANEL - 2, y, percent, style.INK, ha="right")
+        y += 17
+    return figure
 
 
 def _draw_past(
-    canvas: Canvas,
+    axes: Axes,
     frames: Sequence[Image],
-    past: list[int],
     weights: NDArray[np.float64],
     maps: NDArray[np.float64],
+    moments: Sequence[str],
     size: tuple[float, float],
-    times: Sequence[float] | None,
-    which: str,
+    title: str,
 ) -> None:
-    """Two rows: frames as bright as their weight, which is told beneath, and maps of heat."""
+    """Two rows: frames as bright as their weight, which is written below, and heat maps."""
     w, h = size
-    left, row = PANEL + BETWEEN, len(past) * (w + GAP) - GAP
+    left, row = PANEL + BETWEEN, len(frames) * (w + GAP) - GAP
     low, high = float(maps.min()), float(maps.max())
     even = high - low < EVEN * abs(high)
     brightest = float(weights.max()) or 1.0
     second = h + 62
-    canvas.text(left, 11, fit(f"temporal attention{which}", row), "ink bold")
-    for column, frame in enumerate(past):
-        x, weight = left + column * (w + GAP), float(weights[column])
+    style.put(axes, left, 11, title, style.INK, limit=row, weight="bold")
+    for column, (frame, weight) in enumerate(zip(frames, weights.tolist(), strict=True)):
+        x = left + column * (w + GAP)
         light = DARK + (1 - DARK) * weight / brightest
-        canvas.image(x, 18, w, h, picture(dimmed(frames[frame], light), 2 * round(w)))
-        canvas.rect(x, h + 21, w, 4, "well", radius=2)
-        canvas.rect(x, h + 21, w * weight, 4, "f0", radius=min(2.0, w * weight / 2))
-        canvas.text(x, h + 37, f"{100 * weight:.0f}%", "ink")
+        style.put_image(axes, (light * frame).round().astype(np.uint8), x, 18, w, h)
+        for width, colour in ((w, style.WELL), (w * weight, style.SERIES[0])):
+            axes.add_patch(Rectangle((x, h + 21), width, 4, color=colour, linewidth=0))
+        style.put(axes, x, h + 37, f"{100 * weight:.0f}%", style.INK)
         if w > 60:
-            canvas.text(x + w, h + 37, _moment(frame, times), anchor="end")
+            style.put(axes, x + w, h + 37, moments[column], ha="right")
         level = np.full_like(maps[column], 0.5) if even else (maps[column] - low) / (high - low)
-        canvas.image(x, second, w, h, picture(heated(frames[frame], level, 2 * round(w))))
-    canvas.text(left, second - 7, fit("spatial attention", row), "ink bold")
+        style.put_image(axes, heat_map(frame, level), x, second, w, h)
+    style.put(axes, left, second - 7, "spatial attention", style.INK, limit=row, weight="bold")
     if even and row > 180:
-        canvas.text(left + row, second - 7, f"even: {high:.2g}", anchor="end")
-    elif row > 260:
-        _draw_scale(canvas, left + row, second - 7, low, high)
+        style.put(axes, left + row, second - 7, f"uniform: {high:.2g}", ha="right")
+    elif row > 260:  # the colour scale
+        end = left + row - style.text_width(f"{high:.2g}") - 5
+        style.put(axes, left + row, second - 7, f"{high:.2g}", ha="right")
+        style.put_image(axes, _colours(np.linspace(0, 1, 72))[None].astype(np.uint8), end - 72, second - 15, 72, 8)
+        style.put(axes, end - 77, second - 7, f"{low:.2g}", ha="right")
 
 
-def _draw_scale(canvas: Canvas, right: float, y: float, low: float, high: float) -> None:
-    """What the colours of heat stand for."""
-    names = [f"{low:.2g}", f"{high:.2g}"]
-    end = right - text_width(names[1]) - 5
-    canvas.text(right, y, names[1], anchor="end")
-    for i in range(12):
-        red, green, blue = heat_colour(np.array(i / 11)).round().astype(int)
-        fill = f"#{red:02x}{green:02x}{blue:02x}"
-        canvas.parts.append(f'<rect x="{end - 72 + 6 * i:.1f}" y="{y - 8:.1f}" width="6.3" height="8" fill="{fill}"/>')
-    canvas.text(end - 77, y, names[0], anchor="end")
+def heat_map(image: Image, level: NDArray[np.floating]) -> Image:
+    """A map (h, w) in 0..1 in colour over the grey image."""
+    small = PILImage.fromarray(np.asarray(level, np.float32))
+    smooth = np.asarray(small.resize((image.shape[1], image.shape[0]), PILImage.Resampling.BICUBIC))
+    grey = np.asarray(PILImage.fromarray(image).convert("L"), np.float64)[..., None]
+    return (0.48 * grey + 0.52 * _colours(smooth)).round().astype(np.uint8)
+
+
+def _colours(level: NDArray[np.floating]) -> NDArray[np.float64]:
+    """(..., 3) in 0..255 for values in 0..1."""
+    return 255 * matplotlib.colormaps["plasma"](np.clip(level, 0, 1))[..., :3]
 
 
 def _layer(what: str, values: Any, layer: int, rank: int) -> NDArray[np.float64]:
@@ -165,33 +175,35 @@ def _layer(what: str, values: Any, layer: int, rank: int) -> NDArray[np.float64]
     return array
 
 
-def _layer_name(values: Any, layer: int) -> str:
-    return f", layer {layer % len(values) + 1} of {len(values)}" if isinstance(values, list | tuple) else ""
-
-
-def _answers(
+def _most_likely(
     probabilities: NDArray[np.floating] | None, names: Sequence[str] | None, now: int
-) -> list[tuple[float, int, str]]:
-    """(probability, class, name) of the likeliest."""
+) -> list[tuple[int, str, float]]:
+    """(class, name, probability)"""
     if probabilities is None:
         return []
-    chances = np.asarray(probabilities, np.float64)
-    chances = chances[now] if chances.ndim == 2 else chances
-    best = np.argsort(-chances, kind="stable")[:BEST].tolist()
-    return [(float(chances[i]), i, names[i] if names is not None else f"class {i}") for i in best]
+    found = np.asarray(probabilities, np.float64)
+    found = found[now] if found.ndim == 2 else found
+    best = np.argsort(-found, kind="stable")[:TOP].tolist()
+    return [(i, names[i] if names is not None else f"class {i}", float(found[i])) for i in best]
 
 
-def _coloured(
-    name: str, index: int, truth: int | None, parts: Sequence[tuple[int, int]], mark: str, room: float
-) -> list[tuple[str, str]]:
-    """A name as one word, or as verb and noun that may be right by themselves."""
-    name = fit(name, room)
-    verb, _, noun = name.partition(" ")
-    if not parts or truth is None or not noun:
-        return [(name, mark)]
-    right = [ours == theirs for ours, theirs in zip(parts[index], parts[truth], strict=True)]
-    return [(word, "right" if ok else "wrong") for word, ok in zip((verb, noun), right, strict=True)]
+def _put_name(
+    axes: Axes, name: str, index: int, truth: int | None, parts: Sequence[tuple[int, int]], y: float, limit: float
+) -> None:
+    """A mark and a name, or a verb and a noun, coloured by whether each is right."""
+    if truth is None:
+        style.put(axes, 3, y, name, style.SOFT, limit=limit + 14)
+        return
+    right = [index == truth]
+    style.put(axes, 3, y, "✓" if right[0] else "✗", style.RIGHT if right[0] else style.WRONG)
+    words, x = [name], 17.0
+    if parts and " " in name:
+        words = name.split(" ", 1)
+        right = [ours == theirs for ours, theirs in zip(parts[index], parts[truth], strict=True)]
+    for word, ok in zip(words, right, strict=True):
+        style.put(axes, x, y, word, style.RIGHT if ok else style.WRONG, limit=limit + 17 - x)
+        x += style.text_width(word + " ")
 
 
-def _moment(frame: int, times: Sequence[float] | None) -> str:
-    return f"frame {frame + 1}" if times is None else f"{times[frame]:.2f} s".replace("-", MINUS)
+def _time(frame: int, times: Sequence[float] | None) -> str:
+    return f"frame {frame + 1}" if times is None else f"{times[frame]:.2f} s".replace("-", "\N{MINUS SIGN}")

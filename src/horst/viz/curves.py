@@ -1,21 +1,25 @@
-"""Accuracy over the observed part of a clip, or over the time before an action, of one evaluation or of several."""
+"""Accuracy over the observed part of a clip or over the time before an action, and the reliability diagram."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+import torch
+from matplotlib.figure import Figure
 
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.formatting import TITLES
+from horst.evaluation.metrics import BINS, calibration_bins
 from horst.evaluation.predictions import position_name
-from horst.viz.chart import Axis, Line, chart, percent_axis
-from horst.viz.figure import Figure
-from horst.viz.svg import SERIES
+from horst.viz import style
 
-SHOWN = {"recognition": ("top1", "top5"), "anticipation": ("top1", "top5", "recall5")}
-DASHES = {"top1": "", "top5": "6 4", "recall5": "2 3"}
+DASHES: dict[str, Any] = {"top1": "-", "top5": (0, (3, 2)), "recall5": (0, (1, 1.5))}
+"""Line styles where a colour stands for a run."""
 
 
+@style.styled
 def accuracy_curve(
     evaluations: Evaluation | Mapping[str, Evaluation],
     *,
@@ -24,62 +28,91 @@ def accuracy_curve(
     title: str = "",
     width: float = 560,
 ) -> Figure:
-    """How early a model knows.
+    """Accuracy over the observed part of a clip, or over the time before the action.
 
     Args:
-        evaluations: One, or several of the same task by their names: each has a colour.
+        evaluations: One, or several of the same task by their names. Each has a colour.
         task: action, verb or noun.
         kinds: Of top1, top5 and, for anticipation, recall5; all by default.
-        title: Above it.
-        width: In pixels.
+        title: Above the axes.
+        width: In points.
     """
     several = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not several:
         raise InputError("there is no evaluation to draw")
     first = next(iter(several.values()))
     if len({evaluation.task for evaluation in several.values()}) > 1:
-        raise InputError("some of the evaluations are of recognition and some of anticipation: draw them apart")
-    recognition = first.task == "recognition"
-    kinds = SHOWN[first.task] if kinds is None else kinds
-    lines = []
+        raise InputError("recognition and anticipation have different axes: draw their evaluations separately")
+    recognition, alone = first.task == "recognition", len(several) == 1
+    kinds = kinds or (("top1", "top5") if recognition else ("top1", "top5", "recall5"))
+    figure, axes = style.new_chart(title, width=width, height=290, label=title or "accuracy")
     for number, (name, evaluation) in enumerate(several.items()):
-        for kind in kinds:
-            found = [
-                (place, evaluation.metrics[key])
-                for place in evaluation.positions
-                if (key := f"{task}/{kind}@{position_name(evaluation.task, place)}") in evaluation.metrics
-            ]
-            if found:
-                colour = str((number if len(several) > 1 else kinds.index(kind)) % SERIES)
-                named = f"{name} {TITLES[kind]} {100 * found[-1][1]:.1f}%".strip()
-                dash = DASHES[kind] if len(several) > 1 else ""
-                lines.append(Line(named, found, colour, dash=dash, dots=True))
-    if not lines:
-        raise InputError(f"the evaluation of {first.data} has nothing to draw: no example has a {task} label")
-    if recognition:
-        x = Axis(0, 1, percent_axis().ticks, "observed part of the clip")
-    else:
-        longest = max(place for line in lines for place, _ in line.points)
-        x = Axis(longest, 0, [(i / 2, f"{i / 2:g}") for i in range(int(2 * longest) + 1)], "seconds before the action")
-    lines += _reference(first, task, kinds, x, alone=len(several) == 1)
-    highest = max(value for line in lines for _, value in line.points)
-    y = percent_axis("", 1.0 if highest > 0.55 else max(0.05, 1.1 * highest))
-    return chart(lines, x, y, title=title, width=width, height=290)
+        for order, kind in enumerate(kinds):
+            keys = {place: f"{task}/{kind}@{position_name(evaluation.task, place)}" for place in evaluation.positions}
+            values = {place: evaluation.metrics[key] for place, key in keys.items() if key in evaluation.metrics}
+            if values:
+                shares = list(values.values())
+                label = f"{name} {TITLES[kind]} {100 * shares[-1]:.1f}%".strip()
+                colour = style.SERIES[(order if alone else number) % len(style.SERIES)]
+                (line,) = axes.plot(list(values), shares, marker="o", color=colour, label=label, clip_on=False)
+                line.set_linestyle("-" if alone else DASHES[kind])
+    if not axes.lines:
+        raise InputError(f"no example of {first.data} has a label for the {task}, so there is no accuracy to draw")
+    style.position_axis(axes, recognition=recognition)
+    for order, kind in enumerate(kinds):
+        if (value := _reference(first, task, kind)) is not None:
+            what = "prior" if f"{task}/{kind}" in first.prior else "guess"
+            label = f"{what} {100 * value:.1f}%" if alone else f"{what} {TITLES[kind]} {100 * value:.1f}%"
+            colour = style.SERIES[order % len(style.SERIES)] if alone else style.SERIES[5]
+            axes.plot(axes.get_xlim(), [value, value], color=colour, linewidth=1.2, linestyle=(0, (3, 4)), label=label)
+    style.percent_axis(axes)
+    style.name_curves(axes)
+    return figure
 
 
-def _reference(evaluation: Evaluation, task: str, kinds: tuple[str, ...], x: Axis, *, alone: bool) -> list[Line]:
-    """What needs no model: the most frequent classes of training, or a guess; in the colour of the curve beside it."""
-    found = []
-    for kind in kinds:
-        value = evaluation.prior.get(f"{task}/{kind}")
-        what = "prior" if alone else f"prior {TITLES[kind]}"
-        if value is None and kind != "recall5" and evaluation.classes.get(task):
-            value, what = (
-                min(1.0, int(kind.removeprefix("top")) / evaluation.classes[task]),
-                what.replace("prior", "guess"),
-            )
-        if value is not None:
-            colour = str(kinds.index(kind) % SERIES) if alone else "5"
-            points = [(x.low, value), (x.high, value)]
-            found.append(Line(f"{what} {100 * value:.1f}%", points, colour, width=1.2, dash="3 4"))
-    return found
+def _reference(evaluation: Evaluation, task: str, kind: str) -> float | None:
+    """Accuracy without a model: of the most frequent classes of training, or of a guess."""
+    if f"{task}/{kind}" in evaluation.prior:
+        return evaluation.prior[f"{task}/{kind}"]
+    if kind == "recall5" or not evaluation.classes.get(task):
+        return None
+    return min(1.0, int(kind.removeprefix("top")) / evaluation.classes[task])
+
+
+@style.styled
+def reliability(probabilities: Any, labels: Any, *, bins: int = BINS, title: str = "", width: float = 420) -> Figure:
+    """Accuracy by confidence, the expected calibration error, and a histogram of the confidence.
+
+    Args:
+        probabilities: (N, C); rows of zeros are no predictions and are left out.
+        labels: (N,) true classes; -1 is unknown and left out.
+        bins: Of confidence.
+        title: Above the axes.
+        width: In points.
+    """
+    scores = torch.as_tensor(probabilities).double().log()
+    found = calibration_bins(scores, torch.as_tensor(labels), bins)
+    total, middles = sum(found.count), [(i + 0.5) / bins for i in range(bins)]
+    label = f"reliability diagram, expected calibration error {100 * found.error:.1f}%"
+    figure = style.new_figure(width, width + 26, label, layout="constrained")
+    axes, histogram = figure.subplots(2, 1, sharex=True, height_ratios=(5, 1))
+    for middle, n, sure, right in zip(middles, found.count, found.confidence, found.right, strict=True):
+        if n:
+            tip = f"{n} predictions, mean confidence {100 * sure / n:.1f}%, accuracy {100 * right / n:.1f}%"
+            low, high = sorted((right / n, sure / n))
+            colour = style.WRONG if sure > right else style.SERIES[3]
+            for bar in (
+                *axes.bar(middle, low, 0.86 / bins, color=style.SERIES[0], alpha=0.85),
+                *axes.bar(middle, high - low, 0.86 / bins, low, color=colour, alpha=0.4),
+                *histogram.bar(middle, n, 0.86 / bins, color=style.SERIES[5], alpha=0.6),
+            ):
+                style.add_tooltip(bar, tip)
+    axes.plot([0, 1], [0, 1], color=style.SERIES[5], linewidth=1.2, linestyle=(0, (4, 4)))
+    style.percent_axis(axes)
+    accuracy, confidence = 100 * sum(found.right) / total, 100 * sum(found.confidence) / total
+    axes.set(xlim=(0, 1), xticks=style.QUARTERS, title=title or "reliability", ylabel=f"accuracy, mean {accuracy:.1f}%")
+    axes.xaxis.set_major_formatter(style.PERCENT)
+    axes.set_title(f"calibration error {100 * found.error:.1f}%", loc="right", color=style.INK, size=11, weight=400)
+    histogram.set(yticks=[max(found.count)], xlabel=f"confidence of {total} predictions, mean {confidence:.1f}%")
+    histogram.grid(visible=False)
+    return figure

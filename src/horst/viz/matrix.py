@@ -1,4 +1,4 @@
-"""What is taken for what: a confusion matrix in which similar classes are neighbours, and its worst pairs in words.
+"""A confusion matrix in which similar classes are neighbours, with a list of the most frequent mistakes.
 
 Shapes: N examples, C classes.
 """
@@ -10,22 +10,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from horst.errors import InputError
-from horst.viz.figure import Figure
-from horst.viz.svg import Canvas, text_width
+from horst.viz import style
 
 NAMED = 80
-"""Classes that have room for their names; more are a picture without names."""
+"""The most classes that have room for their names."""
 SIDE = 470.0
 NAMES, PAIRS = 240.0, 330.0
-"""Pixels for names of rows, and for the list beside the matrix."""
-LEGEND = "rows: what is done; blue is right, red is not, strong is often"
-LEVELS = 8
-"""Of shading."""
+"""Points for names of rows, and for the list beside the matrix."""
+LEGEND = "rows: true class; blue: right, red: wrong; strong: often"
 
 
+@style.styled
 def confusion(
     labels: Any,
     answers: Any,
@@ -35,46 +35,59 @@ def confusion(
     pairs: int = 12,
     title: str = "",
 ) -> Figure:
-    """Rows are what is done, columns what is said; the shade is the share of a row.
+    """Rows are true classes, columns predicted ones; opacity is the square root of the share of the row.
 
-    Classes that neither occur nor are said are left out.
+    Classes that neither occur nor are predicted are left out.
 
     Args:
         labels: (N,) true classes; -1 is unknown and left out.
-        answers: (N,) predicted classes; -1 says nothing, which is a miss.
+        answers: (N,) predicted classes; -1 is no prediction, which is a miss.
         names: (C,).
-        order: Of the classes; by default such that those that are mistaken for each other are neighbours.
-        pairs: How many of the worst mistakes are listed.
-        title: Above it.
+        order: Of the classes; by default classes that are mistaken for each other are neighbours.
+        pairs: How many of the most frequent mistakes are listed.
+        title: Above the matrix.
     """
-    counts, silent = count(labels, answers, len(names))
+    counts, missed = count(labels, answers, len(names))
     order = similarity_order(counts) if order is None else order
-    known = {int(i) for i in np.flatnonzero(counts.sum(0) + counts.sum(1) + silent)}
+    known = {int(i) for i in np.flatnonzero(counts.sum(0) + counts.sum(1) + missed)}
     rows = [index for index in order if index in known]
     if not rows:
-        raise InputError("no example has a label, so there is nothing to be mistaken")
+        raise InputError("no example has a label, so there is no confusion matrix")
     named = len(rows) <= NAMED
     cell = max(8.5, min(26.0, SIDE / len(rows))) if named else SIDE / len(rows)
     size = min(11.0, 0.86 * cell + 1)
-    left = min(NAMES, max(text_width(names[index], size) for index in rows)) + 8 if named else 18.0
+    left = min(NAMES, max(style.text_width(names[index], size) for index in rows)) + 8 if named else 18.0
     top, side = 44.0 if title else 24.0, cell * len(rows)
     worst = worst_pairs(counts, pairs)
-    below = text_width(LEGEND)
-    beside = max(left + side, below) + 24  # of few classes the legend is wider than the matrix
-    canvas = Canvas(beside + PAIRS, max(top + side + 30, top + 34 * len(worst) + 60))
-    if title:
-        canvas.text(0, 13, title, "ink bold", size=12)
-    total = counts.sum(1) + silent
-    _draw_cells(canvas, counts, total, rows, (left, top, cell))
-    if named:
-        for place, index in enumerate(rows):
-            y = top + (place + 0.5) * cell + size / 3
-            canvas.text(left - 6, y, names[index], "ink", anchor="end", size=size, limit=NAMES)
-    canvas.text(left, top - 7, "what is said →" if named else f"what is said, of {len(rows)} classes →")
-    canvas.text(max(0.0, min(left, left + side - below)), top + side + 15, LEGEND)
-    right, said = int(np.trace(counts)), int(counts.sum() + silent.sum())
-    _draw_pairs(canvas, worst, total, names, beside, top, f"{right} of {said} right")
-    return canvas.figure(title or "confusion matrix")
+    x = max(left + side, style.text_width(LEGEND)) + 24  # with few classes the legend is wider than the matrix
+    width, height = x + PAIRS, max(top + side + 30, top + 34 * len(worst) + 60)
+    figure, canvas = style.new_canvas(width, height, title or "confusion matrix")
+    style.put(canvas, 0, 13, title, style.INK, size=12, weight="bold")
+    total = counts.sum(1) + missed
+    shares = counts[np.ix_(rows, rows)] / np.maximum(total[rows][:, None], 1)
+    image = np.empty((len(rows), len(rows), 4))
+    image[..., :3] = np.where(np.eye(len(rows), dtype=bool)[..., None], to_rgb(style.SERIES[0]), to_rgb(style.WRONG))
+    image[..., 3] = np.where(shares > 0, 0.12 + 0.88 * np.sqrt(shares), 0)
+    axes = figure.add_axes((left / width, 1 - (top + side) / height, side / width, side / height))
+    axes.imshow(image, aspect="auto", interpolation="none")
+    shown = [style.fit(names[index], NAMES, size) for index in rows] if named else []
+    axes.set_yticks(range(len(shown)), shown, color=style.INK, size=size)
+    axes.set_xticks([])
+    axes.grid(visible=False)
+    edges = np.arange(len(rows) + 1) - 0.5
+    edges = edges if cell >= 8 else edges[[0, -1]]
+    axes.hlines(edges, -0.5, len(rows) - 0.5, style.LINE, linewidth=1)
+    axes.vlines(edges, -0.5, len(rows) - 0.5, style.LINE, linewidth=1)
+    style.put(canvas, left, top - 7, "predicted →" if named else f"predicted, of {len(rows)} classes →")
+    style.put(canvas, max(0.0, min(left, left + side - style.text_width(LEGEND))), top + side + 15, LEGEND)
+    style.put(canvas, x, top + 8, f"{np.trace(counts)} of {total.sum()} right", style.INK, size=12, weight="bold")
+    style.put(canvas, x, top + 32, "most frequent mistakes" if worst else "no mistakes")
+    for number, (true, wrong, times) in enumerate(worst):
+        y = top + 66 + 34 * number
+        style.put(canvas, x, y - 12, names[true], style.INK, limit=PAIRS - 70)
+        style.put(canvas, x + 10, y + 1, f"→ {names[wrong]}", style.WRONG, limit=PAIRS - 20)
+        style.put(canvas, x + PAIRS - 4, y - 12, f"{times} of {total[true]}", ha="right")
+    return figure
 
 
 def count(labels: Any, answers: Any, classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -124,52 +137,3 @@ def worst_pairs(counts: NDArray[np.int64], most: int) -> list[tuple[int, int, in
     best = np.argsort(-wrong, axis=None, kind="stable")[:most]
     pairs = [(int(i // len(counts)), int(i % len(counts))) for i in best]
     return [(true, said, int(wrong[true, said])) for true, said in pairs if wrong[true, said]]
-
-
-def _draw_cells(
-    canvas: Canvas,
-    counts: NDArray[np.int64],
-    total: NDArray[np.int64],
-    rows: list[int],
-    place: tuple[float, float, float],
-) -> None:
-    """One path for all cells of a shade: two hundred classes have many cells."""
-    left, top, cell = place
-    side = cell * len(rows)
-    canvas.rect(left, top, side, side, "well", opacity=0.55)
-    if cell >= 8:
-        for i in range(1, len(rows)):
-            canvas.line(left + i * cell, top, left + i * cell, top + side, "grid")
-            canvas.line(left, top + i * cell, left + side, top + i * cell, "grid")
-    chosen = counts[np.ix_(rows, rows)]
-    shares = chosen / np.maximum(total[rows][:, None], 1)
-    levels = np.ceil(LEVELS * np.sqrt(shares)).astype(int)
-    gap = 0.5 if cell >= 8 else 0.0
-    inner = max(cell - 2 * gap, 0.8)
-    for level in range(1, LEVELS + 1):
-        steps = {"f0": "", "fw": ""}
-        for i, j in np.argwhere(levels == level).tolist():
-            x, y = left + j * cell + gap, top + i * cell + gap
-            steps["f0" if i == j else "fw"] += f"M{x:.1f} {y:.1f}h{inner:.1f}v{inner:.1f}h-{inner:.1f}z"
-        for kind, path in steps.items():
-            if path:
-                canvas.path(path, kind, opacity=0.12 + 0.88 * level / LEVELS)
-
-
-def _draw_pairs(
-    canvas: Canvas,
-    worst: list[tuple[int, int, int]],
-    total: NDArray[np.int64],
-    names: Sequence[str],
-    x: float,
-    top: float,
-    told: str,
-) -> None:
-    canvas.text(x, top + 8, told, "ink bold", size=12)
-    y = top + 32
-    canvas.text(x, y, "mistaken most often" if worst else "nothing is mistaken")
-    for true, said, times in worst:
-        y += 34
-        canvas.text(x, y - 12, names[true], "ink", limit=PAIRS - 70)
-        canvas.text(x + 10, y + 1, f"→ {names[said]}", "wrong", limit=PAIRS - 20)
-        canvas.text(x + PAIRS - 4, y - 12, f"{times} of {total[true]}", anchor="end")

@@ -1,4 +1,4 @@
-"""How predictions grow while a video unfolds: the likeliest classes over time, and below which of them leads.
+"""Predictions while a video unfolds: the most likely classes over time, and a strip of the top class.
 
 Shapes: T moments, C classes.
 """
@@ -8,19 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from horst.errors import InputError
-from horst.viz.chart import Box, Line, draw_axes, draw_lines, number_axis, percent_axis
-from horst.viz.figure import Figure
-from horst.viz.picture import Image, picture
-from horst.viz.svg import SERIES, Canvas
+from horst.video.frame import Image
+from horst.viz import style
 
-TALL = 152.0
-STRIP = 20.0
-THUMB = 76.0
+CHART, STRIP, THUMB = 152, 25, 76
+"""Heights of the chart and the strip, and the width of a frame, in points."""
+LEFT, NAMES = 42, 270
+"""Points for the percentages on the left and the names on the right."""
 
 
+@style.styled
 def timeline(
     probabilities: NDArray[np.floating],
     times: Sequence[float],
@@ -33,95 +36,88 @@ def timeline(
     x_name: str = "seconds",
     width: float = 980,
 ) -> Figure:
-    """Curves of the classes that were held likeliest at some time, and a strip of the class that leads.
+    """Curves of the classes with the highest probability at some time, and a strip of the top class.
 
     Args:
         probabilities: (T, C).
         times: (T,), rising.
         names: (C,).
-        truth: The true class: it is always drawn, thick and green, and the strip tells where it leads.
+        truth: The true class: it always has a curve, thick and green, and the strip shows where it is the top class.
         shown: How many classes have a curve.
-        frames: (H, W, 3) each, T of them: some stand above the curves, where they were seen.
-        marks: Times to point at.
+        frames: (H, W, 3) each, T of them: some are drawn above the curves, where they were seen.
+        marks: Times with a vertical line.
         x_name: What the times are.
-        width: In pixels.
+        width: In points.
     """
-    chances = np.asarray(probabilities, np.float64)
-    if chances.ndim != 2 or chances.shape != (len(times), len(names)) or not len(times):
-        raise InputError(f"probabilities have shape {chances.shape}; {len(times)} times take (T, {len(names)})")
-    leaders = chances.argmax(1)
-    chosen = _chosen(chances, truth, shown)
-    others = [index for index in chosen if index != truth]
-    colours = {index: str(i % SERIES) for i, index in enumerate(others)} | ({} if truth is None else {truth: "r"})
-    lines = [
-        Line(
-            ("✓ " if index == truth else "") + names[index],
-            list(zip(times, chances[:, index].tolist(), strict=True)),
-            colours[index],
-            width=3 if index == truth else 1.8,
-        )
-        for index in sorted(chosen, key=lambda index: index == truth)  # the true one on top
-    ]
+    values = np.asarray(probabilities, np.float64)
+    if values.ndim != 2 or values.shape != (len(times), len(names)) or not len(times):
+        raise InputError(f"probabilities have shape {values.shape}; {len(times)} times need (T, {len(names)})")
     if frames and len(frames) != len(times):
         raise InputError(f"there are {len(frames)} frames and {len(times)} times: one each is needed")
-    thumb = (THUMB * frames[0].shape[0] / frames[0].shape[1]) if frames else 0.0
-    top = 10.0 + (thumb + 8 if frames else 0)
-    canvas = Canvas(width, top + TALL + STRIP + 50)
-    x = number_axis(times, x_name, ticks=8, tight=True)
-    box = draw_axes(canvas, x, percent_axis(), top=top, bottom=top + TALL, names=[line.name for line in lines])
-    if frames:
-        _draw_frames(canvas, box, times, frames, thumb)
-    draw_lines(canvas, box, lines, marks)
-    return _with_strip(canvas, box, times, leaders, names, colours, truth)
+    best = [index for index in np.argsort(-values.max(0), kind="stable").tolist() if index != truth]
+    shown_classes = best[: max(1, shown) - (truth is not None)]
+    colours = {index: style.SERIES[i % len(style.SERIES)] for i, index in enumerate(shown_classes)}
+    if truth is not None:  # last, on top
+        colours[truth] = style.RIGHT
+    label = "probabilities over time" + ("" if truth is None else f"; true: {names[truth]}")
+    thumb = THUMB * frames[0].shape[0] / frames[0].shape[1] if frames else 0
+    height, room = thumb + CHART + STRIP + 62, width - LEFT - NAMES
+    figure = style.new_figure(width, height, label)
+    place = {"left": LEFT / width, "right": 1 - NAMES / width, "top": 1 - 4 / height, "bottom": 6 / height}
+    rows = figure.subplots(3, 1, sharex=True, height_ratios=(thumb or 1, CHART, STRIP), gridspec_kw=place)
+    figure.subplots_adjust(hspace=3 * 26 / (height - 62))
+    above, chart, strip = rows
+    for index, colour in colours.items():
+        name, thickness = (f"✓ {names[index]}", 3) if index == truth else (names[index], 1.8)
+        marker = "o" if len(times) == 1 else ""
+        chart.plot(times, values[:, index], marker, color=colour, linewidth=thickness, label=name, clip_on=False)
+    for mark in marks:
+        chart.axvline(mark, color=style.AXIS, linewidth=1, linestyle=(0, (2, 3)), label="_mark", zorder=0)
+    first, last = times[0], times[-1] if len(times) > 1 else times[0] + 1
+    chart.set_xlim(first, last)
+    chart.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
+    chart.tick_params(labelbottom=True)
+    chart.set_xlabel(x_name, ha="left")
+    chart.xaxis.set_label_coords(1 + 12 / room, -6 / CHART)  # right of the ticks
+    style.percent_axis(chart, full=True)
+    style.name_curves(chart, NAMES - 30)
+    for axes, top in ((above, 1), (strip, STRIP)):
+        axes.set(ylim=(top, 0), autoscale_on=False)
+        axes.set_axis_off()
+    _draw_strip(strip, times, values.argmax(1), names, colours, truth, room / (last - first))
+    style.put(strip, last + 9 * (last - first) / room, 14, "top class")
+    count = max(1, min(len(frames), int(room / THUMB))) if frames else 0
+    step, size = (last - first) / max(count, 1), (THUMB - 2) * (last - first) / room
+    for i in range(count):  # each frame was seen at its middle
+        middle = first + (i + 0.5) * step
+        nearest = int(np.abs(np.asarray(times, np.float64) - middle).argmin())
+        style.put_image(above, frames[nearest], middle - size / 2, 0, size, 1)
+    return figure
 
 
-def _chosen(chances: NDArray[np.float64], truth: int | None, shown: int) -> list[int]:
-    """The classes that reach highest, the true one among them."""
-    best = np.argsort(-chances.max(0), kind="stable").tolist()
-    first = [] if truth is None else [truth]
-    return [*first, *(index for index in best if index != truth)][: max(1, shown)]
-
-
-def _draw_frames(canvas: Canvas, box: Box, times: Sequence[float], frames: Sequence[Image], tall: float) -> None:
-    """As many as fit beside each other: each was seen at its middle."""
-    room = box.right - box.left
-    count = max(1, min(len(frames), int(room / THUMB)))
-    step = room / count
-    places = np.asarray(times, np.float64)
-    for i in range(count):
-        share = (i + 0.5) / count
-        wanted = box.x.low + share * (box.x.high - box.x.low)
-        frame = frames[int(np.abs(places - wanted).argmin())]
-        canvas.image(box.left + (i + 0.5) * step - THUMB / 2 + 1, 4, THUMB - 2, tall, picture(frame, 2 * round(THUMB)))
-
-
-def _with_strip(
-    canvas: Canvas,
-    box: Box,
+def _draw_strip(
+    axes: Axes,
     times: Sequence[float],
     leaders: NDArray[np.int64],
     names: Sequence[str],
     colours: dict[int, str],
     truth: int | None,
-) -> Figure:
-    """One segment for as long as a class leads; a name where it fits."""
-    y = box.bottom + 36
+    scale: float,
+) -> None:
+    """One segment for as long as a class is the top class, with its name where it fits. `scale`: points per second."""
     for first, last in _runs(leaders):
         leader = int(leaders[first])
-        begin = box.at(times[first], 0)[0]
-        end = box.at(times[min(last + 1, len(times) - 1)], 0)[0]
-        if last + 1 == len(times) and first == last:  # the last moment alone
-            begin, end = end - 3, end
-        kind = f"f{colours[leader]}" if leader in colours else "well"
-        room = max(1.0, end - begin - 1)
-        canvas.rect(begin, y, room, STRIP, kind, opacity=0.3 if leader in colours else 1, radius=2, tip=names[leader])
+        begin, end = times[first], times[min(last + 1, len(times) - 1)]
+        if begin == end:  # the last moment alone
+            begin = end - 3 / scale
+        width = max(end - begin, 1 / scale) - 1 / scale
+        colour, alpha = (colours[leader], 0.3) if leader in colours else (style.WELL, 1)
+        (bar,) = axes.barh(0, width, 20, begin, align="edge", color=colour, alpha=alpha)
+        style.add_tooltip(bar, names[leader])
         if truth is not None:
-            canvas.rect(begin, y + STRIP + 2, room, 3, "fr" if leader == truth else "fw", radius=1)
-        if room > 34:
-            canvas.text(begin + 5, y + 14, names[leader], "ink", limit=room - 8)
-    canvas.text(box.right + 9, y + 14, "the likeliest")
-    said = "" if truth is None else f"; true: {names[truth]}"
-    return canvas.figure(f"probabilities over time{said}")
+            axes.barh(22, width, 3, begin, align="edge", color=style.RIGHT if leader == truth else style.WRONG)
+        if width * scale > 34:
+            style.put(axes, begin + 5 / scale, 14, names[leader], style.INK, limit=width * scale - 8)
 
 
 def _runs(values: NDArray[np.int64]) -> list[tuple[int, int]]:

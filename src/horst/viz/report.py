@@ -1,0 +1,208 @@
+"""Sections of a report page about a run and its evaluation."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping
+
+import torch
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.formatting import percent
+from horst.evaluation.metrics import probabilities
+from horst.evaluation.predictions import Predictions, position_name
+from horst.evaluation.report import notes, rows
+from horst.heads.logits import TASKS
+from horst.io import read_json
+from horst.models import Predictor
+from horst.training.run import Run
+from horst.viz import style
+from horst.viz.curves import accuracy_curve, reliability
+from horst.viz.matrix import confusion, count, similarity_order
+from horst.viz.page import facts, row, section, table, tabs, tiles
+
+CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,)}
+CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25)}
+"""Positions that have a figure."""
+HEADLINE = {
+    "action/top1@25%": "top-1 after 25% of a clip",
+    "action/top1@50%": "top-1 after 50% of a clip",
+    "action/top1@100%": "top-1 after the whole clip",
+    "area": "top-1, mean over the clip",
+    "decided": "of a clip until the prediction is final",
+    "action/top1@1s": "top-1, 1 s before the action",
+    "action/top5@1s": "top-5, 1 s before the action",
+    "action/recall5@1s": "mean recall at 5, 1 s before the action",
+}
+CURVES = {
+    "recognition": ("action/top1@25%", "action/top1@50%", "action/top1@100%", "area"),
+    "anticipation": ("action/top1@1s", "action/top5@1s", "action/recall5@1s"),
+}
+"""Validation metrics that have a curve over the epochs."""
+
+
+def headline(evaluation: Evaluation) -> str:
+    """The most important numbers."""
+    metrics = evaluation.metrics
+    found = {what: f"{percent(metrics[key])}%" for key, what in HEADLINE.items() if key in metrics}
+    if "action/time_to_action" in metrics:
+        found["before the action it is among the top 5"] = f"{metrics['action/time_to_action']:.2f} s"
+    return tiles(found)
+
+
+def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
+    """The curve, the table and the notes. `data` describes the clips."""
+    tasks = [task for task in TASKS if rows(evaluation, task)]
+    alone = len(tasks) < 2
+    figures = [
+        accuracy_curve(evaluation, task=task, title="" if alone else task, width=510 if alone else 334)
+        for task in tasks
+    ]
+    prior = ["prior"] if evaluation.prior else []
+    cells = [
+        [found.title, *map(percent, [*found.values, *([found.prior] if prior else [])])]
+        for task in tasks
+        for found in rows(evaluation, task)
+    ]
+    if evaluation.task == "recognition":
+        title, first = "Accuracy over the observed part of a clip", "observed"
+        intro = f"{evaluation.counts['examples']} clips{data}. Predictions after part of a clip."
+    else:
+        title, first = "Accuracy over the time before the action", "before"
+        what = f"{evaluation.counts['examples']} actions of {evaluation.classes['action']} classes"
+        intro = f"{what}{data}. Predictions some time before the action starts."
+    head = [first, *(name.replace("s", " s") for name in evaluation.position_names), *prior]
+    remarks = f"<p class=soft>{'<br>'.join(map(style.escape, notes(evaluation)))}</p>"
+    return section(title, intro, row(*figures) if figures else "", table(head, cells), remarks)
+
+
+def mistakes_section(predictions: Predictions, names: tuple[str, ...]) -> str:
+    """Confusion matrices at the positions that papers report."""
+    labels, parts = predictions.labels["action"], {}
+    order = None
+    positions = _present(predictions, CONFUSION)
+    for position in positions:
+        scores = predictions.scores["action"][:, predictions.positions.index(position)]
+        answers = scores.argmax(-1).masked_fill(~(scores > -torch.inf).any(-1), -1)  # -1: no prediction
+        if order is None:  # one order for all, from the first, which has the most mistakes
+            order = similarity_order(count(labels, answers, len(names))[0])
+        parts[_name(predictions, position)] = style.inline(confusion(labels, answers, names, order=order))
+    intro = "Classes that are mistaken for each other are neighbours."
+    body = tabs("confusion", parts) if len(parts) > 1 else "".join(parts.values())
+    return section(f"Confusion matrix{_only(predictions, positions)}", intro, body)
+
+
+def calibration_section(predictions: Predictions) -> str:
+    """Reliability diagrams."""
+    labels, figures = predictions.labels["action"], []
+    positions = _present(predictions, CALIBRATION)
+    for position in positions:
+        scores = predictions.scores["action"][:, predictions.positions.index(position)]
+        if ((labels >= 0) & (scores > -torch.inf).any(-1)).any():
+            title = _name(predictions, position)
+            figures.append(reliability(probabilities(scores.double()), labels, title=title, width=334))
+    intro = (
+        "Of the predictions with a confidence of 70%, seven out of ten should be right. The calibration error is the "
+        "distance of the bars from the diagonal, weighted by the number of predictions. Red: overconfident; cyan: "
+        "underconfident."
+    )
+    return section(f"Calibration{_only(predictions, positions)}", intro, row(*figures))
+
+
+def run_section(run: Run | None, model: Predictor, entries: dict[str, str]) -> str:
+    """The model, the run and its environment. `entries` come first."""
+    parameters = sum(value.numel() for value in model.parameters())
+    entries = entries | {
+        "model": f"{parameters / 1e6:.2f} M parameters; {model.core.config.about}",
+        "frames": f"{model.size[0]} x {model.size[1]} pixels, {model.fps:g} per second",
+    }
+    if run is None:
+        return section("Model", "", facts(entries))
+    environment = run.folder / "environment.json"
+    about = read_json(environment) if environment.is_file() else {}
+    commit = str(about.get("commit") or "")
+    entries |= {
+        "commit": f"{commit[:12]}, with changes" if commit.endswith("+") else commit[:12],
+        "horst": str(about.get("horst") or ""),
+        "packages": ", ".join(f"{name} {version}" for name, version in about.get("packages", {}).items() if version),
+        "python": " on ".join(str(about[key]) for key in ("python", "system") if about.get(key)),
+        "devices": ", ".join(map(str, about.get("devices", []))),
+        "command": " ".join(map(str, about.get("command", []))),
+    }
+    config = style.escape(run.config.read_text(encoding="utf-8"))
+    return section("Run", "", facts(entries), f"<details><summary>config.yaml</summary><pre>{config}</pre></details>")
+
+
+def training_section(run: Run, task: str) -> str:
+    """Loss, accuracy and learning rate over the epochs; empty before the first epoch is finished."""
+    if not run.metrics.is_file():
+        return ""
+    with run.metrics.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    if not rows:
+        return ""
+    seconds = sum(value for entry in rows if math.isfinite(value := _number(entry.get("seconds"))))
+    took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+    took = took if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return section("Training", f"{len(rows)} epochs in {took}.", row(*training_figures(rows, task)))
+
+
+def training_figures(rows: list[dict[str, str]], task: str) -> list[Figure]:
+    """Of the rows of a run's metrics.csv."""
+    shown = {f"val/{name}": name.replace("action/", "").replace("top", "top-") for name in CURVES[task]}
+    given: list[tuple[str, int, dict[str, str]]] = [
+        ("training loss", 310, {"train/loss": "_loss"}),
+        ("accuracy", 400, {"train/top1": "training top-1", **shown}),
+        ("learning rate", 290, {"lr": "_rate"}),
+    ]
+    return [
+        _training_figure(rows, title, width, curves)
+        for title, width, curves in given
+        if any(math.isfinite(_number(entry.get(key))) for entry in rows for key in curves)
+    ]
+
+
+@style.styled
+def _training_figure(rows: list[dict[str, str]], title: str, width: float, curves: Mapping[str, str]) -> Figure:
+    """Curves over the epochs, by their columns."""
+    figure, axes = style.new_chart(title, width=width)
+    for number, (key, name) in enumerate(curves.items()):
+        points = [(_number(entry.get("epoch")) + 1, _number(entry.get(key))) for entry in rows]
+        points = [point for point in points if all(map(math.isfinite, point))]
+        if points:
+            marker, colour = "o" if number or len(points) == 1 else "", style.SERIES[5 if key == "lr" else number]
+            axes.plot(*zip(*points, strict=True), color=colour, marker=marker, label=name, clip_on=False)
+    axes.set(xlim=(0, len(rows)), xlabel="epoch")
+    axes.set_ylim(0)
+    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    if title == "accuracy":
+        style.percent_axis(axes)
+        style.name_curves(axes)
+    return figure
+
+
+def _present(predictions: Predictions, wanted: Mapping[str, tuple[float, ...]]) -> list[float]:
+    """Those of the positions that the predictions have; else the last one."""
+    chosen = wanted[predictions.task]
+    return [place for place in predictions.positions if place in chosen] or [predictions.positions[-1]]
+
+
+def _name(predictions: Predictions, position: float) -> str:
+    name = position_name(predictions.task, position)
+    return f"{name} observed" if predictions.task == "recognition" else f"{name[:-1]} s before"
+
+
+def _only(predictions: Predictions, positions: list[float]) -> str:
+    """The name of the position, if there is only one."""
+    return f", {_name(predictions, positions[0])}" if len(positions) == 1 else ""
+
+
+def _number(text: str | None) -> float:
+    """NaN where the cell is empty or not a number."""
+    try:
+        return float(text or "nan")
+    except ValueError:
+        return math.nan

@@ -1,0 +1,77 @@
+"""The scripts in tools/ that fill docs/results: what they write is what the models and the stored results give."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from horst.models import open_model
+from horst.synth.fresh import fresh_somethings
+from horst.viz import style
+from horst.viz.clips import stream_clip
+
+
+@pytest.fixture
+def tool(root: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A script of tools/ by its name."""
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    return import_module
+
+
+def test_examples_are_what_the_model_predicts(tool: Any, tmp_path: Path) -> None:
+    """The first clips of a larger set are those of a smaller one: two are made again."""
+    draw: Any = tool("draw_examples")
+    stored = {entry["id"]: entry for entry in json.loads(draw.NUMBERS.read_text())["somethings"]["examples"]}
+    model, fresh = open_model("somethings"), fresh_somethings(tmp_path, clips=2, seed=draw.SEED)
+    clips = [clip for clip in (stream_clip(model, fresh, "val", index) for index in range(2)) if clip.id in stored]
+    assert clips
+    for clip in clips:
+        entry = stored[clip.id]
+        kind = next(kind for kind in draw.KINDS["somethings"] if kind.name == entry["kind"])
+        example = draw.ChosenExample("somethings", kind, clip)
+        found = draw.numbers(example)
+        for key in ("truth", "rule", "picture", "frames"):
+            assert found[key] == entry[key]
+        for position, answers in entry["answers"].items():
+            assert found["answers"][position]["best"][0][0] == answers["best"][0][0]
+            assert found["answers"][position]["truth"] == pytest.approx(answers["truth"], abs=0.005)
+        weights = [state["weight"] for state in entry["attention"]["states"]]
+        assert [state["weight"] for state in found["attention"]["states"]] == pytest.approx(weights, abs=0.005)
+        svg = style.svg(*draw.figures(example))
+        assert f">{entry['truth']}: {entry['rule']} (clip {clip.id})<" in svg
+        for answers in found["answers"].values():
+            for name, probability in answers["best"]:
+                assert name in svg
+                assert f">{100 * probability:.0f}%<" in svg
+
+
+def test_the_results_page_has_the_tables_of_the_studies(tool: Any, root: Path) -> None:
+    page = (root / "docs" / "results" / "index.md").read_text(encoding="utf-8")
+    assert tool("make_results").fill(page) == page
+
+
+def test_plots_are_drawn_from_the_results_of_a_study(tool: Any, tmp_path: Path) -> None:
+    estimate = {"value": 0.02, "low": 0.01, "high": 0.03, "over": "", "by_seed": {"0": 0.02}}
+    common = {"parameters": 1, "gflop": 0.1, "seconds": 1.0, "frames_per_second": None, "values": {}, "seeds": [0]}
+    rows = [{"name": name, "title": name.upper(), "against": None, "differences": {}, **common} for name in "ab"]
+    rows[1] |= {"against": "a", "differences": {"area": estimate}}
+    metrics = [{"action/top1@50%": value, "action/top1@100%": 0.8} for value in (0.25, 0.75)]
+    runs = [
+        {"run": name, "seed": 0, "fold": fold, "examples": 3 - 2 * fold, "metrics": metrics[fold]}
+        for name in "ab"
+        for fold in (0, 1)
+    ]
+    found = {"title": "Study", "rows": rows, "runs": runs}
+    (tmp_path / "results.json").write_text(json.dumps(found))
+    for name in ("curve.svg", "calibration.svg", "differences.svg"):
+        (tmp_path / name).write_text("old")
+    make: Any = tool("make_results")
+    assert make._metrics(runs)["a"] == [pytest.approx({"action/top1@50%": 0.375, "action/top1@100%": 0.8})]
+    make.draw(tmp_path)
+    assert ">A 80.0%<" in (tmp_path / "curve.svg").read_text()
+    assert ">B \N{MINUS SIGN} A<" in (tmp_path / "differences.svg").read_text()
+    assert (tmp_path / "calibration.svg").read_text() == "old"  # that of all folds together is not stored
