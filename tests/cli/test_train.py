@@ -135,7 +135,7 @@ def test_resume_of_a_finished_run(trained: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        ([], "name the run's YAML file"),
+        ([], "name a run, such as somethings/cpu or a YAML file"),
         (["nowhere.yaml"], "nowhere.yaml: there is no such file"),
         (["RUN", "--trainer.epoch", "3"], "trainer has no entry 'epoch', did you mean 'epochs'?"),
         (["RUN", "--trainer.epochs"], "--trainer.epochs requires an argument"),
