@@ -18,7 +18,7 @@ import horst
 from horst.cli import main
 from horst.data.config import DataConfig, open_source
 from horst.errors import CheckpointError, ConfigError
-from horst.finetune.teach import teach
+from horst.finetune import finetune
 from horst.models.hub import find_device, model_folder, model_title, open_config
 from horst.training.build import initialise
 from horst.training.config import RunConfig
@@ -179,20 +179,20 @@ def test_init(place: Place, source: str) -> None:
     assert same(model, place)
 
 
-def test_teach(place: Place, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_finetune(place: Place, source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the training of the head."""
     given = []
 
-    def learn(lesson: object, base: horst.Predictor, *_: object) -> None:
+    def train(job: object, base: horst.Predictor, *_: object) -> None:
         given.append(base)
         raise ConfigError("enough")
 
-    monkeypatch.setattr("horst.finetune.frozen.learn", learn)
+    monkeypatch.setattr("horst.finetune.frozen.train", train)
     reader = open_source(DataConfig.from_file(place.root / "data.yaml"))
     clips = {label: [lambda: None] * 3 for label in LABELS["action"]}
     assert reader.annotations.classes["action"] == tuple(LABELS["action"])
     with pytest.raises(ConfigError, match="enough"):
-        teach(clips, tmp_path / "mine", base=source)  # type: ignore[arg-type]
+        finetune(clips, tmp_path / "mine", base=source)  # type: ignore[arg-type]
     assert same(given[0], place)
 
 

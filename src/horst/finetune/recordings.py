@@ -2,8 +2,8 @@
 
     <folder>/<digest of the label>/<id>.safetensors
 
-A file holds the frames of one clip as JPEG, their times, and its label; it appears whole or not at all. What is in the
-folder is all there is to know, so recordings outlive the program. Labels are text that people type: see `names`.
+A file has the JPEG frames of one clip, their times, and its label; it is written atomically. There is no other state.
+Labels are user input: see `horst.finetune.names`.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from horst.finetune.names import check_label, label_folder
 from horst.io import atomic_write
 from horst.video.frame import Image
 from horst.video.images import decode_picture
+from horst.video.resizing import resize_image
 from horst.video.sampling import SLACK
 
 FORMAT = "1"
@@ -40,7 +41,7 @@ ID = re.compile(r"[0-9a-f]{20}")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordingLimits:
-    """What is kept at most."""
+    """Limits of what is stored."""
 
     labels: int = 12
     clips: int = 30
@@ -52,7 +53,7 @@ class RecordingLimits:
     longest: float = 10.0
     """Seconds."""
     fps: float = 15.0
-    """Frames a second that are kept; those between are left out."""
+    """Frames per second that are stored; frames between them are dropped."""
     side: int = 128
     """Pixels: larger frames are stretched to this height or width, as models stretch them anyway."""
 
@@ -70,45 +71,41 @@ class Recording:
     label: str
     frames: int
     seconds: float
-    """From its first frame to its last."""
+    """From the first frame to the last."""
     bytes: int
     """On disk."""
 
-    def to_dict(self) -> dict[str, str | int | float]:
-        """Plain data for JSON."""
-        return {"id": self.id, "label": self.label, "frames": self.frames, "seconds": self.seconds}
-
 
 class Recordings:
-    """The clips of a folder. Any number of threads may use it."""
+    """The clips of a folder. It is thread-safe."""
 
     def __init__(self, folder: str | Path, limits: RecordingLimits | None = None) -> None:
         self.folder, self.limits = Path(folder), limits or RecordingLimits()
         self.damaged: list[Path] = []
-        """Files that could not be read when the folder was opened. They are left where they are."""
+        """Files that could not be read when the folder was opened. They are not changed."""
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, Recording]] = {}
         found = []
-        for file in sorted(self.folder.glob("*/*.safetensors")):
+        for file in self.folder.glob("*/*.safetensors"):
             try:
-                found.append(_about(file))
+                found.append(_read_header(file))
             except DataError:
                 self.damaged.append(file)
         for recording in sorted(found, key=lambda r: r.id):  # an id begins with the time
             self._known.setdefault(recording.label, {})[recording.id] = recording
 
     def add(self, label: str, frames: Iterable[tuple[float, Image]]) -> Recording:
-        """Keep a clip: times in seconds, increasing, and pictures (H, W, 3) of uint8, RGB, all of one size.
+        """Store a clip: increasing times in seconds, and images (H, W, 3) of uint8, RGB, all of one size.
 
-        Where there is no room: BusyError. It is kept when this returns.
+        BusyError if a limit is reached. The clip is on disk when this returns.
         """
         label = check_label(label)
         with self._lock:
             self._check_room(label, 0)
-        times, pictures = self._thinned(frames)
-        lengths = [len(picture) for picture in pictures]
+        times, images = self._encode(frames)
+        lengths = [len(image) for image in images]
         tensors: dict[str, NDArray[Any]] = {
-            "pictures": np.frombuffer(b"".join(pictures), np.uint8),
+            "pictures": np.frombuffer(b"".join(images), np.uint8),
             "offsets": np.cumsum([0, *lengths], dtype=np.int64),
             "times": np.asarray(times, np.float64),
         }
@@ -126,102 +123,99 @@ class Recordings:
         return recording
 
     def labels(self) -> dict[str, list[Recording]]:
-        """The clips by label; both in the order in which they came."""
+        """The clips by label, in the order in which they were recorded."""
         with self._lock:
             return {label: list(clips.values()) for label, clips in self._known.items()}
 
     def read(self, recording: Recording) -> Clip:
         """The frames of a clip, and their times from 0 on."""
-        return _read(self._file(recording))
+        return _read_clip(self._file(recording))
 
     def clips(self) -> dict[str, list[Callable[[], Clip]]]:
-        """All clips by label, as `teach` takes them: each is read when it is called."""
-        return {label: [partial(_read, self._file(r)) for r in known] for label, known in self.labels().items()}
+        """All clips by label, as functions that read them, for `finetune`."""
+        return {label: [partial(_read_clip, self._file(r)) for r in known] for label, known in self.labels().items()}
 
     def remove(self, label: str, id: str | None = None) -> int:
-        """Delete one clip of a label, or all; returns how many. Unknown ones are an InputError."""
+        """Delete one clip of a label, or all of them, and return how many. InputError if there is no such clip."""
         label = check_label(label)
         with self._lock:
             known = self._known.get(label)
-            if known is None:
-                raise InputError(f"there is no recording of {label!r}")
-            if id is not None and id not in known:
-                raise InputError(f"there is no recording {id!r} of {label!r}")
+            if known is None or (id is not None and id not in known):
+                raise InputError(
+                    f"there is no recording {id!r} of {label!r}" if id else f"there is no recording of {label!r}"
+                )
             chosen = list(known.values()) if id is None else [known[id]]
             for recording in chosen:
                 self._file(recording).unlink(missing_ok=True)
                 del known[recording.id]
             if not known:
                 del self._known[label]
-                _remove_empty(self.folder / label_folder(label))
+                with suppress(OSError):  # other files are in it
+                    (self.folder / label_folder(label)).rmdir()
         return len(chosen)
 
     @property
     def size(self) -> int:
         """Bytes on disk."""
-        with self._lock:
-            return self._bytes()
-
-    def _bytes(self) -> int:
-        return sum(recording.bytes for clips in self._known.values() for recording in clips.values())
+        return sum(recording.bytes for clips in self.labels().values() for recording in clips)
 
     def _file(self, recording: Recording) -> Path:
         return self.folder / label_folder(recording.label) / f"{recording.id}.safetensors"
 
     def _check_room(self, label: str, more: int) -> None:
-        limits = self.limits
+        limits, stored = self.limits, sum(r.bytes for clips in self._known.values() for r in clips.values())
         if label not in self._known and len(self._known) >= limits.labels:
-            raise BusyError(f"there are {len(self._known)} labels, as many as are kept: remove one first")
+            raise BusyError(f"there are {len(self._known)} labels, which is the limit: remove one first")
         if len(self._known.get(label, ())) >= limits.clips:
-            raise BusyError(f"there are {limits.clips} clips of {label!r}, as many as are kept: remove one first")
-        if self._bytes() + more > limits.bytes:
+            raise BusyError(f"there are {limits.clips} clips of {label!r}, which is the limit: remove one first")
+        if stored + more > limits.bytes:
             raise BusyError(f"the recordings fill their {limits.bytes / 2**20:.0f} MiB: remove some first")
 
-    def _thinned(self, frames: Iterable[tuple[float, Image]]) -> tuple[list[float], list[bytes]]:
-        """The frames that are kept, as JPEG. They are looked at one by one, so that a long clip fills no memory."""
-        from horst.video.resizing import resize_image
-
+    def _encode(self, frames: Iterable[tuple[float, Image]]) -> tuple[list[float], list[bytes]]:
+        """Times and JPEG data of the stored frames. Frames are read one by one, to save memory."""
         limits = self.limits
         first = last = -np.inf
         times: list[float] = []
-        pictures: list[bytes] = []
+        images: list[bytes] = []
         size: tuple[int, ...] | None = None
         for at, image in frames:
             if not isinstance(at, int | float) or not np.isfinite(at) or at <= last:
-                raise InputError(f"a frame's time is {at} s after one at {last} s; increasing seconds are needed")
+                raise InputError(f"a frame at {at} s follows one at {last} s; times must increase")
             first = at if size is None else first
             if at - first > limits.longest:
                 raise InputError(f"the clip is longer than {limits.longest:g} s: record a shorter one")
             shape: tuple[int, ...] = getattr(image, "shape", ())
             if size is not None and shape != size:
-                raise InputError(f"a frame has shape {shape} after one of {size}: a clip has one size")
+                raise InputError(f"a frame of shape {shape} follows one of {size}: all frames must have one size")
             last, size = at, shape
             if not times or at - first - times[-1] >= 1 / limits.fps - SLACK:
-                height, width = shape[:2] if len(shape) == 3 else (1, 1)  # anything else `resize_image` refuses
-                kept = max(1, min(height, limits.side)), max(1, min(width, limits.side))
-                pictures.append(encode_picture(resize_image(image, kept), QUALITY))
+                height, width = shape[:2] if len(shape) == 3 else (1, 1)  # `resize_image` rejects anything else
+                small = max(1, min(height, limits.side)), max(1, min(width, limits.side))
+                images.append(encode_picture(resize_image(image, small), QUALITY))
                 times.append(at - first)
         if len(times) < 2 or times[-1] < limits.shortest:
             seconds = times[-1] if times else 0.0
-            raise InputError(f"the clip has {len(times)} frames in {seconds:.2f} s; {limits.shortest:g} s are needed")
-        return times, pictures
+            raise InputError(
+                f"the clip has {len(times)} frames in {seconds:.2f} s; it must have at least {limits.shortest:g} s"
+            )
+        return times, images
 
 
-def _about(file: Path) -> Recording:
-    """What a file says of itself, without its pictures."""
+def _read_header(file: Path) -> Recording:
+    """The description of a clip, without its frames."""
     try:
         with safe_open(file, "np") as stored:
-            about, times = stored.metadata() or {}, stored.get_tensor("times")
-        label = check_label(about.get("label", ""))
-        right = about.get("format") == FORMAT and label_folder(label) == file.parent.name and ID.fullmatch(file.stem)
-        if not right or times.ndim != 1 or times.dtype != np.float64 or len(times) < 2:
+            metadata, times = stored.metadata() or {}, stored.get_tensor("times")
+        label = check_label(metadata.get("label", ""))
+        valid = metadata.get("format") == FORMAT and label_folder(label) == file.parent.name and ID.fullmatch(file.stem)
+        if not valid or times.ndim != 1 or times.dtype != np.float64 or len(times) < 2:
             raise DataError(f"{file} is no recording of format {FORMAT}")
         return Recording(file.stem, label, len(times), round(float(times[-1]), 3), file.stat().st_size)
     except (SafetensorError, OSError, ValueError) as error:
         raise DataError(f"{file} is damaged or no recording: {error}") from error
 
 
-def _read(file: Path) -> Clip:
+def _read_clip(file: Path) -> Clip:
     try:
         with safe_open(file, "np") as stored:
             data, offsets, times = (stored.get_tensor(name) for name in ("pictures", "offsets", "times"))
@@ -231,8 +225,3 @@ def _read(file: Path) -> Clip:
         return Clip(np.stack(frames), times)
     except (SafetensorError, OSError, ValueError, HorstError) as error:
         raise DataError(f"{file} cannot be read; remove the recording: {error}") from error
-
-
-def _remove_empty(folder: Path) -> None:
-    with suppress(OSError):  # something else is in it, and is not ours
-        folder.rmdir()

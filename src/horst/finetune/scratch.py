@@ -1,8 +1,8 @@
-"""Teaching from nothing: a small network that sees the recorded clips alone, over and over, until the time is over.
+"""Train a small network on the recorded clips alone, until the time is over.
 
-It knows no hands and no tables beforehand. A larger network, trained without disguise, soon knew its own clips by heart
-and named fresh ones no better than by chance. So this one is small, for many steps in little time, it begins as a
-difference of frames, and it sees clips in false colours and moved aside. docs/guides/finetune.md has how far that goes.
+A larger network without strong augmentation memorizes its few clips and classifies new ones at chance level. This one
+is small, for many steps in little time; it starts as a difference of frames; and it sees clips shifted and in false
+colours. docs/guides/finetune.md has results.
 """
 
 from __future__ import annotations
@@ -15,32 +15,30 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.data.clips import Clip
-from horst.finetune.lesson import Lesson, Progress, Report, Trial
-from horst.finetune.views import copy, plain
+from horst.finetune.job import FinetuneJob, FinetuneProgress, HeldOut, Report
 from horst.heads.pool import FrameNorm
 from horst.layers.blocks import ConcatOutput
 from horst.layers.cell import HORSTCell
-from horst.models.predictor import Predictor
+from horst.models.predictor import Predictor, PredictorOutput
 from horst.models.registry import create_model
 from horst.training.config import Loss, Optimiser
 from horst.training.losses import clip_loss, frame_weights
 from horst.training.optimisers import create_optimiser
+from horst.video.jitter import jitter_clip, resample_clip, scramble_appearance
 
 ENOUGH = 10
-"""Clips of each label below which it is hardly worth the while."""
+"""Clips of each label below which the result is poor."""
 SIZE, FPS = (48, 48), 6.0
-KEPT = (60, 60)
-"""The size in which clips are kept: copies show a part of it."""
-KEPT_BYTES = 256 * 2**20
-"""Of clips at most; others are read anew each time."""
+CACHED_SIZE = (60, 60)
+"""Frame size of cached clips: crops show a part of it."""
+CACHE_BYTES = 256 * 2**20
+"""Size of the clip cache; other clips are read again each time."""
 BATCH = 8
 WARMUP = 20
 LOSS = Loss(steps="every", ramp=True, label_smoothing=0.1)
 OPTIMISER = Optimiser(name="adamw", lr=0.004, weight_decay=0.02, lookahead=False)
-ASIDE = 0.2
-"""The part of a frame's side by which a copy is moved at most."""
-UNTRIED = 0.75
-"""The part of the time after which held-out clips are tried, and then learnt from too."""
+TRY_AT = 0.75
+"""The fraction of the time after which held-out clips are evaluated; from then on they are trained on too."""
 
 
 def create(labels: list[str], seed: int) -> Predictor:
@@ -61,103 +59,91 @@ def create(labels: list[str], seed: int) -> Predictor:
         )
     for cell in model.modules():
         if isinstance(cell, HORSTCell):
-            _differ(cell)
+            _start_as_difference(cell)
     return model
 
 
 @torch.no_grad()
-def _differ(cell: HORSTCell) -> None:
-    """Let a layer begin as a difference of frames: it emits what it makes of e + STATT, and STATT is -e of before.
+def _start_as_difference(cell: HORSTCell) -> None:
+    """Make a layer a difference of frames at first: it emits a function of e + STATT, and STATT is -e of the past.
 
-    A value is the observation itself, normed, with its sign changed. SiLU of a normed map has a mean of about 0.2 and a
-    deviation of about 0.55, and the spatial attention is about a half at first: hence 1.1 and -0.4.
+    A value is the negative of the normalized observation. SiLU of a normalized map has a mean of about 0.2 and a
+    standard deviation of about 0.55, and the spatial attention is about a half at first: hence 1.1 and -0.4.
     """
     assert isinstance(cell.output, ConcatOutput)
-    channels, made = cell.channels, cell.key_value
+    channels, key_value = cell.channels, cell.key_value
     same = torch.arange(channels)
-    value = made.observed.weight[channels:]
+    value = key_value.observed.weight[channels:]
     value.zero_()
     value[same, same, 1, 1] = -1
-    made.recurrent.weight[channels:] *= 0.05
-    made.norm.weight[channels:] = 1.1
-    made.norm.bias[channels:] = -0.4
-    cell.output.ff.conv.weight[:, : cell.in_channels] = 0  # what stands still is not looked at
+    key_value.recurrent.weight[channels:] *= 0.05
+    key_value.norm.weight[channels:] = 1.1
+    key_value.norm.bias[channels:] = -0.4
+    cell.output.ff.conv.weight[:, : cell.in_channels] = 0  # ignores what does not move
 
 
-def learn(lesson: Lesson, seed: int, report: Report) -> tuple[Predictor, Trial | None]:
-    """A model of the lesson's labels, and how it did on held-out clips before it learnt from these too."""
-    model = create(lesson.labels, seed)
+def train(job: FinetuneJob, seed: int, report: Report) -> tuple[Predictor, HeldOut | None]:
+    """A model of the job's labels, and its accuracy on held-out clips before it was trained on them too."""
+    model = create(job.labels, seed)
     rng = np.random.default_rng(seed)
     optimiser = create_optimiser(model.parameters(), OPTIMISER)
-    shelf = _Shelf(lesson)
-    folds = lesson.folds()
-    held = folds[0] if folds else []
-    everything = list(range(len(lesson.sources)))
-    used = [i for i in everything if i not in held]
+    cache, all_clips = ClipCache(job), list(range(len(job.sources)))
+    held = next(iter(job.folds()), [])
+    used = [i for i in all_clips if i not in held]
     queue: list[int] = []
-    trial, step, shown = None, 0, 0
-    while lesson.spent < 1 or step < 2:
-        if held and trial is None and lesson.spent > UNTRIED:
-            trial, used, queue = _try(model, lesson, used, held), everything, []
+    held_out, step, seen = None, 0, 0
+    while job.spent < 1 or step < 2:
+        if held and held_out is None and job.spent > TRY_AT:
+            held_out, used, queue = _evaluate(model, job, used, held), all_clips, []
         while len(queue) < BATCH:
             queue += rng.permutation(used).tolist()
         chosen, queue = queue[:BATCH], queue[BATCH:]
         for group in optimiser.param_groups:
-            faded = 0.5 * (1 + math.cos(math.pi * min(1, lesson.spent)))
-            group["lr"] = OPTIMISER.lr * min(1.0, (step + 1) / WARMUP) * faded
-        clips = [_disguised(copy(shelf.clip(i), FPS, SIZE, rng), rng) for i in chosen]
-        loss = _step(model, optimiser, lesson, chosen, clips)
-        step, shown = step + 1, shown + len(chosen)
-        part = min(0.99, lesson.spent)
-        epoch = shown / len(lesson.sources)
-        report(Progress(part, math.ceil(epoch), math.ceil(epoch / max(part, 0.01)), loss, "training"))
-    if held and trial is None:
-        trial = _try(model, lesson, used, held)  # so little time that nothing was learnt from them
-    _settle(model, lesson, used)
-    return model.eval(), trial
+            decay = 0.5 * (1 + math.cos(math.pi * min(1, job.spent)))
+            group["lr"] = OPTIMISER.lr * min(1.0, (step + 1) / WARMUP) * decay
+        clips = []
+        for clip in map(cache.clip, chosen):
+            clips.append(scramble_appearance(jitter_clip(clip.frames, clip.times, FPS, SIZE, rng), rng))
+        loss = _step(model, optimiser, job, chosen, clips)
+        step, seen = step + 1, seen + len(chosen)
+        fraction, epoch = min(0.99, job.spent), seen / len(job.sources)
+        report(FinetuneProgress(fraction, math.ceil(epoch), math.ceil(epoch / max(fraction, 0.01)), loss, "training"))
+    if held and held_out is None:
+        held_out = _evaluate(model, job, used, held)  # there was too little time to train on them
+    _update_norms(model, job, used)
+    return model.eval(), held_out
 
 
-class _Shelf:
-    """The clips of a lesson, small and at hand."""
+class ClipCache:
+    """The clips of a job in a small size, as many as fit into memory."""
 
-    def __init__(self, lesson: Lesson) -> None:
-        self.lesson, self.kept, self.bytes = lesson, dict[int, Clip](), 0
+    def __init__(self, job: FinetuneJob) -> None:
+        self.job, self.clips, self.bytes = job, dict[int, Clip](), 0
 
     def clip(self, index: int) -> Clip:
-        if index in self.kept:
-            return self.kept[index]
-        clip = self.lesson.clip(index)
+        if index in self.clips:
+            return self.clips[index]
+        clip = self.job.clip(index)
         frames = torch.from_numpy(clip.frames).permute(0, 3, 1, 2)
-        small = F.interpolate(frames, KEPT, mode="bilinear", antialias=True, align_corners=False)
+        small = F.interpolate(frames, CACHED_SIZE, mode="bilinear", antialias=True, align_corners=False)
         clip = Clip(small.permute(0, 2, 3, 1).numpy(), clip.times)
-        if self.bytes + clip.frames.nbytes <= KEPT_BYTES:
-            self.kept[index] = clip
+        if self.bytes + clip.frames.nbytes <= CACHE_BYTES:
+            self.clips[index] = clip
             self.bytes += clip.frames.nbytes
         return clip
 
 
-def _disguised(frames: Tensor, rng: np.random.Generator) -> Tensor:
-    """A clip moved aside, its colours exchanged, and every second time its negative: what moves is left to go by."""
-    height, width = frames.shape[-2:]
-    most = int(ASIDE * min(height, width))
-    top, left = (int(v) for v in rng.integers(2 * most + 1, size=2))
-    padded = F.pad(frames[:, torch.from_numpy(rng.permutation(3))].float(), [most] * 4, mode="replicate")
-    moved = padded[..., top : top + height, left : left + width]
-    return 255 - moved if rng.random() < 0.5 else moved
-
-
 def _step(
-    model: Predictor, optimiser: torch.optim.Optimizer, lesson: Lesson, chosen: list[int], clips: list[Tensor]
+    model: Predictor, optimiser: torch.optim.Optimizer, job: FinetuneJob, chosen: list[int], clips: list[Tensor]
 ) -> float:
     lengths = torch.tensor([len(clip) for clip in clips])
     frames = torch.nn.utils.rnn.pad_sequence(clips, batch_first=True)
     valid = torch.arange(frames.shape[1]) < lengths[:, None]
     model.train()
     logits = model(frames, None, lengths)[0].logits
-    target = torch.tensor([lesson.targets[i] for i in chosen])
-    told = clip_loss(logits, {"action": target}, frame_weights(LOSS, valid, valid, 0), valid, LOSS)
-    weight = torch.tensor([lesson.weight(i) for i in chosen])
-    loss: Tensor = (told.loss * weight).mean()
+    target = torch.tensor([job.targets[i] for i in chosen])
+    losses = clip_loss(logits, {"action": target}, frame_weights(LOSS, valid, valid, 0), valid, LOSS).loss
+    loss: Tensor = (losses * torch.tensor([job.weight(i) for i in chosen])).mean()
     optimiser.zero_grad()
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -166,10 +152,10 @@ def _step(
 
 
 @torch.no_grad()
-def _settle(model: Predictor, lesson: Lesson, used: list[int]) -> None:
-    """The statistics of the head's norm anew, from all clips: those that ran along lag behind so short a training."""
+def _update_norms(model: Predictor, job: FinetuneJob, used: list[int]) -> None:
+    """Recompute the statistics of the head's norm: running averages lag behind in so short a training."""
     model.eval()
-    rows = torch.cat([_pooled(model, lesson, index) for index in used])
+    rows = torch.cat([_output(model, job, index).core.y[0].mean((-2, -1)) for index in used])
     for norm in (module for module in model.modules() if isinstance(module, FrameNorm)):
         assert norm.running_mean is not None
         assert norm.running_var is not None
@@ -177,18 +163,13 @@ def _settle(model: Predictor, lesson: Lesson, used: list[int]) -> None:
         norm.running_var.copy_(rows.var(0, correction=0))
 
 
-def _pooled(model: Predictor, lesson: Lesson, index: int) -> Tensor:
-    """(T, C), what the head's norm reads of a clip."""
-    out = model(plain(lesson.clip(index), FPS, SIZE).unsqueeze(0))[0]
-    return out.core.y[0].mean((-2, -1))
-
-
 @torch.no_grad()
-def _try(model: Predictor, lesson: Lesson, used: list[int], held: list[int]) -> Trial:
-    model.eval()
-    _settle(model, lesson, used)
-    trial = Trial(0, 0, 0)
-    for index in held:
-        logits = model(plain(lesson.clip(index), FPS, SIZE).unsqueeze(0))[0].logits.action[0]
-        trial += Trial.of(logits, lesson.targets[index])
-    return trial
+def _evaluate(model: Predictor, job: FinetuneJob, used: list[int], held: list[int]) -> HeldOut:
+    _update_norms(model, job, used)
+    results = (HeldOut.of(_output(model, job, i).logits.action[0], job.targets[i]) for i in held)
+    return sum(results, HeldOut())
+
+
+def _output(model: Predictor, job: FinetuneJob, index: int) -> PredictorOutput:
+    clip = job.clip(index)
+    return model(resample_clip(clip.frames, clip.times, FPS, SIZE).unsqueeze(0))[0]

@@ -13,7 +13,7 @@ from fastapi import FastAPI, WebSocket
 
 from horst import __version__
 from horst.errors import ConfigError
-from horst.finetune import Recordings, Teacher
+from horst.finetune import Finetuner, Recordings
 from horst.models import Predictor
 from horst.serving import errors, finetuning, pages, rest
 from horst.serving.guard import Guard, is_local
@@ -49,7 +49,7 @@ def create_app(
     """
     folder, limits, metrics = Path(folder).resolve(), limits or Limits(), Metrics()
     recordings = Recordings(folder / "recordings")
-    teacher = Teacher(recordings, folder / "models")
+    finetuner = Finetuner(recordings, folder / "models")
     manager = ModelManager(
         name,
         model,
@@ -57,7 +57,7 @@ def create_app(
         metrics=metrics,
         finetuned=folder / "models",
         device=device,
-        finetuning=lambda: teacher.state()["state"] == "running",
+        finetuning=lambda: finetuner.state().state == "running",
     )
     decoders = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 2)), thread_name_prefix="decoder")
 
@@ -65,7 +65,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         manager.close()
-        teacher.close()
+        finetuner.close()
         decoders.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(
@@ -80,7 +80,7 @@ def create_app(
     errors.install(app, metrics)
     samples = Samples(folder / "samples")
     app.include_router(rest.routes(manager, limits, metrics, samples, folder / "uploads", token is not None))
-    app.include_router(finetuning.routes(recordings, teacher, limits))
+    app.include_router(finetuning.routes(recordings, finetuner, limits))
     app.include_router(pages.routes(app))
 
     @app.websocket("/ws")

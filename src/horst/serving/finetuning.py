@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from horst.errors import BusyError, InputError
-from horst.finetune import Recording, Recordings, Teacher
+from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
 from horst.serving.errors import ApiError, responses
 from horst.serving.frames import split_recording
 from horst.serving.limits import Limits
@@ -36,18 +36,7 @@ class FinetuneRequest(BaseModel):
     minutes: float = Field(1.0, gt=0, le=60, strict=True)
 
 
-class FinetuneState(BaseModel):
-    state: Literal["idle", "running", "done", "failed", "cancelled"]
-    progress: float
-    epoch: int
-    epochs: int
-    loss: float | None
-    accuracy: float | None
-    model: str | None
-    message: str
-
-
-def routes(recordings: Recordings, teacher: Teacher, limits: Limits) -> APIRouter:
+def routes(recordings: Recordings, finetuner: Finetuner, limits: Limits) -> APIRouter:
     router = APIRouter(tags=["teach"])
 
     @router.post(
@@ -82,18 +71,18 @@ def routes(recordings: Recordings, teacher: Teacher, limits: Limits) -> APIRoute
     def start(request: FinetuneRequest) -> FinetuneState:
         """Finetune a model on the clips, in the background."""
         try:
-            return FinetuneState(**teacher.start(request.name, request.how, request.minutes))
+            return finetuner.start(request.name, request.how, request.minutes)
         except BusyError as error:
             raise ApiError(409, str(error)) from error
 
     @router.get("/api/teach", responses=responses())
     def state() -> FinetuneState:
         """Progress and result."""
-        return FinetuneState(**teacher.state())
+        return finetuner.state()
 
     @router.delete("/api/teach", responses=responses())
     def cancel() -> FinetuneState:
         """Cancel; a model of the same name stays as it was."""
-        return FinetuneState(**teacher.cancel())
+        return finetuner.cancel()
 
     return router

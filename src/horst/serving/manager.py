@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
-from horst.finetune.names import taught_models
+from horst.finetune.names import finetuned_models
 from horst.models import Predictor, open_model, pretrained_models
 from horst.models.checkpoint import read_config
 from horst.serving.limits import Limits
@@ -181,7 +181,7 @@ class ModelManager:
             scheduler.stop(reason)
 
     def _finetuned_names(self) -> list[str]:
-        return [] if self.finetuned is None else taught_models(self.finetuned)
+        return [] if self.finetuned is None else finetuned_models(self.finetuned)
 
     def _folder(self, name: str) -> Path | None:
         """Folder of a model; `name` is one of `names`, never a path from a client."""

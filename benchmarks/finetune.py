@@ -1,10 +1,10 @@
-"""How well a few clips teach: accuracy on fresh clips, by how and by how many clips of each of four actions.
+"""Accuracy on new clips after finetuning, by method and by the number of clips of each of four actions.
 
-    python -m benchmarks.teaching [--clips 3 5 10] [--minutes 1] [--fresh 25]
+    python -m benchmarks.finetune [--clips 3 5 10] [--minutes 1] [--test-clips 25]
 
-"known" actions are four of `somethings`, which the package's model was trained to tell apart from each other: a frozen
-core has it easy there. "new" ones are gestures of a hand in the air that it has never seen, which is what people teach.
-Clips differ in room, hand, light and pace; fresh ones are of other rooms and hands. Guessing gives 25%.
+"known" actions are four of `somethings`, which the pretrained model was trained to tell apart: easy for a frozen core.
+"new" ones are gestures of a hand in the air that it has never seen, as users would record them. Clips differ in room,
+hand, light and pace; the test clips have other rooms and hands. Chance is 25%.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from horst.data.clips import Clip
-from horst.finetune.teach import How, Taught, teach
-from horst.models import load
+from horst.finetune import FinetuneResult, finetune
+from horst.finetune.run import How
+from horst.models import open_model
 from horst.synth.render.hands import make_hand
 from horst.synth.render.raster import FrameBuffer, Sensor
 from horst.synth.somethings import FPS, plan, render
@@ -32,7 +33,7 @@ KNOWN = (
     "Turning [something] clockwise",
 )
 Motion = Callable[[float, float], tuple[float, float, float, float]]
-"""From the part of the gesture that is over and its size to x, y (from the hand's own place), angle and scale."""
+"""From the fraction of the gesture and its size to x, y (relative to the hand's position), angle and scale."""
 NEW: dict[str, Motion] = {
     "waving": lambda t, a: (0.0, 0.0, 2.5 * a * math.sin(6 * math.pi * t), 1.0),
     "circling": lambda t, a: (a * math.sin(4 * math.pi * t), -a * math.cos(4 * math.pi * t), 0.0, 1.0),
@@ -50,7 +51,7 @@ def templates(clips: int, seed: int) -> dict[str, list[Clip]]:
 
 
 def gestures(clips: int, seed: int) -> dict[str, list[Clip]]:
-    """Clips of the new ones."""
+    """Clips of the new actions."""
     return {
         name: [_gesture(path, np.random.default_rng([seed, which, i])) for i in range(clips)]
         for which, (name, path) in enumerate(NEW.items())
@@ -82,38 +83,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clips", type=int, nargs="+", default=[3, 5, 10], help="of each action")
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--fresh", type=int, default=25, help="clips of each action that are tried")
+    parser.add_argument("--test-clips", type=int, default=25, help="test clips of each action")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--how", nargs="+", default=["frozen", "scratch"], choices=["frozen", "scratch"])
     args = parser.parse_args()
     print("actions  how      clips  after 50%  after 100%  held out  seconds")
     for name, make in (("known", templates), ("new", gestures)):
-        pool, fresh = make(max(args.clips), args.seed), make(args.fresh, args.seed + 1000)
+        pool, test = make(max(args.clips), args.seed), make(args.test_clips, args.seed + 1000)
         for how in args.how:
             for count in args.clips:
                 clips = {label: known[:count] for label, known in pool.items()}
-                half, end, taught = tried(clips, fresh, how, args.minutes)
-                held = f"{100 * taught.trial.accuracy:.0f}%" if taught.trial else "-"
-                shares = f"{100 * half:8.0f}%  {100 * end:9.0f}%  {held:>8}  {taught.seconds:7.0f}"
-                print(f"{name:7}  {how:7}  {count:5d}  {shares}", flush=True)
+                half, end, result = accuracies(clips, test, how, args.minutes)
+                held = f"{100 * result.held_out.accuracy:.0f}%" if result.held_out else "-"
+                numbers = f"{100 * half:8.0f}%  {100 * end:9.0f}%  {held:>8}  {result.seconds:7.0f}"
+                print(f"{name:7}  {how:7}  {count:5d}  {numbers}", flush=True)
 
 
-def tried(
-    clips: Mapping[str, list[Clip]], fresh: Mapping[str, list[Clip]], how: How, minutes: float
-) -> tuple[float, float, Taught]:
-    """The share of fresh clips that a taught model, streamed, names rightly after half and after all of them."""
+def accuracies(
+    clips: Mapping[str, list[Clip]], test: Mapping[str, list[Clip]], how: How, minutes: float
+) -> tuple[float, float, FinetuneResult]:
+    """Accuracy of a finetuned model, as a stream, after half and at the end of the test clips."""
     with tempfile.TemporaryDirectory() as folder:
-        taught = teach(clips, Path(folder) / "taught", how=how, minutes=minutes)
-        model = load(taught.path)
+        result = finetune(clips, Path(folder) / "model", how=how, minutes=minutes)
+        model = open_model(result.path)
     half, end = [], []
-    for label, known in fresh.items():
+    for label, known in test.items():
         for clip in known:
             stream = model.stream()
-            times = zip(clip.frames, clip.times, strict=True)
-            said = [p.answer() == label for image, time in times for p in stream.feed(image, float(time))]
-            half.append(said[(len(said) - 1) // 2])
-            end.append(said[-1])
-    return float(np.mean(half)), float(np.mean(end)), taught
+            frames = zip(clip.frames, clip.times, strict=True)
+            correct = [p.answer() == label for image, time in frames for p in stream.feed(image, float(time))]
+            half.append(correct[(len(correct) - 1) // 2])
+            end.append(correct[-1])
+    return float(np.mean(half)), float(np.mean(end)), result
 
 
 if __name__ == "__main__":

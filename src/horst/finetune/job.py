@@ -1,0 +1,118 @@
+"""A finetuning job: its clips, labels and time, the progress that it reports, and the accuracy on held-out clips."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from horst.data.clips import Clip
+from horst.errors import InputError
+from horst.finetune.names import check_label
+
+ClipSource = Clip | Callable[[], Clip]
+"""A clip, or a function that reads it: the clips of a folder need not all be in memory."""
+MIN_HELD_OUT = 3
+"""Clips that each label needs before one of them is held out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneProgress:
+    """How far a job has come."""
+
+    fraction: float
+    """Of its time, 0 to 1."""
+    epoch: int
+    epochs: int
+    """As far as it is known."""
+    loss: float | None
+    message: str
+
+
+Report = Callable[[FinetuneProgress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Held-out clips that a model, which was not trained on them, classified correctly."""
+
+    clips: int = 0
+    correct: int = 0
+    """At the end of the clip."""
+    correct_at_half: int = 0
+
+    @property
+    def accuracy(self) -> float:
+        return self.correct / self.clips
+
+    def __add__(self, other: HeldOut) -> HeldOut:
+        sums = self.clips + other.clips, self.correct + other.correct, self.correct_at_half + other.correct_at_half
+        return HeldOut(*sums)
+
+    @staticmethod
+    def of(logits: Tensor, target: int) -> HeldOut:
+        """One clip with logits (T, classes)."""
+        predicted = logits.argmax(-1)
+        return HeldOut(1, int(predicted[-1] == target), int(predicted[(len(predicted) - 1) // 2] == target))
+
+
+@dataclass(frozen=True, slots=True)
+class FinetuneJob:
+    """Clips with their labels, and the time that training may take."""
+
+    labels: list[str]
+    sources: list[ClipSource]
+    targets: list[int]
+    """Index in `labels` of each clip's label."""
+    seconds: float
+    started: float
+
+    @classmethod
+    def of(cls, clips: Mapping[str, Sequence[ClipSource]], minutes: float) -> FinetuneJob:
+        """A job that starts now; InputError if it is impossible."""
+        check_minutes(minutes)
+        labels = [check_label(label) for label in clips]
+        empty = [label for label, known in clips.items() if not len(known)]
+        if len(set(labels)) < 2 or len(set(labels)) < len(labels) or empty:
+            raise InputError(
+                f"finetuning needs clips of at least two different labels; there are {len(labels)} labels, "
+                f"{len(empty)} of them without clips"
+            )
+        sources = [source for known in clips.values() for source in known]
+        targets = [index for index, known in enumerate(clips.values()) for _ in known]
+        return cls(labels, sources, targets, 60.0 * minutes, time.monotonic())
+
+    def clip(self, index: int) -> Clip:
+        source = self.sources[index]
+        clip = source() if callable(source) else source
+        if not len(clip.frames) or len(clip.frames) != len(clip.times):
+            raise InputError(f"a clip of {self.labels[self.targets[index]]!r} has no frames, or not one time for each")
+        return clip
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.monotonic() - self.started
+
+    @property
+    def spent(self) -> float:
+        """The fraction of its time that has passed; above 1 if it takes longer."""
+        return self.elapsed / self.seconds
+
+    def weight(self, index: int) -> float:
+        """Weight of a clip in the loss: all labels have the same total."""
+        return len(self.sources) / (len(self.labels) * self.targets.count(self.targets[index]))
+
+    def folds(self) -> list[list[int]]:
+        """Clips to hold out together, one of each label; no fold if a label has too few clips."""
+        by_label = [[i for i, t in enumerate(self.targets) if t == label] for label in range(len(self.labels))]
+        fewest = min(map(len, by_label))
+        return [[clips[fold] for clips in by_label] for fold in range(fewest)] if fewest >= MIN_HELD_OUT else []
+
+
+def check_minutes(minutes: float) -> None:
+    """InputError unless it is a number above 0 and up to 60."""
+    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes <= 60:
+        raise InputError(f"minutes is {minutes!r}; it takes a number above 0 and up to 60")

@@ -1,0 +1,63 @@
+"""The process that trains for a `Finetuner`: python -m horst.finetune.worker
+
+The first line of its input is the request, as JSON. The input then stays open: when it closes, the parent has ended,
+and so does this process. Each line of its output is a JSON object: progress, and at last "done" or "failed".
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict
+from typing import Any
+
+from horst.errors import HorstError
+
+INTERVAL = 0.1
+"""Shortest time between two lines of progress, in seconds."""
+NICE = 10
+"""About a tenth of the processor if others want it: serving comes first."""
+
+
+def main() -> None:
+    request = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    try:
+        _write({"done": _finetune(request)})
+    except HorstError as error:
+        _write({"failed": str(error)})
+
+
+def _finetune(request: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    from horst.finetune import FinetuneProgress, Recordings, finetune
+
+    torch.set_num_threads(request.pop("threads"))
+    last = 0.0
+
+    def report(progress: FinetuneProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= INTERVAL:
+            last = time.monotonic()
+            _write(asdict(progress))
+
+    return finetune(Recordings(request.pop("recordings")).clips(), report=report, **request).to_dict()
+
+
+def _write(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main()

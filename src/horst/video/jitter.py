@@ -1,0 +1,68 @@
+"""Single clips at a model's size and frame rate, and random variations of them for training on few clips.
+
+Shapes: T frames, H x W pixels.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from numpy.typing import NDArray
+from torch import Tensor
+
+from horst.video.frame import Size
+from horst.video.resizing import resize_image
+from horst.video.sampling import frames_at, resample, ticks
+
+CROP = 0.8
+"""Smallest part of the height and width that a crop keeps."""
+SPEED = 0.15
+"""Largest change of speed, as a logarithm."""
+TRIM = 0.12
+"""Largest part of a clip that is cut off, at either end."""
+LIGHT = 0.25
+"""Largest change of brightness and contrast."""
+TINT = 0.06
+SHIFT = 0.2
+"""Largest shift, as a part of the shorter side."""
+
+
+def resample_clip(frames: NDArray[np.uint8], times: NDArray[np.float64], fps: float, size: Size) -> Tensor:
+    """(T, 3, H, W) uint8: the frames that a stream at `fps` would show to a model."""
+    chosen = resample(times, fps)
+    return torch.from_numpy(np.stack([resize_image(frames[i], size) for i in chosen])).permute(0, 3, 1, 2)
+
+
+def jitter_clip(
+    frames: NDArray[np.uint8], times: NDArray[np.float64], fps: float, size: Size, rng: np.random.Generator
+) -> Tensor:
+    """(T, 3, H, W) uint8: another recording of the same action, as it were.
+
+    Speed, start, end, crop and light vary a little. A clip is never mirrored: left and right may be different labels.
+    """
+    begin, end = float(times[0]), float(times[-1])
+    speed = float(np.exp(rng.uniform(-SPEED, SPEED)))
+    trim = rng.uniform(0, TRIM * (end - begin), size=2)
+    wanted = begin + trim[0] + speed * ticks(0.0, max(0.0, end - begin - trim.sum()) / speed, fps)
+    clip = torch.from_numpy(frames[frames_at(times, wanted)]).permute(0, 3, 1, 2)
+    height, width = clip.shape[-2:]
+    part = rng.uniform(CROP, 1) * np.exp(rng.uniform(-0.05, 0.05, size=2))
+    kept = [max(1, min(side, round(side * share))) for side, share in zip((height, width), part, strict=True)]
+    top, left = (int(rng.integers(side - seen + 1)) for side, seen in zip((height, width), kept, strict=True))
+    clip = clip[..., top : top + kept[0], left : left + kept[1]].float()
+    pixels = F.interpolate(clip, size, mode="bilinear", antialias=True, align_corners=False)
+    gain, contrast = rng.uniform(1 - LIGHT, 1 + LIGHT, size=2)
+    tint = torch.from_numpy(rng.uniform(1 - TINT, 1 + TINT, size=(3, 1, 1))).float()
+    mean = pixels.mean()
+    return (((pixels - mean) * contrast + mean) * (gain * tint)).round().clamp(0, 255).to(torch.uint8)
+
+
+def scramble_appearance(frames: Tensor, rng: np.random.Generator) -> Tensor:
+    """Shift a clip (T, 3, H, W), permute its colour channels, and invert it half of the time: its motion remains."""
+    height, width = frames.shape[-2:]
+    most = int(SHIFT * min(height, width))
+    top, left = (int(v) for v in rng.integers(2 * most + 1, size=2))
+    padded = F.pad(frames[:, torch.from_numpy(rng.permutation(3))].float(), [most] * 4, mode="replicate")
+    moved = padded[..., top : top + height, left : left + width]
+    return 255 - moved if rng.random() < 0.5 else moved
