@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import statistics
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 BAR = 30
 """Characters of a bar of probability 1."""
+LIVE_FPS, MOST_FPS = 12.0, 30.0
+"""Frame rates of a rendered video: from a camera, and at most."""
 
 
 def predict(
@@ -58,12 +62,12 @@ def predict(
         patience: Camera or address: seconds without a frame before giving up.
         render: Write a video, such as out.mp4, with predictions and attention; from a camera until Ctrl-C.
     """
-    from horst.cli.render import interruptible, pages, rate_of
     from horst.config import check_positive
     from horst.models import open_model
     from horst.streaming import reset_policy
     from horst.video.encode import write_video
     from horst.video.live import is_live
+    from horst.viz.render import render_stream
 
     check_positive(top=top)
     source = str(source)
@@ -73,7 +77,7 @@ def predict(
     stream = predictor.stream(reset=policy, threshold=threshold, attention=drawn, live=live)
     taken: list[float] = []
     with contextlib.ExitStack() as stack:
-        frames, end = open_source(source, None if live and drawn else predictor.size, fps, patience, stack)
+        frames, end, rate = _open(source, None if live and drawn else predictor.size, fps, patience, stack)
         show = _lines(top) if as_json else stack.enter_context(_Screen(source, top))
 
         def report(prediction: Prediction) -> None:
@@ -85,11 +89,12 @@ def predict(
                 report(prediction)
         else:
             # A file is read twice, small and as it is: predictions must not depend on being drawn.
-            seen = None if live else open_source(source, None, fps, patience, stack)[0]
-            stop = stack.enter_context(interruptible(frames))
-            rate = rate_of(source, fps)
+            large = None if live else _open(source, None, fps, patience, stack)[0]
+            stop = stack.enter_context(_interruptible(frames))
+            rate = min(rate, MOST_FPS)
+            images = render_stream(stream, frames, end, fps=rate, large=large, report=report, stop=stop)
             render.parent.mkdir(parents=True, exist_ok=True)
-            write_video(render, pages(stream, frames, end, seen, rate, report, stop), rate, threads=2)
+            write_video(render, images, rate, threads=2)
     if not as_json:
         summary = f"{len(taken)} predictions at {predictor.fps:g} a second"
         if taken:
@@ -100,10 +105,10 @@ def predict(
             Console().print(f"{render} shows them", highlight=False)
 
 
-def open_source(
+def _open(
     source: str, size: Size | None, fps: float | None, patience: float, stack: contextlib.ExitStack
-) -> tuple[Iterator[Frame], float | None]:
-    """Frames in a size or their own, and the end of the last one where it is known."""
+) -> tuple[Iterator[Frame], float | None, float]:
+    """Frames in a size or their own, the end of the last one if it is known, and the frame rate."""
     from horst.streaming import LatestFrames
     from horst.video.decode import VideoFile
     from horst.video.images import ImageSequence
@@ -111,7 +116,7 @@ def open_source(
 
     if is_live(source):
         live = LiveSource(source=source, size=size, patience=patience)
-        return stack.enter_context(LatestFrames(live.frames())), None
+        return stack.enter_context(LatestFrames(live.frames())), None, LIVE_FPS
     path = Path(source)
     if not path.exists():
         raise MissingVideoError(source, "there is no such file, folder, camera (camera:0) or address (rtsp://...)")
@@ -119,9 +124,30 @@ def open_source(
         if fps is None:
             raise ConfigError(f"{source} is a folder of images: pass --fps, their frame rate")
         pictures = stack.enter_context(ImageSequence(path, fps=fps, size=size))
-        return pictures.frames(), pictures.duration
+        return pictures.frames(), pictures.duration, fps
     video = stack.enter_context(VideoFile(path, size=size))
-    return video.frames(), video.info.duration
+    return video.frames(), video.info.duration, fps or video.info.fps or LIVE_FPS
+
+
+@contextlib.contextmanager
+def _interruptible(frames: object) -> Iterator[Callable[[], bool]]:
+    """Ctrl-C ends the video and keeps it; a second one interrupts as usual."""
+    stopped, usual = threading.Event(), signal.getsignal(signal.SIGINT)
+    in_main = threading.current_thread() is threading.main_thread()
+
+    def end(*_: object) -> None:
+        stopped.set()
+        if hasattr(frames, "stop"):
+            frames.stop()
+        signal.signal(signal.SIGINT, usual)
+
+    if in_main:
+        signal.signal(signal.SIGINT, end)
+    try:
+        yield stopped.is_set
+    finally:
+        if in_main:
+            signal.signal(signal.SIGINT, usual)
 
 
 def _lines(top: int) -> Callable[[Prediction], None]:

@@ -4,12 +4,15 @@
     renderer.update(prediction, image)  # at every prediction
     picture = renderer.draw(image, time)  # (720, 1280, 3), for every frame of the video
 
+`render_stream` does so for all frames of a source: `write_video("out.mp4", render_stream(stream, frames), 12.0)`.
+
 Shapes: S past frames, h x w a map of attention.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -18,7 +21,9 @@ from PIL import Image as PILImage
 from PIL import ImageDraw, ImageFont
 
 from horst.streaming.prediction import AttentionMaps, Prediction
-from horst.video.frame import Image
+from horst.streaming.session import StreamSession
+from horst.video.frame import Frame, Image
+from horst.video.sampling import SLACK
 
 WIDTH, HEIGHT = 1280, 720
 EDGE = 24
@@ -39,6 +44,9 @@ TOP, CURVES, VISIBLE = 5, 4, 0.12
 """Classes that are listed; classes with a curve; and the probability that a curve must have reached."""
 DARK, EVEN = 0.42, 0.02
 """Brightness of a past frame without weight; maps that vary by less than this share of their maximum are uniform."""
+
+LONGEST_STILL = 2.0
+"""Seconds that a frame is shown at most if none follows: a camera that was off for an hour is not an hour of video."""
 
 
 class VideoRenderer:
@@ -181,6 +189,61 @@ class VideoRenderer:
             _write(draw, (x, bottom - 6), f"{100 * weight:.0f}%", 13, INK)
             if width >= 90:
                 _write(draw, (x + width, bottom - 6), f"{time - attention.times[i]:.2f} s ago", 13, anchor="rm")
+
+
+def render_stream(
+    stream: StreamSession,
+    frames: Iterator[Frame],
+    end: float | None = None,
+    *,
+    fps: float = 12.0,
+    large: Iterator[Frame] | None = None,
+    report: Callable[[Prediction], None] = lambda prediction: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Image]:
+    """Predict from the frames of a source, and yield the frames of a video of it.
+
+    Args:
+        stream: The session that predicts.
+        frames: The frames that it reads.
+        end: The end of the last frame, if it is known.
+        fps: Frame rate of the video.
+        large: The same frames in the size in which they are drawn; by default `frames` are drawn.
+        report: Called with each prediction.
+        stop: Called after each frame; the video ends if it returns True.
+    """
+    renderer: VideoRenderer | None = None
+    page: Image | None = None
+    before: Image | None = None
+    due = last = 0.0
+    for frame in frames:
+        image = frame.image if large is None else next(large).image
+        if renderer is None:
+            renderer, due = VideoRenderer(start=frame.time, end=end), frame.time
+        for prediction in stream.feed(frame.image, frame.time):
+            report(prediction)
+            at_tick = image if before is None or prediction.time >= frame.time - SLACK else before
+            renderer.update(prediction, at_tick)
+        if page is not None and frame.time - last > LONGEST_STILL:
+            due += frame.time - last - LONGEST_STILL
+        while page is not None and due + SLACK < frame.time:  # the rate of the video is constant, that of frames is not
+            yield page
+            due += 1 / fps
+        if due <= frame.time + SLACK:
+            page = renderer.draw(image, frame.time)
+            yield page
+            due += 1 / fps
+        before, last = image, frame.time
+        if stop():
+            return
+    if renderer is None or before is None or end is None:
+        return
+    for prediction in stream.finish(end):
+        report(prediction)
+        renderer.update(prediction, before)
+    while due + SLACK < end:
+        yield renderer.draw(before, due)
+        due += 1 / fps
 
 
 def _best(prediction: Prediction) -> list[int]:
