@@ -120,10 +120,10 @@ def test_client_that_does_not_read_is_closed(tmp_path: Path) -> None:
 def test_bug_in_one_session_affects_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     push = Slot.push
 
-    def broken(self: Slot, image: object, time: float) -> None:
+    def broken(self: Slot, image: object, time: float) -> int:
         if time == 666:
             raise RuntimeError("a bug")
-        push(self, image, time)  # type: ignore[arg-type]
+        return push(self, image, time)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Slot, "push", broken)
     with running(tmp_path) as server, server.socket({}) as good, server.socket({}) as bad:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -32,7 +33,8 @@ def manager(
         patch.setattr(StepCost, "measure", classmethod(lambda cls, pool: cls(base, per_state)))
         patch.setattr(ModelManager, "_watch", lambda self: None)
         own = Limits(**limits)  # type: ignore[arg-type]
-        made = ModelManager("tiny", MODEL, limits=own, metrics=Metrics(), finetuning=finetuning)
+        none = Path("does-not-exist")
+        made = ModelManager("tiny", MODEL, limits=own, metrics=Metrics(), finetuned=none, finetuning=finetuning)
         try:
             yield made
         finally:

@@ -15,7 +15,7 @@ from horst.video.frame import Frame
 
 def test_queue_without_limits_keeps_all_frames() -> None:
     queue: FrameQueue[int] = FrameQueue()
-    assert queue.push(range(100)) == queue.skip_late() == []
+    queue.push(range(100))
     assert [queue.pop()[0] for _ in range(100)] == list(range(100))
     assert queue.skipped == len(queue) == 0
 
@@ -23,18 +23,20 @@ def test_queue_without_limits_keeps_all_frames() -> None:
 def test_queue_skips_the_oldest_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 10.0
     monkeypatch.setattr("horst.streaming.late.time.perf_counter", lambda: now)
-    queue: FrameQueue[int] = FrameQueue(max_waiting=3, max_age=0.5)
-    assert queue.push([0, 1, 2, 3, 4]) == [0, 1]
-    assert queue.skip_late() == []
+    skipped: list[int] = []
+    queue: FrameQueue[int] = FrameQueue(max_waiting=3, max_age=0.5, on_skip=skipped.append)
+    queue.push([0, 1, 2, 3, 4])
+    assert skipped == [0, 1]
+    assert queue.pop() == (2, 10.0)
     now = 10.6
-    assert queue.push([5]) == [2]
-    assert queue.skip_late() == [3, 4]
+    queue.push([5])
     assert queue.pop() == (5, 10.6)
+    assert skipped == [0, 1, 3, 4]
     queue.push([6, 7])
     now = 99.0
-    assert queue.skip_late() == [6]  # the newest is never skipped
-    assert queue.keep_newest(0) == [7]
-    assert queue.skipped == 7
+    assert queue.pop() == (7, 10.6)  # the newest is never too late
+    assert skipped == [0, 1, 3, 4, 6]
+    assert (queue.skipped, len(queue)) == (5, 0)
 
 
 def test_latest_frames_skips_for_a_slow_reader_and_raises_the_error_at_the_end() -> None:

@@ -2,7 +2,7 @@
 
     with Client("http://127.0.0.1:8000") as client:
         answer = client.push(image, time)               # {"status": "predicted", "prediction": {...}, ...}
-        for prediction in client.watch("clip.mp4"):     # a file, a camera, or frames with their times
+        for prediction in client.watch("clip.mp4"):     # a file, or frames with their times
             print(prediction["time"], prediction["answer"])
 
 Needs the package `websockets`, from the extra `serve`.
@@ -122,15 +122,16 @@ class Client:
         return answer
 
     def watch(self, source: str | Path | Iterable[Frame], end: float | None = None) -> Iterator[dict[str, Any]]:
-        """All predictions for a video file, a camera ("camera:0", "rtsp://...") or frames with their times.
+        """All predictions for a video file, or for frames with their times, as fast as the server allows.
 
-        Several frames are in flight at once. A file is sent as fast as the server allows. A camera skips its oldest
-        frames if the server cannot keep up, as `horst.streaming.late` describes. Raises ServerError if the server
-        rejects a frame.
+        Several frames are in flight at once. Wrap the frames of a camera in `horst.streaming.LatestFrames`, which skips
+        late ones. Raises ServerError if the server rejects a frame.
         """
         if isinstance(source, str | Path):
-            with contextlib.ExitStack() as stack:
-                yield from self.watch(*_open_source(str(source), tuple(self.ready["size"]), stack))
+            from horst.video.decode import VideoFile
+
+            with VideoFile(source, size=tuple(self.ready["size"])) as video:
+                yield from self.watch(video.frames(), video.info.duration)
             return
         last: Frame | None = None
         for frame in source:
@@ -203,17 +204,3 @@ class Client:
         if message["type"] != kind:
             raise ServerError(f"the server sent {message['type']!r} instead of {kind!r}")
         return message
-
-
-def _open_source(
-    source: str, size: tuple[int, int], stack: contextlib.ExitStack
-) -> tuple[Iterator[Frame], float | None]:
-    from horst.video.decode import VideoFile
-    from horst.video.live import LiveSource, is_live
-
-    if is_live(source):
-        from horst.streaming.late import LatestFrames
-
-        return stack.enter_context(LatestFrames(LiveSource(source=source, size=size).frames())), None
-    video = stack.enter_context(VideoFile(source, size=size))
-    return video.frames(), video.info.duration

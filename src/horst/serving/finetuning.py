@@ -15,8 +15,7 @@ from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
 from horst.serving.errors import ApiError, responses
 from horst.serving.frames import split_recording
 from horst.serving.limits import Limits
-from horst.serving.rest import BINARY_BODY
-from horst.serving.uploads import read_body
+from horst.serving.rest import BINARY_BODY, read_body
 
 Label = Annotated[str, PathParameter(max_length=200, description="The action that the clip shows, in words.")]
 ClipId = Annotated[str, PathParameter(max_length=100)]

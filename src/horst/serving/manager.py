@@ -54,7 +54,7 @@ class ModelManager:
         *,
         limits: Limits,
         metrics: Metrics,
-        finetuned: Path | None = None,
+        finetuned: Path,
         device: str = "cpu",
         finetuning: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -84,7 +84,7 @@ class ModelManager:
 
     def names(self) -> list[str]:
         """The default model, then those of the package, then those finetuned here."""
-        return list(dict.fromkeys((self.name, *pretrained_models(), *self._finetuned_names())))
+        return list(dict.fromkeys((self.name, *pretrained_models(), *finetuned_models(self.finetuned))))
 
     def model(self, name: str | None) -> tuple[str, Predictor]:
         """The name of a model (the default one if None), and the model, which may have to be loaded."""
@@ -118,7 +118,7 @@ class ModelManager:
             fps, size, tasks = model.fps, model.size, dict(model.head.classes)
         else:
             fps, size, tasks = config.fps, config.size, {task: len(names) for task, names in labels.items()}
-        return ModelInfo(name, TITLES.get(name, name), fps, size, tasks, name in self._finetuned_names())
+        return ModelInfo(name, TITLES.get(name, name), fps, size, tasks, name in finetuned_models(self.finetuned))
 
     def open(
         self,
@@ -180,12 +180,9 @@ class ModelManager:
         if scheduler is not None:
             scheduler.stop(reason)
 
-    def _finetuned_names(self) -> list[str]:
-        return [] if self.finetuned is None else finetuned_models(self.finetuned)
-
     def _folder(self, name: str) -> Path | None:
         """Folder of a model; `name` is one of `names`, never a path from a client."""
-        if self.finetuned is not None and name in self._finetuned_names():  # may also be the default model
+        if name in finetuned_models(self.finetuned):  # may also be the default model
             return self.finetuned / name
         return None if name == self.name else Path(str(files("horst") / "assets" / "models" / name))
 

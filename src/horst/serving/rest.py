@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse, PlainTextResponse
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
 
 from horst import __version__
 from horst.errors import BusyError, HorstError, VideoError
@@ -21,7 +24,6 @@ from horst.serving.limits import Limits
 from horst.serving.manager import ModelInfo, ModelManager
 from horst.serving.metrics import Metrics
 from horst.serving.samples import SampleClip, Samples
-from horst.serving.uploads import check_container, uploaded_video
 from horst.serving.websocket import ResetName
 from horst.streaming import reset_policy
 from horst.streaming.pool import class_names
@@ -32,6 +34,15 @@ MAX_SECONDS = 120.0
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}
 """For OpenAPI."""
+# First bytes of containers that hold all of their data. Playlists, which may refer to other files, are never opened.
+SIGNATURES = {
+    "mp4": lambda b: b[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip"),
+    "webm": lambda b: b[:4] == b"\x1a\x45\xdf\xa3",
+    "avi": lambda b: b[:4] == b"RIFF" and b[8:12] == b"AVI ",
+    "ogg": lambda b: b[:4] == b"OggS",
+    "mpeg": lambda b: b[:4] in (b"\x00\x00\x01\xba", b"\x00\x00\x01\xb3"),
+    "ts": lambda b: len(b) > 188 and b[0] == 0x47 and b[188] == 0x47,
+}
 
 
 class ServerInfo(BaseModel):
@@ -149,3 +160,42 @@ def _predict(path: Path, model: Predictor, reset: str, top: int, limits: Limits)
                 raise ApiError(413, f"the video lasts more than {limits.video_seconds:g} s, which is the limit")
             predictions.append(prediction.to_dict(top))
     return predictions
+
+
+async def read_body(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body in pieces; raises an error as soon as it is too large."""
+    too_large = ApiError(413, f"the body has more than {max_bytes} bytes, which is the limit")
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and int(announced) > max_bytes:
+        raise too_large
+    size = 0
+    try:
+        async for piece in request.stream():
+            size += len(piece)
+            if size > max_bytes:
+                raise too_large
+            yield piece
+    except ClientDisconnect:
+        raise ApiError(400, "the body ended early") from None
+
+
+@contextlib.asynccontextmanager
+async def uploaded_video(request: Request, folder: Path, max_bytes: int) -> AsyncIterator[Path]:
+    """The body as a temporary file within `folder`, under a name of our own."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="upload-", dir=folder, ignore_cleanup_errors=True) as own:
+        path = Path(own) / "video"
+        with path.open("wb") as file:
+            async for piece in read_body(request, max_bytes):
+                await run_in_threadpool(file.write, piece)
+        yield path
+
+
+def check_container(path: Path) -> None:
+    """ApiError unless a file starts like a video of a supported container."""
+    with path.open("rb") as file:
+        start = file.read(512)
+    if not start:
+        raise ApiError(422, "the body is empty: send the bytes of a video file", "video")
+    if not any(matches(start) for matches in SIGNATURES.values()):
+        raise ApiError(422, f"this is not a video in a supported container ({', '.join(SIGNATURES)})", "video")

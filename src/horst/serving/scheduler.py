@@ -74,6 +74,7 @@ class Session:
         self._queue: deque[FrameRequest] = deque()  # not yet pushed to the slot
         self._pending: deque[FrameRequest] = deque()  # pushed; some of their samples wait
         self._samples = 0
+        self._answered = False
 
     def notify(self) -> None:
         """Called when requests were answered."""
@@ -83,44 +84,38 @@ class Session:
         request.submitted = True
         self._queue.append(request)
 
-    def push_ready(self) -> bool:
-        """Push decoded frames to the slot, in order; whether any request was answered."""
-        answered = False
+    def push_ready(self) -> None:
+        """Push decoded frames to the slot, in order."""
         while self._queue:
             request = self._queue[0]
-            if request.status is None and request.image is None and not request.reset:
-                break  # not decoded yet
-            if request.reset and self.slot.waiting:
-                break  # earlier frames come first
-            self._queue.popleft()
             if request.status is None:
+                if request.image is None and not request.reset:
+                    break  # not decoded yet
+                if request.reset and self.slot.waiting:
+                    break  # earlier frames come first
                 self._push(request)
-            answered |= request.status is not None
-        return answered
+            self._queue.popleft()
 
     def _push(self, request: FrameRequest) -> None:
-        if request.reset:
+        if request.image is None:
             self.slot.reset()
-            request.answer("reset")
+            self._answer(request, "reset")
             return
-        assert request.image is not None
-        before = self.slot.waiting + self.slot.skipped
         try:
-            self.slot.push(request.image, request.time)
+            new = self.slot.push(request.image, request.time)
         except HorstError as error:
-            request.answer("rejected", str(error))
+            self._answer(request, "rejected", str(error))
             return
-        new = self.slot.waiting + self.slot.skipped - before
         self._samples += new
         request.last_sample, request.image = self._samples, None
         if new:
             self._pending.append(request)
         else:
-            request.answer("not_due")
+            self._answer(request, "not_due")
 
-    def answer_pending(self, prediction: Prediction | None) -> bool:
-        """After a step, which gave a `prediction` for the oldest waiting sample, if any; whether any was answered."""
-        done, answered = self._samples - self.slot.waiting, False
+    def answer_pending(self, prediction: Prediction | None) -> None:
+        """Answer after a step, which gave a `prediction` for the oldest waiting sample, if there was one."""
+        done = self._samples - self.slot.waiting
         if prediction is not None:
             for request in self._pending:
                 if request.last_sample >= done:
@@ -128,9 +123,17 @@ class Session:
                     break
         while self._pending and self._pending[0].last_sample <= done:
             request = self._pending.popleft()
-            request.answer("predicted" if request.prediction is not None else "skipped")
-            answered = True
-        return answered
+            self._answer(request, "predicted" if request.prediction is not None else "skipped")
+
+    def _answer(self, request: FrameRequest, status: Status, message: str | None = None) -> None:
+        request.answer(status, message)
+        self._answered = True
+
+    def flush(self) -> None:
+        """Notify if any request was answered since the last call."""
+        if self._answered:
+            self._answered = False
+            self.notify()
 
     def evict(self, reason: str) -> None:
         """End the session; all waiting requests are skipped."""
@@ -218,23 +221,30 @@ class Scheduler:
         """Push new frames, run one step, and answer. Repeats while samples wait."""
         self._scheduled = False
         try:
-            notified = [session for session in tuple(self._sessions) if self._push_ready(session)]
-            active = sum(len(session.slot.rows) for session in self._sessions if session.slot.waiting)
-            predictions = self._step(active) if active else {}
+            self._push_ready()
+            waiting = [session for session in self._sessions if session.slot.waiting]
+            predictions = self._step(waiting) if waiting else {}
             for session in tuple(self._sessions):
-                answered = session.answer_pending(predictions.get(session.slot))
-                if self._push_ready(session) or answered:  # a reset may have waited for this step
-                    notified.append(session)
-            for session in set(notified):
-                session.notify()
+                session.answer_pending(predictions.get(session.slot))
+            self._push_ready()  # a reset may have waited for this step
+            for session in self._sessions:
+                session.flush()
         except Exception:  # a bug: nobody waits forever, and new sessions are served
             self._failed("model %s", self._sessions)
         if any(session.slot.waiting for session in self._sessions):
             self.wake()
 
-    def _step(self, active: int) -> dict[Slot, Prediction]:
+    def _push_ready(self) -> None:
+        for session in tuple(self._sessions):
+            try:
+                session.push_ready()
+            except Exception:  # other sessions go on
+                self._failed("a session of model %s", [session])
+
+    def _step(self, waiting: list[Session]) -> dict[Slot, Prediction]:
+        active, states = (sum(len(session.slot.rows) for session in some) for some in (waiting, self._sessions))
         try:
-            predictions = self.engine.step(active, sum(len(session.slot.rows) for session in self._sessions))
+            predictions = self.engine.step(active, states)
             self._failures = 0
             return predictions
         except Exception:
@@ -242,13 +252,6 @@ class Scheduler:
             failed = self._sessions if self._failures >= MAX_FAILURES else []
             self._failed("a step of model %s", failed, "the model fails: see the server's log")
             return {}
-
-    def _push_ready(self, session: Session) -> bool:
-        try:
-            return session.push_ready()
-        except Exception:  # other sessions go on
-            self._failed("a session of model %s", [session])
-            return False
 
     def _failed(self, what: str, sessions: list[Session], reason: str = "internal server error") -> None:
         log.exception(what, self.name)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 from horst.video.frame import Frame
@@ -29,40 +29,39 @@ T = TypeVar("T")
 
 
 class FrameQueue(Generic[T]):
-    """Frames of one stream that wait for the model, oldest first, with the time at which each arrived."""
+    """Frames of one stream that wait for the model. Without limits (None) nothing is skipped."""
 
-    def __init__(self, max_waiting: int | None = None, max_age: float | None = None) -> None:
-        """Without limits (None) nothing is skipped."""
-        self.max_waiting, self.max_age = max_waiting, max_age
+    def __init__(
+        self,
+        max_waiting: int | None = None,
+        max_age: float | None = None,
+        on_skip: Callable[[T], object] = lambda frame: None,
+    ) -> None:
+        self.max_waiting, self.max_age, self.on_skip = max_waiting, max_age, on_skip
         self.skipped = 0
         self._frames: deque[tuple[T, float]] = deque()
 
     def __len__(self) -> int:
         return len(self._frames)
 
-    def push(self, frames: Iterable[T]) -> list[T]:
-        """Add frames; returns those that are skipped because more than `max_waiting` wait."""
+    def push(self, frames: Iterable[T]) -> None:
         now = time.perf_counter()
         self._frames.extend((frame, now) for frame in frames)
-        return [] if self.max_waiting is None else self.keep_newest(self.max_waiting)
+        if self.max_waiting is not None:
+            self.keep_newest(self.max_waiting)
 
     def pop(self) -> tuple[T, float]:
-        """The oldest frame and its arrival on the clock of `time.perf_counter`."""
+        """The oldest frame that is not too old, or the newest one; and when it arrived, by `time.perf_counter`."""
+        if self.max_age is not None:
+            oldest = time.perf_counter() - self.max_age
+            self.keep_newest(max(1, sum(arrived >= oldest for _, arrived in self._frames)))
         return self._frames.popleft()
 
-    def skip_late(self) -> list[T]:
-        """Skip frames that waited for more than `max_age` seconds, but not the newest; returns them."""
-        if self.max_age is None:
-            return []
-        last = time.perf_counter() - self.max_age
-        late = sum(arrived < last for _, arrived in self._frames)
-        return self.keep_newest(max(1, len(self) - late))
-
-    def keep_newest(self, count: int) -> list[T]:
-        """Skip all but the newest `count` frames; returns the skipped ones."""
-        gone = [self._frames.popleft()[0] for _ in range(len(self) - count)]
-        self.skipped += len(gone)
-        return gone
+    def keep_newest(self, count: int) -> None:
+        """Skip all but the newest `count` frames."""
+        while len(self) > count:
+            self.skipped += 1
+            self.on_skip(self._frames.popleft()[0])
 
     def clear(self) -> None:
         self._frames.clear()

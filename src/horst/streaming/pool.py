@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -51,31 +51,34 @@ class Slot:
     ) -> None:
         self.rows, self.policy, self.threshold, self.attention = rows, reset, threshold, attention
         self.latest: Prediction | None = None
+        self.queue: FrameQueue[SampledFrame[Image]] = (
+            FrameQueue(MAX_WAITING, MAX_AGE, self._on_skip) if pool.skip_late else FrameQueue(on_skip=self._on_skip)
+        )
         self._pool, self._sampler = pool, sampler
-        limits = (MAX_WAITING, MAX_AGE) if pool.skip_late else (None, None)
-        self._queue: FrameQueue[SampledFrame[Image]] = FrameQueue(*limits)
         self._first = False  # a skipped frame was the first of the stream: the next one takes its role
         self._past: list[deque[float]] = [deque(maxlen=pool.model.core.order) for _ in rows]  # frame times by state
 
-    def push(self, image: Image, time: float) -> None:
-        """A frame (H, W, 3) uint8 RGB of any size, and its time in seconds; the next step predicts.
+    def push(self, image: Image, time: float) -> int:
+        """Add a frame (H, W, 3) uint8 RGB of any size, with its time in seconds; returns the number of new samples.
 
         `image` is copied, so the caller may reuse its memory.
         """
         self._check_open()
         frame = resize_image(image, self._pool.batched_step.size)
-        self._enqueue(self._sampler.push(frame.copy() if frame is image else frame, time))
+        samples = list(self._sampler.push(frame.copy() if frame is image else frame, time))
+        self.queue.push(samples)
+        return len(samples)
 
     def finish(self, end: float) -> None:
         """The video ends at `end`: its last frame is repeated until then."""
         self._check_open()
-        self._enqueue(self._sampler.finish(end))
+        self.queue.push(self._sampler.finish(end))
 
     def reset(self) -> None:
         """Forget all frames; the next frame is the first one."""
         self._check_open()
         self._sampler.reset()
-        self._queue.clear()
+        self.queue.clear()
 
     def close(self) -> None:
         """Free the slot for another stream."""
@@ -86,28 +89,21 @@ class Slot:
     @property
     def waiting(self) -> int:
         """Samples that wait for a step."""
-        return len(self._queue)
+        return len(self.queue)
 
     @property
     def skipped(self) -> int:
         """Samples that were skipped because the model was too slow."""
-        return self._queue.skipped
-
-    def keep_newest(self, count: int) -> None:
-        """Skip all but the newest `count` waiting samples."""
-        self._note(self._queue.keep_newest(count))
+        return self.queue.skipped
 
     def _next(self) -> tuple[SampledFrame[Image], bool, float]:
         """The next sample, whether the stream starts with it, and when it arrived."""
-        sample, arrived = self._queue.pop()
+        sample, arrived = self.queue.pop()
         first, self._first = sample.first or self._first, False
         return sample, first, arrived
 
-    def _enqueue(self, samples: Iterable[SampledFrame[Image]]) -> None:
-        self._note(self._queue.push(list(samples)))
-
-    def _note(self, skipped: list[SampledFrame[Image]]) -> None:
-        self._first |= any(sample.first for sample in skipped)
+    def _on_skip(self, sample: SampledFrame[Image]) -> None:
+        self._first |= sample.first
 
     def _check_open(self) -> None:
         if not self.rows:
@@ -166,8 +162,6 @@ class SessionPool:
 
     def step(self) -> list[tuple[Slot, Prediction]]:
         """Run the model once, on the oldest waiting sample of every stream that has one."""
-        for slot in self._slots:
-            slot._note(slot._queue.skip_late())
         batch = [(slot, *slot._next()) for slot in self._slots if slot.waiting]
         if not batch:
             return []

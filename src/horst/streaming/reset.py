@@ -24,35 +24,27 @@ from horst.video.frame import Image, check_number
 class ResetPolicy(Protocol):
     """A policy and its memory of one stream: every stream needs its own object."""
 
-    @property
-    def states(self) -> int:
-        """Number of states that it needs."""
-        ...
+    states: int
+    """Number of states that it needs."""
 
     def resets(self, image: Image, time: float, *, first: bool) -> list[int]:
         """The states to reset before this frame; `first`: the stream itself starts with it."""
-        ...
+        return [0] if first else []
 
     def choose(self, probabilities: NDArray[np.float32]) -> int:
         """The state that answers, given the probabilities of all (states, classes)."""
-        ...
+        return 0
 
 
-@dataclass(slots=True)
-class NeverReset:
+@dataclass
+class NeverReset(ResetPolicy):
     """The caller knows when an action starts, or it does not matter, as in anticipation."""
 
     states: int = field(default=1, init=False)
 
-    def resets(self, image: Image, time: float, *, first: bool) -> list[int]:
-        return [0] if first else []
 
-    def choose(self, probabilities: NDArray[np.float32]) -> int:
-        return 0
-
-
-@dataclass(slots=True)
-class PeriodicReset:
+@dataclass
+class PeriodicReset(ResetPolicy):
     """Staggered resets: one of the states was always reset shortly before an action starts."""
 
     seconds: float = 3.0
@@ -78,8 +70,8 @@ class PeriodicReset:
         return int(probabilities.max(1).argmax())
 
 
-@dataclass(slots=True)
-class MotionReset:
+@dataclass
+class MotionReset(ResetPolicy):
     """Resets when the image changes after it was still."""
 
     level: float = 2.0
@@ -106,9 +98,6 @@ class MotionReset:
         rested = self._still_since is not None and time - self._still_since >= self.still
         self._still_since = None
         return [0] if rested else []
-
-    def choose(self, probabilities: NDArray[np.float32]) -> int:
-        return 0
 
 
 def reset_policy(

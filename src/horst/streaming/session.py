@@ -55,7 +55,7 @@ class StreamSession:
         """As `push`, with all predictions that the frame triggers: none, one, or several after dropped frames."""
         self.slot.push(image, time)
         if self.live and self._last is not None and self._cost:
-            self.slot.keep_newest(max(1, int((time - self._last) / self._cost)))
+            self.slot.queue.keep_newest(max(1, int((time - self._last) / self._cost)))
         self._last = time
         yield from self._run()
 
