@@ -143,7 +143,7 @@ class WebSocketSession(Session):
                 "limits": asdict(self.limits),
             }
         )
-        answering, reading = asyncio.create_task(self._answer()), asyncio.create_task(self._read())
+        answering, reading = asyncio.create_task(self._send_answers()), asyncio.create_task(self._read())
         try:
             done, _ = await asyncio.wait((answering, reading), return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -228,7 +228,7 @@ class WebSocketSession(Session):
         self.notify()
         self.scheduler.wake()
 
-    async def _answer(self) -> None:
+    async def _send_answers(self) -> None:
         """Send answers as they are ready, in the order of the requests, until `STOP`."""
         while True:
             await self._changed.wait()
