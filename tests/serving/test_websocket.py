@@ -66,8 +66,8 @@ def test_frames_in_flight_are_answered_in_order(server: Running) -> None:
             client.send(frame(number, number / FPS) if number % 5 else frame(number, number / FPS, b"nothing"))
         answers = [receive(client) for _ in range(40)]
         assert [answer["frame"] for answer in answers] == list(range(40))
-        assert {answer["status"] for answer in answers} <= {"predicted", "not_due", "skipped", "rejected"}
-        assert answers[1]["status"] == "predicted"
+        statuses = {answer["status"] for answer in answers}
+        assert {"predicted", "rejected"} <= statuses <= {"predicted", "not_due", "skipped", "rejected"}
         send(client, {"type": "reset"})
         assert receive(client) == {"type": "reset"}
         client.send(frame(40, 0.0))
