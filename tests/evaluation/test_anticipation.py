@@ -1,4 +1,4 @@
-"""Anticipation: every tau_a, strict and as RULSTM; what was not seen is a miss, what was seen too early is found."""
+"""Anticipation at every tau_a, in both modes: unobserved positions are misses, leaks are found."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def small(name: str = "horst_ek55", **options: Any) -> Predictor:
 
 
 @pytest.mark.parametrize("name", ["horst_ek55", "horst_ek55_unroll", "horst_tiny"])
-def test_positions_are_those_before_the_action(ek100: DataConfig, name: str) -> None:
+def test_positions(ek100: DataConfig, name: str) -> None:
     """The last 8 of 14 steps, whatever the head."""
     model, module = small(name).eval(), module_of(ek100)
     found = predict(model, module, progress=False)
@@ -115,7 +115,7 @@ def test_positions_are_those_before_the_action(ek100: DataConfig, name: str) -> 
     assert [ident for ident, _ in found.missing] == ["at once"]
 
 
-def test_unrolling_starts_from_the_clip(ek100: DataConfig) -> None:
+def test_unrolling_counts_from_the_end_of_the_clip(ek100: DataConfig) -> None:
     """A clip shorter than the head was made for: the last step is still one before the action."""
     model = small("horst_ek55_unroll").eval()
     found = predict(model, module_of(ek100, steps=5), progress=False)
@@ -126,7 +126,7 @@ def test_unrolling_starts_from_the_clip(ek100: DataConfig) -> None:
     torch.testing.assert_close(found.scores["action"][found.ids.index(batch.ids[0])], logits.action[0])
 
 
-def test_leaks_are_counted_or_refused(epic: DataConfig) -> None:
+def test_leaks_are_counted_or_rejected(epic: DataConfig) -> None:
     """RULSTM's padding shows `early` frames later than their position; strictly, nothing is seen there."""
     padded = evaluate(small(), module_of(epic), progress=False)
     # Start frame 40: at 1.25 s frame floor(40 - 37.5) = 2 is the earliest, and fills the positions before.
@@ -156,7 +156,7 @@ def test_unobserved_positions_are_misses(epic: DataConfig) -> None:
 
 
 def right(predictions: Predictions) -> Predictions:
-    """The same with the right answers, wherever something was seen."""
+    """The same with the right answers wherever a frame was observed."""
     scores = {}
     for task, given in predictions.scores.items():
         hot = torch.nn.functional.one_hot(predictions.labels[task], given.shape[-1]).float()[:, None].expand_as(given)
@@ -164,7 +164,7 @@ def right(predictions: Predictions) -> Predictions:
     return replace(predictions, scores=scores)
 
 
-def test_segments_without_frames(epic: DataConfig) -> None:
+def test_segments_that_no_frame_precedes(epic: DataConfig) -> None:
     """EK55 leaves them out, EK100 counts them as wrong; both say so."""
     module = module_of(epic)
     found = evaluate_predictions(
@@ -181,7 +181,7 @@ def test_segments_without_frames(epic: DataConfig) -> None:
     assert primary_metric("anticipation", module.data.clip) in found.metrics
 
 
-def test_sets_of_classes_and_examples(epic: DataConfig) -> None:
+def test_subsets(epic: DataConfig) -> None:
     module = module_of(epic)
     found = predict(small(), module, progress=False)
     metrics = measure(found, module.annotations)
@@ -205,8 +205,8 @@ def test_sets_of_classes_and_examples(epic: DataConfig) -> None:
                 assert metrics[f"{task}/recall5@{name}/unseen"] == mean_topk_recall(scores[[4]], labels[[4]], 5)
 
 
-def test_what_is_not_measured_is_told(epic: DataConfig) -> None:
-    """Sets that nothing is evaluated of, data without sets, tasks without labels: which, and why."""
+def test_unmeasured_metrics_are_listed(epic: DataConfig) -> None:
+    """Subsets without evaluated examples, data without subsets, and tasks without labels."""
     module = module_of(epic)
     annotations, clip = module.annotations, module.data.clip
     predictions = right(predict(small(), module, progress=False))
@@ -220,22 +220,22 @@ def test_what_is_not_measured_is_told(epic: DataConfig) -> None:
     for task in ("action", "verb", "noun"):
         assert found.unmeasured[f"{task}/recall5/unseen"] == "no evaluated example is in this set"
     assert not any("tail" in name for name in found.unmeasured)
-    for name in found.unmeasured:  # it is told exactly where it is not measured
+    for name in found.unmeasured:  # it is listed exactly if it is not measured
         task, kind, one = name.split("/")
         assert not any(key.startswith(f"{task}/{kind}@") and key.endswith(f"/{one}") for key in found.metrics)
     assert "not measured: verb/recall5/many-shot (no evaluated example is of these classes)" in report.notes(found)
-    for name, said in (("EPIC-Kitchens 55", "recall5/many-shot"), ("EPIC-Kitchens 100", "recall5/unseen, tail")):
+    for name, metric in (("EPIC-Kitchens 55", "recall5/many-shot"), ("EPIC-Kitchens 100", "recall5/unseen, tail")):
         bare = replace(annotations, name=name, subsets={}, example_sets={})
-        assert said in evaluate_predictions(predictions, bare, "val", clip).unmeasured
+        assert metric in evaluate_predictions(predictions, bare, "val", clip).unmeasured
     alone = replace(predictions, scores={"action": predictions.scores["action"]})
     parts = evaluate_predictions(alone, replace(annotations, action_parts=()), "val", clip).unmeasured
     assert "does not say which verb an action has" in parts["verb"]
     unknown = {**predictions.labels, "noun": torch.full_like(predictions.labels["noun"], -1)}
-    told = evaluate_predictions(replace(predictions, labels=unknown), annotations, "val", clip).unmeasured
-    assert told["noun"] == "no evaluated example has a label"
+    missing = evaluate_predictions(replace(predictions, labels=unknown), annotations, "val", clip).unmeasured
+    assert missing["noun"] == "no evaluated example has a label"
 
 
-def test_names_of_metrics_are_known_before(epic: DataConfig) -> None:
+def test_metric_names(epic: DataConfig) -> None:
     module = module_of(epic)
     predictions = predict(small(), module, progress=False)
     for tasks in (("action",), ("action", "verb", "noun")):
@@ -244,7 +244,7 @@ def test_names_of_metrics_are_known_before(epic: DataConfig) -> None:
         assert set(metric_names(module.annotations, "val", module.data.clip, tasks)) == found
 
 
-def test_epochs_are_chosen_by_the_metric_of_the_protocol() -> None:
+def test_primary_metric() -> None:
     clip = ClipConfig()
     assert primary_metric("anticipation", clip, "EPIC-Kitchens 55") == "action/top5@1s"
     assert primary_metric("anticipation", clip, "EPIC-Kitchens 100") == "action/recall5@1s"
@@ -271,8 +271,8 @@ def test_verbs_and_nouns_summed_from_actions(ek100: DataConfig) -> None:
     assert "noun/recall5@0.25s" in measure(found, module.annotations)
 
 
-def test_precomputed_maps(ek100: DataConfig) -> None:
-    """What a store of features holds goes through the same door."""
+def test_precomputed_features(ek100: DataConfig) -> None:
+    """Stored features are evaluated in the same way."""
     module, model = module_of(ek100), small(backbone={"name": "maps", "channels": 8}, size=(3, 4))
 
     def read(example: Example, clip: ClipConfig) -> FeatureClip:
@@ -284,7 +284,7 @@ def test_precomputed_maps(ek100: DataConfig) -> None:
 
 
 def check_submission(data: Any, ids: set[str], verbs: int, nouns: int, actions: int) -> None:
-    """What the challenge's scorer asks of a file."""
+    """The checks of the challenge's scorer."""
     assert (data["version"], data["challenge"]) == ("0.2", "action_anticipation")
     assert all(type(data[level]) is int and 0 <= data[level] <= 5 for level in ("sls_pt", "sls_tl", "sls_td"))
     assert set(data["results"]) == ids

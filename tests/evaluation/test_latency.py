@@ -1,4 +1,4 @@
-"""Evaluation where thinking takes time: without a cost it is the offline one; a cost makes answers late and few."""
+"""Evaluation under latency: cost 0 is offline evaluation; higher costs make predictions later and fewer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ costs = st.floats(0, 3, allow_nan=False)
 
 
 @given(lengths, rates, fractions)
-def test_without_a_cost_the_last_observed_frame_counts(frames: int, fps: float, fraction: float) -> None:
+def test_cost_0_uses_the_last_observed_frame(frames: int, fps: float, fraction: float) -> None:
     asked = live_steps(frames, fps, 0.0)
     assert [step.frame for step in asked] == list(range(frames))
     assert latest_ready(asked, fraction * frames / fps) == observed_frames(frames, fraction) - 1
 
 
 @given(lengths, rates, costs)
-def test_one_at_a_time_and_the_latest_wins(frames: int, fps: float, cost: float) -> None:
+def test_each_step_takes_the_newest_frame(frames: int, fps: float, cost: float) -> None:
     asked = live_steps(frames, fps, cost)
     assert asked[0] == LiveStep(0, cost)
     assert asked[-1].frame == frames - 1
@@ -45,18 +45,16 @@ def test_one_at_a_time_and_the_latest_wins(frames: int, fps: float, cost: float)
 
 
 @given(lengths, rates, costs, st.floats(1, 3), fractions)
-def test_a_dearer_step_never_answers_about_more(
-    frames: int, fps: float, cost: float, more: float, fraction: float
-) -> None:
+def test_a_higher_cost_never_sees_more(frames: int, fps: float, cost: float, more: float, fraction: float) -> None:
     moment = fraction * frames / fps
-    cheap, dear = live_steps(frames, fps, cost), live_steps(frames, fps, cost * more)
-    assert len(dear) <= len(cheap)
-    count = [-1 if (found := latest_ready(asked, moment)) is None else found for asked in (cheap, dear)]
+    cheap, slow = live_steps(frames, fps, cost), live_steps(frames, fps, cost * more)
+    assert len(slow) <= len(cheap)
+    count = [-1 if (found := latest_ready(asked, moment)) is None else found for asked in (cheap, slow)]
     assert count[1] <= count[0]
 
 
 @given(lengths, rates)
-def test_a_step_that_outlasts_the_clip_says_nothing(frames: int, fps: float) -> None:
+def test_no_prediction_if_a_step_outlasts_the_clip(frames: int, fps: float) -> None:
     assert latest_ready(live_steps(frames, fps, frames / fps), frames / fps) is None
 
 
@@ -78,7 +76,7 @@ def clips(model: Predictor, fresh: Fresh) -> list[LabelledClip]:
     return [(fresh.clip(example, clip_for(fresh, model)).frames, example.labels["action"]) for example in examples]
 
 
-def test_without_a_cost_it_is_offline_evaluation(fresh: Fresh) -> None:
+def test_cost_0_is_offline_evaluation(fresh: Fresh) -> None:
     trained = horst.open_model("somethings").eval()
     examples = fresh.annotations.split("val").examples
     seen = [(fresh.clip(example, clip_for(fresh, trained)).frames, example.labels["action"]) for example in examples]
@@ -90,7 +88,7 @@ def test_without_a_cost_it_is_offline_evaluation(fresh: Fresh) -> None:
     assert set(row.answered.values()) == {1.0}
 
 
-def test_the_model_is_run_on_the_frames_that_it_saw(model: Predictor, clips: list[LabelledClip]) -> None:
+def test_the_model_sees_only_its_frames(model: Predictor, clips: list[LabelledClip]) -> None:
     cost = 0.4
     (row,) = evaluate_live(model, clips, [cost], [1.0])
     right = []
@@ -115,16 +113,16 @@ def test_the_model_is_run_on_the_frames_that_it_saw(model: Predictor, clips: lis
     assert 0.3 < row.seen < 0.6
 
 
-def test_too_slow_for_any_answer(model: Predictor, clips: list[LabelledClip]) -> None:
+def test_too_slow_for_any_prediction(model: Predictor, clips: list[LabelledClip]) -> None:
     rows = evaluate_live(model, clips, [0.0, 0.05, 0.5, 100.0])
     assert set(rows[-1].accuracy.values()) == set(rows[-1].answered.values()) == {0.0}
-    for cheap, dear in itertools.pairwise(rows):
-        assert dear.seen <= cheap.seen
-        assert all(dear.answered[f] <= cheap.answered[f] for f in cheap.answered)
+    for cheap, slow in itertools.pairwise(rows):
+        assert slow.seen <= cheap.seen
+        assert all(slow.answered[f] <= cheap.answered[f] for f in cheap.answered)
     assert 0 < step_time(model, steps=3) < 5
 
 
-def test_what_cannot_be_is_told(model: Predictor) -> None:
+def test_invalid_arguments(model: Predictor) -> None:
     with pytest.raises(InputError, match="no clips"):
         evaluate_live(model, [])
     with pytest.raises(InputError, match="cost is -1"):
@@ -135,5 +133,5 @@ def test_what_cannot_be_is_told(model: Predictor) -> None:
         evaluate_live(horst.open_model("kitchen").eval(), [])
 
 
-def test_costs_are_doubled() -> None:
+def test_default_costs() -> None:
     assert (0.0, *(0.01 * 2**i for i in range(7))) == COSTS

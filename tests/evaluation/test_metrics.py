@@ -1,4 +1,4 @@
-"""Metrics: equal to RULSTM's recorded values, and to what a slow loop over examples gives."""
+"""Metrics equal RULSTM's recorded values and a slow loop over examples."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def random_scores(seed: int, *, tied: bool = False) -> tuple[Tensor, Tensor]:
     return scores.round() if tied else scores, torch.randint(-1, 13, (97,), generator=generator)
 
 
-def test_as_rulstm_measures(golden: dict[str, Tensor]) -> None:
+def test_equal_to_rulstm(golden: dict[str, Tensor]) -> None:
     scores, labels = golden["scores"], golden["labels"]
     for t in range(scores.shape[1]):
         close(topk_accuracy(scores[:, t], labels, (1, 5)), golden["topk_accuracy"][:, t])
@@ -67,7 +67,7 @@ def test_as_rulstm_measures(golden: dict[str, Tensor]) -> None:
 
 
 @pytest.mark.parametrize("part", ["verb", "noun"])
-def test_as_rulstm_sums_actions(golden: dict[str, Tensor], part: str) -> None:
+def test_marginals_equal_to_rulstm(golden: dict[str, Tensor], part: str) -> None:
     wanted, classes = golden[f"{part}_probability"], golden[f"action_{part}"]
     actions = probabilities(golden["scores"])
     for rulstm in (False, True):  # all classes of the recorded values have actions
@@ -81,7 +81,7 @@ def test_classes_without_actions() -> None:
 
 
 @pytest.mark.parametrize("tied", [False, True])
-def test_as_a_slow_loop_measures(tied: bool) -> None:
+def test_equal_to_a_loop(tied: bool) -> None:
     scores, labels = random_scores(3, tied=tied)
     hits: dict[int, list[bool]] = {}
     for row, label in zip(scores.tolist(), labels.tolist(), strict=True):
@@ -101,8 +101,8 @@ def test_as_a_slow_loop_measures(tied: bool) -> None:
     k=st.integers(1, 7),
 )
 @settings(max_examples=150, deadline=None)
-def test_boundaries_are_as_a_slow_loop_measures(classes: int, data: list[tuple[int, list[float]]], k: int) -> None:
-    """Ties, more guesses than classes, classes that nobody has, what is not predicted, unknown labels, no examples."""
+def test_edge_cases_equal_to_a_loop(classes: int, data: list[tuple[int, list[float]]], k: int) -> None:
+    """Ties, k above the number of classes, absent classes, unpredicted classes, unknown labels, no examples."""
     labels = torch.tensor([label if label < classes else -1 for label, _ in data], dtype=torch.int64)
     scores = torch.tensor([row[:classes] for _, row in data]).reshape(-1, classes)
     hits: dict[int, list[bool]] = {}
@@ -122,18 +122,18 @@ def test_boundaries_are_as_a_slow_loop_measures(classes: int, data: list[tuple[i
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20), st.integers(1, 20))
 @settings(max_examples=60, deadline=None)
-def test_every_confidence_is_in_the_bin_that_has_its_upper_end(values: list[float], bins: int) -> None:
+def test_bins_include_their_upper_end(values: list[float], bins: int) -> None:
     confidence = torch.tensor(values, dtype=torch.float64)
     for value, place in zip(confidence.tolist(), bin_of(confidence, bins).tolist(), strict=True):
         assert place == max(0, min(bins - 1, math.ceil(value * bins) - 1))
 
 
-def test_equal_scores_rank_by_number() -> None:
+def test_ties_rank_by_class_number() -> None:
     same = torch.zeros(3, 4)
     assert topk_accuracy(same, torch.tensor([0, 1, 3]), (1, 2, 3, 4)) == [1 / 3, 2 / 3, 2 / 3, 1]
 
 
-def test_what_is_not_predicted_is_a_miss() -> None:
+def test_unpredicted_classes_are_misses() -> None:
     nothing = torch.full((2, 3), -INF)
     assert topk_accuracy(nothing, torch.tensor([0, 1]), (1, 3, 10)) == [0, 0, 0]
     assert not probabilities(nothing).any()
@@ -153,7 +153,7 @@ def test_time_to_action() -> None:
 
 
 def test_calibration() -> None:
-    """Sure of what is right in 80% of the cases, with a confidence of 80%: nothing is amiss."""
+    """A confidence of 80% with an accuracy of 80% has no error."""
     scores = torch.tensor([0.8, 0.2]).log().repeat(10, 1)
     labels = torch.tensor([0] * 8 + [1] * 2)
     assert calibration_bins(scores, labels).error == pytest.approx(0, abs=1e-6)
@@ -180,7 +180,7 @@ def test_no_curve(positions: list[float], values: list[float]) -> None:
         area(positions, values)
 
 
-def test_what_cannot_be_measured() -> None:
+def test_invalid_arguments() -> None:
     scores, labels = random_scores(1)
     broken = scores.clone()
     broken[7, 2] = torch.nan

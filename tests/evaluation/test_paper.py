@@ -1,4 +1,4 @@
-"""The paper's tables: the numbers that were typed over, and metrics that `measure` really gives."""
+"""The paper's tables: a sample of the numbers, and metric names that `measure` uses."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ NAMES = ["early-recognition", "attention", "order", "key-value", "ek55", "ek55-b
         ("ek100", "AVT-h (AVT-b, In21+1k)", {"action/recall5@1s": 14.4}),
     ],
 )
-def test_numbers_of_the_field(table: str, row: str, numbers: dict[str, float]) -> None:
+def test_numbers(table: str, row: str, numbers: dict[str, float]) -> None:
     assert numbers.items() <= paper_values(table, row).items()
 
 
-def test_a_dash_is_no_number() -> None:
+def test_missing_numbers() -> None:
     assert set(paper_values("ek55", "DMR")) == {
         "action/top5@1s", "verb/top5@1s", "noun/top5@1s",
         "verb/recall5@1s/many-shot", "noun/recall5@1s/many-shot", "action/recall5@1s/many-shot",
     }  # fmt: skip
 
 
-def test_tables_are_numbered_as_in_the_paper() -> None:
+def test_table_numbers() -> None:
     assert {table.number: name for name, table in paper_tables().items()} == dict(enumerate(NAMES, 1))
 
 
-def test_a_model_that_is_printed_twice_has_the_same_numbers_of_the_same_data() -> None:
+def test_rows_of_the_same_model_have_the_same_numbers() -> None:
     printed_again = [(t, row) for t in paper_tables().values() for row in t.rows if row.same]
     assert len(printed_again) == 6
     for table, row in printed_again:
@@ -58,14 +58,14 @@ def test_a_model_that_is_printed_twice_has_the_same_numbers_of_the_same_data() -
             assert paper_values(*row.same).get(metric, value) == pytest.approx(value, abs=0.05)
 
 
-def test_the_bold_number_of_an_ablation_is_that_of_the_main_table() -> None:
+def test_the_best_ablation_is_the_main_result() -> None:
     for name in ("attention", "order", "key-value"):
         table = paper_table(name)
         assert max(value for row in table.rows for value in row.values if value) == 33.9
 
 
 def measured(task: Task, **options: object) -> set[str]:
-    """What `measure` calls its numbers, for two examples."""
+    """The metrics of `measure` for two examples."""
     names = ("action", "verb", "noun") if task == "anticipation" else ("action",)
     labels = {name: torch.tensor([0, 1]) for name in names}
     there = positions(task, ClipConfig())
@@ -89,7 +89,7 @@ def measured(task: Task, **options: object) -> set[str]:
     return set(measure(predictions, annotations))
 
 
-def test_every_number_belongs_to_a_metric_of_measure() -> None:
+def test_columns_are_metrics() -> None:
     many_shot = {f"many-shot {task}": frozenset([0]) for task in ("action", "verb", "noun")}
     known = {
         "Something-Something v2": measured("recognition"),
@@ -100,7 +100,7 @@ def test_every_number_belongs_to_a_metric_of_measure() -> None:
         assert set(table.columns.values()) <= known[table.data], table.name
 
 
-def test_unknown_names_are_told_with_near_ones() -> None:
+def test_unknown_names() -> None:
     with pytest.raises(ConfigError, match=r"no table 'ek5'.*did you mean 'ek55'"):
         paper_values("ek5", "HORST")
     with pytest.raises(ConfigError, match=r"'ek55' has no row 'HORST-ulr'.*'HORST-url'"):
@@ -124,7 +124,7 @@ GOOD = {
         ({"colums": {}}, "did you mean 'columns'"),
     ],
 )
-def test_damaged_tables_are_refused(change: dict[str, object], message: str) -> None:
+def test_damaged_tables_are_rejected(change: dict[str, object], message: str) -> None:
     assert tables_from({"t": GOOD})["t"].rows[0].values == (1.0,)
     with pytest.raises(ConfigError, match=message):
         tables_from({"t": GOOD | change})

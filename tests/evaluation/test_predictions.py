@@ -1,4 +1,4 @@
-"""Where clips are evaluated, and a worked example of what is collected of them."""
+"""Positions, and worked examples of the collector."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_anticipation() -> None:
         made.add(collate([item(3, [0.0, 0.4])]), logits(1, 2))
 
 
-def test_what_is_not_of_these_data() -> None:
+def test_batches_of_other_data_are_rejected() -> None:
     made = collector("recognition", ClipConfig())
     batch = collate([item(1, [0.0, 0.1])])
     with pytest.raises(InputError, match="action logits have shape"):

@@ -1,4 +1,4 @@
-"""Early recognition: one pass over a clip says what the model would say of every prefix, and bad clips are misses."""
+"""Early recognition: one forward pass gives the predictions of every prefix, and unreadable clips are misses."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_one_pass_equals_every_prefix(data_yaml: Path, predictions: Predictions)
             assert (predictions.answers[row, frames:] == -1).all()
 
 
-def test_a_model_is_shown_its_own_rate_unless_the_data_say_one(data_yaml: Path, tmp_path: Path) -> None:
+def test_clips_have_the_rate_of_the_data_or_the_model(data_yaml: Path, tmp_path: Path) -> None:
     folder = {"source": "packed", "folder": str(data_yaml.parent / "packed")}
     model = tiny(fps=6.0)
     for clip, fps, size in (({}, 6.0, (32, 32)), ({"fps": 12, "size": [24, 24]}, 12.0, (24, 24))):
@@ -105,10 +105,10 @@ def test_a_model_is_shown_its_own_rate_unless_the_data_say_one(data_yaml: Path, 
         lengths = predict(model, ClipBatches(data), progress=False).lengths
         frames = [len(ClipBatches(data).source.read(e, ClipConfig(fps=fps)).times) for e in _val(data)]
         assert lengths.tolist() == frames
-        said = [note for note in report.notes(found) if "made for" in note]
-        assert bool(said) == bool(clip)
-        assert not said or "24x24 pixels at 12 fps; the model was made for 32x32 pixels at 6" in said[0]
-    changed = DataConfig.from_dict(folder)  # what a program sets is meant, too
+        notes = [note for note in report.notes(found) if "made for" in note]
+        assert bool(notes) == bool(clip)
+        assert not notes or "24x24 pixels at 12 fps; the model was made for 32x32 pixels at 6" in notes[0]
+    changed = DataConfig.from_dict(folder)  # a value that a program sets counts too
     changed = replace(changed, clip=replace(changed.clip, fps=4))
     assert clip_for(ClipBatches(changed), model).fps == 4
     assert clip_for(ClipBatches(DataConfig(source="packed", options={"folder": "x"})), model).fps == 12
@@ -119,8 +119,8 @@ def _val(data: DataConfig) -> tuple[Example, ...]:
 
 
 @pytest.mark.parametrize("observe", [0.25, 0.5])
-def test_a_part_of_each_clip(data_yaml: Path, predictions: Predictions, observe: float) -> None:
-    """Where clips are cut, there is one position: what the whole pass says there."""
+def test_cut_clips(data_yaml: Path, predictions: Predictions, observe: float) -> None:
+    """A cut clip has one position; its prediction is that of the complete clip there."""
     module = module_of(data_yaml, observe=observe)
     part = predict(tiny(), module, progress=False)
     assert part.positions == (observe,)
@@ -231,7 +231,7 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
     assert evaluation.metrics["action/top1@50%"] == evaluation.metrics["action/top5@50%"] == (VAL - 1) / VAL
 
 
-def test_predictions_survive_a_file(predictions: Predictions, tmp_path: Path) -> None:
+def test_save_and_load_predictions(predictions: Predictions, tmp_path: Path) -> None:
     predictions.save(tmp_path / "new" / "p.safetensors")
     assert same(Predictions.load(tmp_path / "new" / "p.safetensors"), predictions)
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["p.safetensors"]
@@ -242,7 +242,7 @@ def test_predictions_survive_a_file(predictions: Predictions, tmp_path: Path) ->
         Predictions.load(tmp_path / "text")
 
 
-def test_damaged_evaluations_are_told(data_yaml: Path, predictions: Predictions, tmp_path: Path) -> None:
+def test_damaged_evaluations_are_rejected(data_yaml: Path, predictions: Predictions, tmp_path: Path) -> None:
     file = tmp_path / "val.json"
     module = module_of(data_yaml)
     found = evaluate_predictions(predictions, module.annotations, "val", module.data.clip)
@@ -273,8 +273,8 @@ def test_damaged_evaluations_are_told(data_yaml: Path, predictions: Predictions,
         Evaluation.load(tmp_path / "nowhere.json")
 
 
-def test_damaged_predictions_are_told(predictions: Predictions, tmp_path: Path) -> None:
-    """Whatever of the file is lost or does not belong to the rest; and nothing half written is left."""
+def test_damaged_predictions_are_rejected(predictions: Predictions, tmp_path: Path) -> None:
+    """Any part may be lost or inconsistent. No partial file is left."""
     file = tmp_path / "p.safetensors"
     predictions.save(file)
     whole = file.read_bytes()
@@ -307,28 +307,20 @@ def test_damaged_predictions_are_told(predictions: Predictions, tmp_path: Path) 
     assert [p.name for p in tmp_path.iterdir()] == ["p.safetensors"]
 
 
-def test_what_does_not_fit(data_yaml: Path) -> None:
+def test_a_model_of_other_classes_is_rejected(data_yaml: Path) -> None:
     module = module_of(data_yaml)
     with pytest.raises(ConfigError, match="predicts 5 classes of action and somethings has 24"):
         evaluate(tiny(num_classes=5), module, progress=False)
 
 
 def test_two_processes_equal_one(data_yaml: Path, tmp_path: Path) -> None:
-    """Each evaluates its share, the second a smaller one, and both have the whole, bit by bit."""
+    """Each evaluates its share, the second a smaller one, and both have all results, bit by bit."""
     model = tiny()
     model.save_pretrained(tmp_path / "model")
     script = Path(__file__).with_name("replica.py")
-    jobs = [
-        subprocess.Popen(
-            [sys.executable, script, tmp_path / "model", data_yaml, "2", str(rank), "2", tmp_path],
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]
-    for job in jobs:
-        _, said = job.communicate(timeout=120)
-        assert job.returncode == 0, said
+    arguments = [sys.executable, script, tmp_path / "model", data_yaml, "2", tmp_path]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
     module = module_of(data_yaml, batch_size=2)
     alone = predict(model, module, progress=False)
     metrics = evaluate_predictions(alone, module.annotations, "val", module.data.clip)

@@ -1,4 +1,4 @@
-"""An evaluation in words: every line of a worked example."""
+"""The terminal report of an evaluation: worked examples."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from horst.evaluation import report
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.formatting import percent
 from horst.evaluation.report import MetricRow
 
 COUNTS = {"examples": 12, "read": 7, "missing": 5, "left_out": 2, "unlabelled": 3, "train": 20}
@@ -107,7 +106,6 @@ def test_rows() -> None:
         MetricRow("  tail", [0.1, None]),
         MetricRow("  unseen", [None, 0.2]),
     ]
-    assert [percent(value) for value in (None, 0.0, 0.1234, 1.0)] == ["", "0.0", "12.3", "100.0"]
 
 
 def test_table() -> None:

@@ -1,4 +1,4 @@
-"""Tables of results: seeds are put together, the paper's rows stand beside, and data sets are never mixed."""
+"""Result tables: seeds are averaged, runs are next to the paper's rows, and data sets are never mixed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def rows(text: str) -> dict[str, list[str]]:
     return {row[0]: row[1:] for row in cells}
 
 
-def test_a_run_stands_below_the_row_that_it_names(tmp_path: Path) -> None:
+def test_a_run_follows_the_row_that_it_names(tmp_path: Path) -> None:
     runs = [
         write(tmp_path / "horst-25", recognition(top25=0.312), paper=HORST),
         write(tmp_path / "horst-50", recognition(top50=0.45), paper=HORST, **HALF),
@@ -103,7 +103,7 @@ def test_a_run_stands_below_the_row_that_it_names(tmp_path: Path) -> None:
     assert len(rows(first)) == 2 + len(paper_table("early-recognition").rows) + 2
 
 
-def test_one_run_serves_all_tables_in_which_the_paper_prints_its_row(tmp_path: Path) -> None:
+def test_a_run_is_in_all_tables_with_its_row(tmp_path: Path) -> None:
     """But a run of 50% has no number for a table of 25%."""
     run = write(tmp_path / "a", recognition(top25=0.3), paper=HORST)
     other = write(tmp_path / "b", recognition(top50=0.4), paper=HORST, **HALF)
@@ -115,7 +115,7 @@ def test_one_run_serves_all_tables_in_which_the_paper_prints_its_row(tmp_path: P
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=5))
 @settings_of(max_examples=30, deadline=None)
-def test_seeds_make_one_row_of_mean_and_deviation(values: list[float]) -> None:
+def test_mean_and_deviation_over_seeds(values: list[float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         name = "wide" if len(values) == 1 else "wide-seed{}"
         runs = [
@@ -137,7 +137,7 @@ def test_seeds_make_one_row_of_mean_and_deviation(values: list[float]) -> None:
         assert "±" not in cell
 
 
-def test_runs_that_differ_in_more_than_the_seed_are_apart(tmp_path: Path) -> None:
+def test_runs_that_differ_in_more_than_the_seed(tmp_path: Path) -> None:
     """Also where they have one name: then the folder tells them apart."""
     runs = [
         write(tmp_path / "a", recognition(top25=0.3), name="same", paper=HORST),
@@ -149,7 +149,7 @@ def test_runs_that_differ_in_more_than_the_seed_are_apart(tmp_path: Path) -> Non
     assert f"same ({tmp_path / 'c'})" in table(runs)
 
 
-def test_a_folder_named_twice_counts_once_and_a_seed_run_twice_is_refused(tmp_path: Path) -> None:
+def test_a_folder_counts_once_and_a_seed_must_occur_once(tmp_path: Path) -> None:
     run = write(tmp_path / "a", recognition(top25=0.3), name="x")
     assert group_runs([run, tmp_path / "." / "a"])[0].seeds == [0]
     twin = write(tmp_path / "b", recognition(top25=0.3), name="y")
@@ -170,7 +170,7 @@ ELSEWHERE = [
 
 @pytest.mark.parametrize(("what", "evaluation"), ELSEWHERE, ids=[what for what, _ in ELSEWHERE])
 @pytest.mark.parametrize("paper", [{"table": t.name, "row": t.rows[0].name} for t in paper_tables().values()], ids=str)
-def test_other_data_never_stand_beside_the_papers(
+def test_other_data_are_never_next_to_the_paper(
     tmp_path: Path, what: str, evaluation: Any, paper: dict[str, str]
 ) -> None:
     """Whatever row they claim; a sentence says so."""
@@ -189,7 +189,7 @@ def test_other_data_never_stand_beside_the_papers(
         assert not {CLAIMS, "genuine"} <= names
 
 
-def test_the_real_data_sets_are_told_by_name_and_classes(tmp_path: Path) -> None:
+def test_data_sets_are_recognised_by_name_and_classes(tmp_path: Path) -> None:
     for name, shown in (("ek55", ["ek55", "ek55-backbones"]), ("ek100", ["ek100"])):
         paper = paper_table(name)
         evaluation = anticipation(paper.data, paper.classes, paper.examples)
@@ -200,7 +200,7 @@ def test_the_real_data_sets_are_told_by_name_and_classes(tmp_path: Path) -> None
         assert found[0]["lines"][-1]["values"]
 
 
-def test_as_many_decimals_as_the_paper_prints(tmp_path: Path) -> None:
+def test_decimals(tmp_path: Path) -> None:
     paper = paper_table("ek55")
     evaluation = anticipation(paper.data, paper.classes, paper.examples)
     text = table([write(tmp_path / "run", evaluation, paper={"table": "ek55", "row": "HORST"})])
@@ -211,7 +211,7 @@ def test_as_many_decimals_as_the_paper_prints(tmp_path: Path) -> None:
     assert rows(six)["**run**"][:2] == ["0.0", "10.0"]
 
 
-def test_what_differs_from_the_paper_is_told(tmp_path: Path) -> None:
+def test_departures_from_the_paper_are_noted(tmp_path: Path) -> None:
     paper = paper_table("ek55")
     few = anticipation(paper.data, paper.classes, paper.examples, "strict")
     few["counts"]["missing"] = 10
@@ -220,9 +220,9 @@ def test_what_differs_from_the_paper_is_told(tmp_path: Path) -> None:
     about["data"]["many_shot"] = "official"
     run = write(tmp_path / "few", few, paper=row, **about)
     notes = " ".join(table_data([run])[0]["notes"])
-    for said in ("mode strict", "official", "3 of 4,979 clips could not be read"):
-        assert said in notes, said
-        assert said in table([run])
+    for message in ("mode strict", "official", "3 of 4,979 clips could not be read"):
+        assert message in notes, message
+        assert message in table([run])
     odd = write(tmp_path / "odd", recognition(top30=0.3), paper=HORST)
     assert "not evaluated at any position" in table([odd])
 
@@ -250,7 +250,7 @@ UNLIKE = [
 
 
 @pytest.mark.parametrize(("about", "says"), [pair[1:] for pair in UNLIKE], ids=[name for name, *_ in UNLIKE])
-def test_a_run_that_is_not_the_row_it_names_stands_apart(tmp_path: Path, about: dict[str, Any], says: str) -> None:
+def test_a_run_that_differs_from_its_row_is_in_another_table(tmp_path: Path, about: dict[str, Any], says: str) -> None:
     run = write(tmp_path / "claims", recognition(top25=0.3), paper=HORST, **about)
     genuine = write(tmp_path / "genuine", recognition(top25=0.3), paper=HORST)
     *beside, own = table_data([run, genuine])
@@ -264,17 +264,17 @@ def test_a_run_that_is_not_the_row_it_names_stands_apart(tmp_path: Path, about: 
 
 
 @pytest.mark.parametrize(("found", "wanted"), [("stem", "maps"), ("maps", "stem")])
-def test_parts_of_other_names_differ(found: str, wanted: str) -> None:
+def test_parts_with_other_names_differ(found: str, wanted: str) -> None:
     assert list(_part("backbone", Part(name=found), Part(name=wanted))) == [f"its backbone is {found}, not {wanted}"]
     assert not list(_part("backbone", Part(name=found), Part(name=found)))
 
 
-def test_other_clips_than_the_papers_stand_apart(tmp_path: Path) -> None:
+def test_a_run_with_other_clips_is_in_another_table(tmp_path: Path) -> None:
     fewer = write(tmp_path / "fewer", recognition(examples=7502, top25=0.3), paper=HORST)
     evaluation = recognition(top25=0.3)
     evaluation["counts"]["train"] = 56_768
-    taught = write(tmp_path / "taught", evaluation, paper=HORST, seed=1)
-    for run, says in ((fewer, "evaluated on 7,502 clips, the paper on 7,503"), (taught, "56,768 training clips")):
+    other_train = write(tmp_path / "other", evaluation, paper=HORST, seed=1)
+    for run, says in ((fewer, "evaluated on 7,502 clips, the paper on 7,503"), (other_train, "56,768 training clips")):
         (only,) = table_data([run])
         assert only["paper"] is None
         assert says in only["notes"][0]
@@ -288,7 +288,7 @@ def test_other_clips_than_the_papers_stand_apart(tmp_path: Path) -> None:
     assert "no TSN weights" in table_data([random])[0]["notes"][0]
 
 
-def test_runs_without_a_row_have_a_table_for_each_data_set(tmp_path: Path) -> None:
+def test_runs_without_a_row(tmp_path: Path) -> None:
     """Sets of one name and different size are different sets."""
     runs = [
         write(tmp_path / "small", recognition("somethings", 24, 397, top25=0.2, top50=0.4, top100=0.61, area=0.5)),
@@ -305,7 +305,7 @@ def test_runs_without_a_row_have_a_table_for_each_data_set(tmp_path: Path) -> No
     assert set(found[2]["columns"].values()) <= set(anticipation("kitchen", KITCHEN, 954)["metrics"])
 
 
-def test_plain_data_is_json(tmp_path: Path) -> None:
+def test_table_data_is_json(tmp_path: Path) -> None:
     run = write(tmp_path / "a", recognition(top25=0.3), paper=HORST)
     assert json.loads(json.dumps(table_data([run]))) == table_data([run])
 
@@ -315,7 +315,7 @@ def test_names_do_not_break_the_markdown(tmp_path: Path) -> None:
     assert "| **a\\|b** | 30.0 |" in table([run])
 
 
-def test_what_is_no_finished_run_is_refused(tmp_path: Path) -> None:
+def test_invalid_runs_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name one run folder"):
         table([])
     with pytest.raises(DataError, match=r"no run folder: there is no config.yaml"):
