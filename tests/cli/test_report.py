@@ -14,9 +14,10 @@ import small_runs
 import yaml
 
 from horst.cli import main
-from horst.cli.evaluation import draw
+from horst.cli.evaluate import draw_curve
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.predictions import Predictions
+from horst.training.evaluated import open_evaluated
 
 SECTIONS = [
     "Run", "Training", "Accuracy over the observed part of a clip", "Confusion matrix", "Calibration",
@@ -85,7 +86,7 @@ def test_report_of_a_run(trained: Path, capsys: pytest.CaptureFixture[str], monk
     kept = Predictions.load(trained / "evaluation" / "val.safetensors")
     assert len(kept) == 4
     with monkeypatch.context() as patch:
-        patch.setattr("horst.cli.evaluation.predict_and_evaluate", lambda *_: pytest.fail("it was predicted before"))
+        patch.setattr("horst.training.evaluated.predict_and_evaluate", lambda *_: pytest.fail("predicted again"))
         assert main(["report", str(trained), "--clips", "3"]) == 0
         assert file.read_text() == text
         # What other weights said is not taken for this model's.
@@ -102,7 +103,7 @@ def test_report_of_a_run(trained: Path, capsys: pytest.CaptureFixture[str], monk
 def test_predictions_are_reused(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["evaluate", str(trained)]) == 0
     with monkeypatch.context() as patch:
-        patch.setattr("horst.cli.evaluation.predict_and_evaluate", lambda *_: pytest.fail("it was predicted before"))
+        patch.setattr("horst.training.evaluated.predict_and_evaluate", lambda *_: pytest.fail("predicted again"))
         assert main(["report", str(trained), "--clips", "1"]) == 0
     (trained / "evaluation" / "val.safetensors").write_bytes(b"damaged")
     assert main(["report", str(trained), "--clips", "1"]) == 0
@@ -131,14 +132,16 @@ def test_anticipation_with_an_unrolling_head(tmp_path: Path) -> None:
     assert text.count("temporal attention") == 6  # 2 s, 1 s and 0.25 s before
 
 
-def test_curve_needs_labels(tmp_path: Path, trained: Path) -> None:
-    """Of what has none, as the test split of a challenge, no curve is left, nor one of before."""
+def test_curve_needs_labels(trained: Path) -> None:
+    """Without labels, as in the test split of a challenge, there is no curve, and an earlier one is deleted."""
     assert main(["evaluate", str(trained)]) == 0
+    opened, curve = open_evaluated(trained), trained / "evaluation" / "val.svg"
     evaluation = Evaluation.load(trained / "evaluation" / "val.json")
-    draw(evaluation, tmp_path / "val.svg")
-    assert ElementTree.parse(tmp_path / "val.svg").getroot().tag.endswith("svg")
-    draw(replace(evaluation, metrics={}, prior={}), tmp_path / "val.svg")
-    assert not list(tmp_path.iterdir())
+    curve.unlink()
+    assert draw_curve(opened, evaluation) == [trained / "evaluation" / "val.json", curve]
+    assert ElementTree.parse(curve).getroot().tag.endswith("svg")
+    assert draw_curve(opened, replace(evaluation, metrics={}, prior={})) == [trained / "evaluation" / "val.json"]
+    assert not curve.exists()
 
 
 def test_report_of_a_packaged_model(

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from horst.cli.options import Device, Evaluated, Json
+from horst.console import Console
+
+if TYPE_CHECKING:
+    from horst.evaluation.evaluate import Evaluation
+    from horst.training.evaluated import EvaluatedModel
 
 
 def evaluate(
@@ -33,7 +39,48 @@ def evaluate(
         workers: Processes that decode.
         challenge: Write predictions for the EPIC-Kitchens 100 challenge to this file.
     """
-    from horst.cli.evaluation import open_evaluated, show_evaluation
+    from horst.training.evaluated import open_evaluated
 
     opened = open_evaluated(run, data=data, weights=weights, mode=mode, device=device, batch=batch, workers=workers)
     show_evaluation(opened, split, challenge=challenge, as_json=as_json)
+
+
+def show_evaluation(
+    opened: EvaluatedModel, split: str = "val", *, challenge: Path | None = None, as_json: bool = False
+) -> None:
+    """Evaluate, draw the curve of a run, and print the results and what to do next."""
+    from horst.evaluation.challenge import write_challenge
+    from horst.evaluation.report import show
+
+    predictions, evaluation = opened.evaluate(split)
+    files = draw_curve(opened, evaluation)
+    if challenge is not None:
+        write_challenge(challenge, predictions, opened.module.annotations.split(split))
+    if as_json:
+        print(json.dumps(evaluation.to_dict(), indent=1))
+        return
+    console = Console()
+    show(evaluation, console)
+    if files:
+        options = f" --data {opened.data}" if opened.data is not None else ""
+        options += f" --split {split}" if split != "val" else ""
+        then = f"; next: horst report {opened.source}{options}" if opened.weights == "best" else ""
+        console.print(f"{', '.join(map(str, files))}{then}")
+    if challenge is not None:
+        console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge")
+
+
+def draw_curve(opened: EvaluatedModel, evaluation: Evaluation) -> list[Path]:
+    """Accuracy over the observed part, or over the time before the action, in the folder of a run; its files.
+
+    There is no curve where nothing has a label, as in the test split of a challenge.
+    """
+    from horst.viz import accuracy_curve, save_svg
+
+    if opened.run is None:
+        return []
+    results, curve = (opened.run.evaluation(opened.name(evaluation.split), kind) for kind in ("json", "svg"))
+    if any(key.startswith("action/") for key in evaluation.metrics):
+        return [results, save_svg(accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}"), curve)]
+    curve.unlink(missing_ok=True)  # of an earlier evaluation
+    return [results]

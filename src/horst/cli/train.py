@@ -65,7 +65,8 @@ def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
     """Evaluate in the first process of a distributed run. `data`: those of the run, as training left them."""
     import torch.distributed as dist
 
-    from horst.cli.evaluation import open_evaluated, show_evaluation
+    from horst.cli.evaluate import show_evaluation
+    from horst.training.evaluated import open_evaluated
     from horst.training.fit import is_first
 
     if dist.is_available() and dist.is_initialized():

@@ -1,4 +1,4 @@
-"""Sections of a report page about a run and its evaluation."""
+"""A report page about a run and its evaluation, and its sections."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from horst.evaluation.evaluate import Evaluation
+import horst
+from horst.data.example import Split, Task
+from horst.evaluation.evaluate import Evaluation, clip_for
 from horst.evaluation.formatting import percent
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions, position_name
@@ -18,15 +20,18 @@ from horst.evaluation.report import notes, rows
 from horst.heads.logits import TASKS
 from horst.io import read_json
 from horst.models import Predictor
+from horst.training.evaluated import EvaluatedModel
 from horst.training.run import Run
+from horst.video.sampling import observed_frames
 from horst.viz import style
+from horst.viz.clips import choose_clips, clip_section, stream_clip
 from horst.viz.curves import accuracy_curve, reliability
 from horst.viz.matrix import confusion, count, similarity_order
-from horst.viz.page import facts, row, section, table, tabs, tiles
+from horst.viz.page import facts, page, row, section, table, tabs, tiles
 
 CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,)}
 CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25)}
-"""Positions that have a figure."""
+"""Positions that have a figure, and at which the attention of clips is drawn."""
 HEADLINE = {
     "action/top1@25%": "top-1 after 25% of a clip",
     "action/top1@50%": "top-1 after 50% of a clip",
@@ -42,6 +47,27 @@ CURVES = {
     "anticipation": ("action/top1@1s", "action/top5@1s", "action/recall5@1s"),
 }
 """Validation metrics that have a curve over the epochs."""
+
+
+def report_page(evaluated: EvaluatedModel, predictions: Predictions, evaluation: Evaluation, *, clips: int = 6) -> str:
+    """The page as HTML, from what `evaluated.evaluate` returned. `clips`: how many are shown frame by frame."""
+    annotations, config, split = evaluated.module.annotations, evaluated.config, evaluation.split
+    name = config.name if config is not None else evaluated.title
+    counts = ", ".join(f"{count} {split}" for split, count in annotations.counts().items())
+    entries = {"name": name, "data": f"{annotations.name}, {counts}; evaluated on {split}"}
+    if config is not None:
+        entries |= {"trained": f"{config.trainer.epochs} epochs, {config.optimiser.name}, seed {config.seed}"}
+    sections = [headline(evaluation), run_section(evaluated.run, evaluated.model, entries)]
+    if evaluated.run is not None:
+        sections.append(training_section(evaluated.run, predictions.task))
+    sections.append(accuracy_section(evaluation))
+    if (predictions.labels["action"] >= 0).any():
+        names = annotations.classes["action"]
+        sections += [mistakes_section(predictions, names), calibration_section(predictions)]
+        sections.append(clips_section(evaluated, split, predictions, clips))
+    what = "early recognition" if predictions.task == "recognition" else "anticipation"
+    counted = f"{evaluation.counts['examples']} examples of {evaluation.data}, {split}"
+    return page(f"{name}: {what}", f"{counted}; a report of horst {horst.__version__}", sections)
 
 
 def headline(evaluation: Evaluation) -> str:
@@ -110,6 +136,32 @@ def calibration_section(predictions: Predictions) -> str:
         "underconfident."
     )
     return section(f"Calibration{_only(predictions, positions)}", intro, row(*figures))
+
+
+def clips_section(evaluated: EvaluatedModel, split: Split, predictions: Predictions, clips: int) -> str:
+    """Clips frame by frame, with attention: some right, some wrong, some whose prediction changes."""
+    cards = []
+    for index, kind in choose_clips(predictions, clips):
+        clip = stream_clip(evaluated.model, evaluated.module, split, index)
+        stride = clip_for(evaluated.module, evaluated.model).stride
+        cards.append(clip_section(clip, _moments(predictions.task, len(clip.frames), stride), kind))
+    if not cards:
+        return ""
+    intro = (
+        "Probabilities over time. The strip shows the top class, with a green line below where it is right. At the "
+        "dotted lines: the past frames that the model attends to (brightness: weight), where in them it looks "
+        "(colour), and the top 5. The layer whose maps vary most is shown."
+    )
+    return section("Clips, frame by frame", intro, *cards)
+
+
+def _moments(task: Task, count: int, stride: float) -> tuple[int, ...]:
+    """The frames, of `count`, at which attention is drawn."""
+    if task == "recognition":
+        places = {observed_frames(count, part) - 1 for part in CALIBRATION[task]}
+    else:
+        places = {count - round(tau / stride) for tau in CALIBRATION[task]}
+    return tuple(sorted(place for place in places if 0 <= place < count))
 
 
 def run_section(run: Run | None, model: Predictor, entries: dict[str, str]) -> str:

@@ -1,28 +1,26 @@
-"""What `horst evaluate`, `horst report` and `horst train --evaluate` share: a model with data, evaluated."""
+"""Evaluate a run, or any model on a data set, and keep the results of a run in its folder.
+
+predictions, evaluation = open_evaluated("runs/mine").evaluate("val")
+"""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import horst
 from horst.config import check_positive
-from horst.console import Console
 from horst.data.config import DataConfig
 from horst.data.loader import ClipBatches
 from horst.errors import ConfigError, DataError
-from horst.evaluation.challenge import write_challenge
 from horst.evaluation.evaluate import Evaluation, clip_for, evaluate_predictions, fingerprint, predict_and_evaluate
 from horst.evaluation.predictions import Predictions
-from horst.evaluation.report import show
 from horst.models import Predictor
 from horst.models.hub import model_title
 from horst.training.config import RunConfig
 from horst.training.run import Run
-from horst.viz import accuracy_curve, save_svg
 
-PREDICTIONS, PICTURE = "safetensors", "svg"
+PREDICTIONS = "safetensors"
 LARGEST = 2**32
 """Bytes of scores that a run keeps: those of the largest data sets are computed again when they are needed."""
 
@@ -55,8 +53,7 @@ class EvaluatedModel:
         return name if self.weights == "best" else f"{name}-{self.weights}"
 
     def evaluate(self, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
-        """Predict and measure; a run keeps both in its folder, with a curve. `reuse`: read them from there if they are
-        of this model."""
+        """Predict and measure. A run keeps both in its folder; `reuse` reads them if they are of this model."""
         run, name = self.run, self.name(split)
         if reuse and run is not None and (kept := self._kept(run, split)) is not None:
             return kept
@@ -66,7 +63,6 @@ class EvaluatedModel:
             evaluation.save(run.evaluation(name))
             if sum(scores.nbytes for scores in predictions.scores.values()) <= LARGEST:
                 predictions.save(run.evaluation(name, PREDICTIONS))
-            draw(evaluation, run.evaluation(name, PICTURE))
         return predictions, evaluation
 
     def _kept(self, run: Run, split: str) -> tuple[Predictions, Evaluation] | None:
@@ -120,37 +116,6 @@ def open_evaluated(
     )
     _check_labels(model, module, source)
     return EvaluatedModel(source, model, module, config, data, weights)
-
-
-def show_evaluation(
-    opened: EvaluatedModel, split: str = "val", *, challenge: Path | None = None, as_json: bool = False
-) -> None:
-    """Evaluate, and print the results and what to do next."""
-    predictions, evaluation = opened.evaluate(split)
-    if challenge is not None:
-        write_challenge(challenge, predictions, opened.module.annotations.split(split))
-    if as_json:
-        print(json.dumps(evaluation.to_dict(), indent=1))
-        return
-    console = Console()
-    show(evaluation, console)
-    if (run := opened.run) is not None:
-        name = opened.name(split)
-        files = [file for kind in ("json", PICTURE) if (file := run.evaluation(name, kind)).is_file()]
-        options = f" --data {opened.data}" if opened.data is not None else ""
-        options += f" --split {split}" if split != "val" else ""
-        then = f"; next: horst report {opened.source}{options}" if opened.weights == "best" else ""
-        console.print(f"{', '.join(map(str, files))}{then}")
-    if challenge is not None:
-        console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge")
-
-
-def draw(evaluation: Evaluation, file: Path) -> None:
-    """Accuracy over the observed part, or over the time before the action; no file where nothing has a label."""
-    if any(key.startswith("action/") for key in evaluation.metrics):
-        save_svg(accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}"), file)
-    else:
-        file.unlink(missing_ok=True)  # of an earlier evaluation
 
 
 def _check_labels(model: Predictor, module: ClipBatches, source: str | Path) -> None:
