@@ -15,9 +15,11 @@ def test_samples_are_clips_of_a_plan() -> None:
     """With its labels, and without an occluder."""
     known = {spec.seed: spec for spec in somethings.plan(240, 1000)}
     samples = Samples(Path("nowhere")).list()
-    assert [known[seed].label for seed, _, _ in CLIPS] == [sample.label for sample in samples]
-    assert [known[seed].template for seed, _, _ in CLIPS] == [template for _, template, _ in CLIPS]
-    assert all(sample_scene(seed).occluder is None for seed, _, _ in CLIPS)
+    for sample, (seed, template, objects, _) in zip(samples, CLIPS, strict=True):
+        spec, scene = known[seed], sample_scene(seed)
+        assert (spec.label, spec.template, spec.placeholders) == (sample.label, template, objects)
+        assert sample.seconds == round(scene.frames / somethings.FPS, 2)
+        assert scene.occluder is None
     assert len({sample.action for sample in samples}) == len(samples)
 
 

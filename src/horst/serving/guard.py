@@ -41,13 +41,7 @@ class Guard:
     def __init__(
         self, app: ASGIApp, *, host: str = "127.0.0.1", token: str | None = None, origins: Iterable[str] = ()
     ) -> None:
-        """
-        Args:
-            app: The guarded application.
-            host: The address that the server is bound to.
-            token: Token that clients must send; none by default.
-            origins: Further origins whose pages may call, such as https://example.org.
-        """
+        """Options as in `create_app`."""
         self.app, self.token = app, token
         self.local = is_local(host)
         self.hosts = {*LOCAL, host.strip("[]").lower()}

@@ -58,16 +58,7 @@ class ModelManager:
         device: str = "cpu",
         finetuning: Callable[[], bool] = lambda: False,
     ) -> None:
-        """
-        Args:
-            name: Name of the default model.
-            model: The default model, in evaluation mode.
-            limits: Limits of the server.
-            metrics: Counters of the server.
-            finetuned: Folder of the models that were finetuned here.
-            device: Device of further models.
-            finetuning: Whether a model is being finetuned now, which slows down all others.
-        """
+        """`finetuned`: folder of the models that were finetuned here; `finetuning`: whether one is being finetuned."""
         self.name, self.limits, self.metrics, self.finetuned, self.device = name, limits, metrics, finetuned, device
         self._finetuning = finetuning
         self._models: dict[str, tuple[float, Predictor]] = {name: (0.0, model)}

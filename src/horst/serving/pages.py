@@ -42,25 +42,23 @@ def describe(schema: dict[str, Any]) -> Iterator[str]:
     for path, methods in schema["paths"].items():
         for method, route in methods.items():
             yield f"<h2><code>{method.upper()} {html.escape(path)}</code></h2>"
-            yield f"<p>{html.escape(route.get('description', ''))}</p><dl>"
-            for p in route.get("parameters", ()):
-                text = p.get("description") or _type(p["schema"])
-                yield f"<dt><code>{html.escape(p['name'])}</code> <small>{p['in']}</small></dt>{_definition(text)}"
-            for kind, body in route.get("requestBody", {}).get("content", {}).items():
-                yield f"<dt>body <small>{kind}</small></dt>{_definition(_type(body['schema']))}"
+            yield f"<p>{html.escape(route.get('description', ''))}</p>"
+            rows = [
+                (p["name"], p["in"], p.get("description") or _type(p["schema"])) for p in route.get("parameters", ())
+            ]
+            body = route.get("requestBody", {}).get("content", {})
+            rows += [("body", kind, _type(content["schema"])) for kind, content in body.items()]
             for status, response in route["responses"].items():
                 types = [_type(content.get("schema", {})) for content in response.get("content", {}).values()]
-                text = f"{response['description']} {', '.join(types)}".strip()
-                yield f"<dt>{status}</dt>{_definition(text)}"
-            yield "</dl>"
+                if status < "400":
+                    rows.append((status, "", ", ".join(types)))
+            rows.append(("errors", "", ", ".join(status for status in route["responses"] if status >= "400")))
+            items = (f"<dt>{html.escape(a)} <small>{b}</small></dt><dd>{html.escape(c)}</dd>" for a, b, c in rows if c)
+            yield f"<dl>{''.join(items)}</dl>"
     yield "<h2>Schemas</h2>"
-    for name, form in schema.get("components", {}).get("schemas", {}).items():
+    for name, form in schema["components"]["schemas"].items():
         fields = ", ".join(f"{key}: {_type(value)}" for key, value in form.get("properties", {}).items())
         yield f"<p id='{name}'><b>{name}</b> <code>{{{html.escape(fields)}}}</code></p>"
-
-
-def _definition(text: str) -> str:
-    return f"<dd>{html.escape(text)}</dd>"
 
 
 def _type(schema: dict[str, Any]) -> str:
