@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.gpu_timing import graphed, measure
 from horst.ops.fused import norm, statt
-from horst.ops.fused.statt import How, Memory, WeightGrads, Weights
+from horst.ops.fused.statt import AttentionForm, AttentionGrads, AttentionWeights, KVCache
 from horst.ops.fused.tuning import LAUNCHES, Launch
 
 SIZES = ((8, 56, 56, 128), (8, 56, 56, 256), (8, 28, 28, 512), (8, 14, 14, 512), (32, 8, 14, 1024))
@@ -112,12 +112,14 @@ class _Queue:
         self.q, self.grad, self.out, self.total = (_maps(FRAMES, b, p, c) for _ in range(4))
         self.f_q = torch.rand(FRAMES, b, p, device="cuda")
         entries = FRAMES + ORDER
-        self.memory = Memory(_maps(entries, b, p, c), torch.rand(entries, b, p, device="cuda"), _maps(entries, b, p, c))
+        self.memory = KVCache(
+            _maps(entries, b, p, c), torch.rand(entries, b, p, device="cuda"), _maps(entries, b, p, c)
+        )
         self.valid = torch.ones(FRAMES, b, ORDER, dtype=torch.uint8, device="cuda")
-        self.weights = Weights(*(torch.rand_like(w) for w in Weights.empty(self.q, ORDER)))
-        self.grads = WeightGrads(*(torch.rand_like(w) for w in WeightGrads.like(self.weights)))
-        self.entry = Memory(_maps(b, p, c), torch.rand(b, p, device="cuda"), _maps(b, p, c))
-        self.how = How((p * c) ** -0.5)
+        self.weights = AttentionWeights(*(torch.rand_like(w) for w in AttentionWeights.empty(self.q, ORDER)))
+        self.grads = AttentionGrads(*(torch.rand_like(w) for w in AttentionGrads.like(self.weights)))
+        self.entry = KVCache(_maps(b, p, c), torch.rand(b, p, device="cuda"), _maps(b, p, c))
+        self.how = AttentionForm((p * c) ** -0.5)
 
 
 def _attend(*size: int) -> Callable[[int], object]:

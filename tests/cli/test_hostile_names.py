@@ -15,7 +15,7 @@ import yaml
 import horst
 from horst.cli import main
 from horst.console import visible
-from horst.export import Report
+from horst.export import ExportReport
 
 RUDE = "[red]{0}[link=x]:smile:\x1b[31m\x07<b>\u202e"
 """A file name: all but "/", of which no name can be."""
@@ -142,7 +142,7 @@ def test_export(
 ) -> None:
     """What is printed of a file; to make one takes seconds."""
     file = tmp_path / f"[/x] {RUDE}.pt2"
-    report = Report(file, 1000, 24, 1e-7, 1.0, 2.0, 1)
+    report = ExportReport(file, 1000, 24, 1e-7, 1.0, 2.0, 1)
     monkeypatch.setattr("horst.export.export_model", lambda *_, **options: report)
     told(capsys, ["export", model, "--format", "torch", "--output", file], file)
 

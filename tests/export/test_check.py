@@ -22,7 +22,7 @@ from horst.export import open_graph
 from horst.export.check import LIMIT, compare, random_frames, time_both
 from horst.export.contract import FORMAT, What, contract
 from horst.export.graph import Array, Graph
-from horst.export.step import Step
+from horst.export.step import StepModule
 from horst.models import Predictor
 
 Change = Callable[[Sequence[Array], list[Array]], None]
@@ -43,7 +43,7 @@ def three_tasks() -> Predictor:
 
 
 def graph_of(model: Predictor, change: Change = lambda inputs, outputs: None) -> Graph:
-    step = Step(model).eval()
+    step = StepModule(model).eval()
 
     def run(inputs: Sequence[Array]) -> list[Array]:
         with torch.inference_mode():

@@ -12,7 +12,7 @@ from torch import Tensor
 import horst
 from horst.errors import ConfigError
 from horst.export.contract import _normalisation, contract
-from horst.export.step import Step, example
+from horst.export.step import StepModule, example
 from horst.models import Predictor
 
 
@@ -80,7 +80,7 @@ def test_a_step_takes_the_state_of_every_layer() -> None:
     torch.manual_seed(0)
     small = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6, 5], "stride": [2, 1], "order": 3}
     model = horst.create_model("horst_tiny", num_classes=3, size=(24, 32), fps=5.0, **small).eval()
-    step = Step(model)
+    step = StepModule(model)
     state, (_, *tensors) = model.init_state(2, *model.size), example(contract(model, "step"), 2)
     for _ in range(5):
         frame = torch.randint(256, (2, 3, 24, 32), dtype=torch.uint8)

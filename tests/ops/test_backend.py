@@ -1,4 +1,4 @@
-"""Which implementation runs: what is asked for, the environment, or what fits; and what is told where it cannot."""
+"""Which implementation runs: the requested one, that of the environment, or the best; and why one cannot run."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ def no_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HORST_BACKEND", raising=False)
 
 
-def test_without_a_gpu_plain_pytorch_runs_and_it_is_told_why() -> None:
-    assert str(choose(CPU)) == "reference: the kernels are for NVIDIA GPUs, this is cpu"
+def test_without_a_gpu_pytorch_runs() -> None:
+    assert str(choose(CPU)) == "reference: the kernels need an NVIDIA GPU, this is cpu"
     assert choose(CPU, wanted="compiled").name == "compiled"
-    with pytest.raises(ConfigError, match="triton was asked for and cannot run: the kernels are for NVIDIA GPUs"):
+    with pytest.raises(ConfigError, match=r"triton \(requested\) cannot run: the kernels need an NVIDIA GPU"):
         choose(CPU, wanted="triton")
 
 
-def test_the_environment_decides_where_nothing_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORST_BACKEND", "compiled")
-    assert str(choose(CPU)) == "compiled: HORST_BACKEND says so"
+    assert str(choose(CPU)) == "compiled: set by HORST_BACKEND"
     assert choose(CPU, wanted="reference").name == "reference"
     monkeypatch.setenv("HORST_BACKEND", "cuda")
     with pytest.raises(ConfigError, match="HORST_BACKEND is 'cuda'; choose from auto"):
@@ -44,12 +44,12 @@ def test_options_without_kernels_are_named(monkeypatch: pytest.MonkeyPatch) -> N
         model.core.backend(CPU)
 
 
-def test_without_triton_it_is_told_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_triton_the_error_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match="pip install 'horst-video\\[triton\\]'"):
         choose(CPU, wanted="triton")
 
 
-def test_an_unknown_name_is_told() -> None:
+def test_an_unknown_name_is_an_error() -> None:
     with pytest.raises(ConfigError, match="backend"):
         horst.create_model("horst_tiny").core.use_backend("cuda")  # type: ignore[arg-type]

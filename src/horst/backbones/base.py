@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from horst.config import check_type
 from horst.errors import InputError
-from horst.ops.backend import Choice, Wanted
+from horst.ops.backend import BackendChoice, Wanted
 from horst.registry import Part
 
 
@@ -52,9 +52,9 @@ class Backbone(nn.Module):
         """Run by another implementation than the one that fits best, where there is one; see `horst.ops.backend`."""
         check_type("backend", name, Wanted)
 
-    def backend(self, device: torch.device) -> Choice:
+    def backend(self, device: torch.device) -> BackendChoice:
         """What runs on a device, and why."""
-        return Choice("reference", f"{type(self).__name__} has no kernels of its own")
+        return BackendChoice("reference", f"{type(self).__name__} has no kernels of its own")
 
     def forward(self, frames: Tensor) -> Tensor:
         self._check(frames)

@@ -17,7 +17,7 @@ from horst.backbones.base import Backbone
 from horst.backbones.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
 from horst.config import check_positive
 from horst.errors import ConfigError, did_you_mean
-from horst.ops.backend import Choice, Wanted, choose
+from horst.ops.backend import BackendChoice, Wanted, choose
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
 
@@ -47,7 +47,7 @@ class ConvStem(Backbone):
                 f"unknown activation {activation!r}{did_you_mean(activation, _ACTIVATIONS)} (relu or silu)"
             )
         self._backend: Wanted = "auto"
-        self._chosen: dict[torch.device, Choice] = {}
+        self._chosen: dict[torch.device, BackendChoice] = {}
         self.activation, self.norm = activation, norm
         self.channels = widths[-1]
         self.normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
@@ -75,10 +75,10 @@ class ConvStem(Backbone):
         super().use_backend(name)
         self._backend, self._chosen = name, {}
 
-    def backend(self, device: torch.device) -> Choice:
+    def backend(self, device: torch.device) -> BackendChoice:
         """What runs on a device, and why; chosen once."""
         if self.norm == "batch":
-            return Choice("reference", "there are no kernels for norm=batch")
+            return BackendChoice("reference", "there are no kernels for norm=batch")
         if device not in self._chosen:
             self._chosen[device] = choose(device, wanted=self._backend)
         return self._chosen[device]

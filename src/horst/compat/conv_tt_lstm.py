@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from horst.compat.official import Weights, check_keys, without_wrapper
+from horst.compat.official import StateDict, check_keys, without_wrapper
 from horst.config import check_positive
 from horst.errors import CheckpointError, ConfigError
 from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig
@@ -16,7 +16,7 @@ from horst.models.methods.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
 from horst.weights import load_checked
 
 
-def conv_tt_lstm_from_official(state_dict: Weights, *, order: int, steps: int, ranks: int) -> ConvTTLSTM:
+def conv_tt_lstm_from_official(state_dict: StateDict, *, order: int, steps: int, ranks: int) -> ConvTTLSTM:
     """A Conv-TT-LSTM cell, from its parameter names (`layers.0.weight`, `layers_.0.weight`, ...).
 
     Args:
@@ -69,7 +69,7 @@ def conv_tt_lstm_from_official(state_dict: Weights, *, order: int, steps: int, r
     return core.eval()
 
 
-def conv_lstm_from_official(state_dict: Weights) -> ConvLSTM:
+def conv_lstm_from_official(state_dict: StateDict) -> ConvLSTM:
     """A ConvLSTM cell of the same code, from its parameter names (`conv.weight`, `conv.bias`)."""
     weights = without_wrapper(state_dict)
     check_keys(weights, ["conv.weight", "conv.bias"], [])

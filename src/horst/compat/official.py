@@ -19,7 +19,7 @@ from horst.heads import Head, create_head
 from horst.layers import HORST, HORSTConfig
 from horst.weights import load_checked
 
-Weights = Mapping[str, Tensor]
+StateDict = Mapping[str, Tensor]
 
 # Ours to theirs, for what has one counterpart.
 LAYER_NAMES = {
@@ -60,7 +60,7 @@ HEAD_NAMES = {
 LSTM_NAMES = {f"lstm.{p}_{g}": f"c_a.unrolling.{p}_{g}_l0" for p in ("weight", "bias") for g in ("ih", "hh")}
 
 
-def horst_from_official(state_dict: Weights, *, stride: Sequence[int], steps: int) -> HORST:
+def horst_from_official(state_dict: StateDict, *, stride: Sequence[int], steps: int) -> HORST:
     """The released core, from the official parameter names (`layers.b0l0.encoder.0.weight`, ...).
 
     Args:
@@ -97,7 +97,7 @@ def horst_from_official(state_dict: Weights, *, stride: Sequence[int], steps: in
     return core.eval()
 
 
-def heads_from_official(state_dict: Weights, *, kind: Literal["concat", "unroll"]) -> Head:
+def heads_from_official(state_dict: StateDict, *, kind: Literal["concat", "unroll"]) -> Head:
     """The released classifiers: `concat` of cls-epic.py, `unroll` of cls-url-epic.py."""
     if kind not in HEAD_NAMES:
         raise ConfigError(f"kind is {kind!r}; choose from {', '.join(map(repr, HEAD_NAMES))}")
@@ -122,7 +122,7 @@ def heads_from_official(state_dict: Weights, *, kind: Literal["concat", "unroll"
     return head.eval()
 
 
-def _key_value(theirs: Weights) -> dict[str, Tensor]:
+def _key_value(theirs: StateDict) -> dict[str, Tensor]:
     """Their FF_K and FF_V, each over [e; STATT], as our pair: one convolution that reads e, one that reads STATT."""
     k, v = theirs["mha.k_pre_f.0.weight"], theirs["mha.v_pre_f.0.weight"]
     channels = k.shape[1] // 2
@@ -136,7 +136,7 @@ def _key_value(theirs: Weights) -> dict[str, Tensor]:
     return ours
 
 
-def _layers(weights: Weights, stride: Sequence[int]) -> list[tuple[str, int]]:
+def _layers(weights: StateDict, stride: Sequence[int]) -> list[tuple[str, int]]:
     """The layers' names in order (b0l0, b0l1, b1l0, ...), each with its block's stride."""
     found = {match.groups() for key in weights if (match := re.match(r"layers\.b(\d+)l(\d+)\.", key))}
     layers = sorted((int(block), int(layer)) for block, layer in found)
@@ -154,12 +154,12 @@ def _layers(weights: Weights, stride: Sequence[int]) -> list[tuple[str, int]]:
     return [(f"b{block}l{layer}", stride[block]) for block, layer in layers]
 
 
-def without_wrapper(state_dict: Weights) -> dict[str, Tensor]:
+def without_wrapper(state_dict: StateDict) -> dict[str, Tensor]:
     """The state dict without the prefix that DataParallel puts before every name."""
     return {key.removeprefix("module."): tensor for key, tensor in state_dict.items()}
 
 
-def _convolution(weights: Weights, key: str, channels: tuple[int, int] | None = None) -> Tensor:
+def _convolution(weights: StateDict, key: str, channels: tuple[int, int] | None = None) -> Tensor:
     """The weight of a convolution, which must have four axes, the first two being `channels`."""
     weight = weights[key]
     if weight.ndim != 4 or channels not in (None, (weight.shape[0], weight.shape[1])):
@@ -168,7 +168,7 @@ def _convolution(weights: Weights, key: str, channels: tuple[int, int] | None = 
     return weight
 
 
-def check_keys(weights: Weights, expected: list[str], ignored: list[str]) -> None:
+def check_keys(weights: StateDict, expected: list[str], ignored: list[str]) -> None:
     for key in expected:
         if key not in weights:
             raise CheckpointError(f"the checkpoint has no {key!r}{did_you_mean(key, weights)}")

@@ -6,9 +6,9 @@
 The contract of such a file (names, shapes, start, labels) is in `contract`, and inside of the file itself.
 """
 
-from horst.export.check import Report
+from horst.export.check import ExportReport
 from horst.export.contract import Contract, Format, What
 from horst.export.export import SUFFIX, export_model
 from horst.export.graph import Graph, open_graph
 
-__all__ = ["SUFFIX", "Contract", "Format", "Graph", "Report", "What", "export_model", "open_graph"]
+__all__ = ["SUFFIX", "Contract", "ExportReport", "Format", "Graph", "What", "export_model", "open_graph"]

@@ -23,7 +23,7 @@ WARM_UP = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ExportReport:
     """Of a file that was written, checked and kept."""
 
     path: Path

@@ -10,7 +10,7 @@ import torch
 
 from horst.config import check_type
 from horst.errors import ConfigError, ExportError
-from horst.export.check import Report, compare, time_both
+from horst.export.check import ExportReport, compare, time_both
 from horst.export.contract import Format, What, contract
 from horst.export.graph import open_graph
 from horst.export.scan import clip_of
@@ -36,7 +36,7 @@ def export_model(
     opset: int | None = None,
     force: bool = False,
     repeat: int = 50,
-) -> Report:
+) -> ExportReport:
     """Write `model` to the file `path`. What does not say what the model says is not kept.
 
     Args:
@@ -87,4 +87,4 @@ def export_model(
                 shutil.copyfile(made, partial)
         except OSError as failure:
             raise ExportError(f"{path} cannot be written: {failure}") from failure
-    return Report(path, size, compared, error, graph_ms, eager_ms, torch.get_num_threads())
+    return ExportReport(path, size, compared, error, graph_ms, eager_ms, torch.get_num_threads())

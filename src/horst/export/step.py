@@ -36,7 +36,7 @@ class FromZeros(LayerState):
         return [*kept[:-1], Entry(*first)]
 
 
-class Step(nn.Module):
+class StepModule(nn.Module):
     """(frame, the tensors of the state) -> (logits of each task, the state's tensors after it)."""
 
     def __init__(self, model: Predictor, unroll: int | None = None) -> None:

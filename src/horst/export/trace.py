@@ -9,7 +9,7 @@ from torch.export import Dim, ExportedProgram
 
 from horst.errors import ExportError
 from horst.export.contract import Contract
-from horst.export.step import Step, example
+from horst.export.step import StepModule, example
 from horst.models import Predictor
 
 
@@ -21,7 +21,7 @@ def trace(model: Predictor, contract: Contract, unroll: int | None) -> ExportedP
         raise ExportError("the model is in training mode: call model.eval() first")
     batch = Dim("batch", min=1)
     axes = tuple({0: batch} for _ in contract.inputs)
-    step = Step(model, unroll).eval()
+    step = StepModule(model, unroll).eval()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's own, about its own internals
         try:

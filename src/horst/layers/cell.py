@@ -23,7 +23,7 @@ from horst.layers.blocks import FF, KeyValue, SpatialFilter, activation, output_
 from horst.layers.config import HORSTConfig
 from horst.layers.state import Entry, LayerState, in_order, ring_of
 from horst.ops import Attended, eager
-from horst.ops.backend import Choice, Wanted, choose
+from horst.ops.backend import BackendChoice, Wanted, choose
 
 
 class Observed(NamedTuple):
@@ -75,7 +75,7 @@ class HORSTCell(nn.Module):
         self.in_channels, self.channels, self.stride = in_channels, channels, stride
         self._compiled: Callable[..., tuple[Attended, Tensor, Entry]] | None = None
         self._backend: Wanted = "auto"
-        self._chosen: dict[torch.device, Choice] = {}
+        self._chosen: dict[torch.device, BackendChoice] = {}
         mode = config.attention
         self.act = activation(config.activation)
         self.ff_x = FF(in_channels, channels)
@@ -137,7 +137,7 @@ class HORSTCell(nn.Module):
         after = ring_of(entries, lengths, before, order, fresh=state is None)
         return CellOutput(y, e, statt, spatial, temporal), after
 
-    def backend(self, device: torch.device) -> Choice:
+    def backend(self, device: torch.device) -> BackendChoice:
         """What runs clips on a device; chosen once."""
         if device not in self._chosen:
             self._chosen[device] = choose(device, fused.unknown(self.config), self._backend)

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from horst.config import from_dict
 from horst.errors import InputError
-from horst.ops.backend import Choice, Wanted
+from horst.ops.backend import BackendChoice, Wanted
 
 
 class CoreConfig:
@@ -157,7 +157,7 @@ class Core(nn.Module):
         """Run clips by another implementation than the one that fits best; see `horst.ops.backend`."""
 
     @abstractmethod
-    def backend(self, device: torch.device) -> Choice:
+    def backend(self, device: torch.device) -> BackendChoice:
         """What runs clips on a device, and why."""
 
     def check_input(self, x: Tensor, rank: int, shape: str) -> None:

@@ -19,8 +19,8 @@ from horst.layers.state import Entry, LayerState, ring_of
 
 if TYPE_CHECKING:
     from horst.layers.cell import HORSTCell
-    from horst.ops.fused.layer import Done, Form, LayerWeights
-    from horst.ops.fused.statt import Memory
+    from horst.ops.fused.layer import LayerForm, LayerResult, LayerWeights
+    from horst.ops.fused.statt import KVCache
     from horst.ops.fused.step import StepLayer
 
 CHOICES = {
@@ -54,7 +54,7 @@ def clip(
     height, width = frames.shape[-2:]
     count, start = _start(cell, state, b, height, width, frames.dtype)
     windows = valid_windows(count, t, order)
-    form = form_of(cell, height, width)
+    form = layer_form(cell, height, width)
     done = run(pixels(frames), start, windows, weights(cell), form, position(cell, count, t))
 
     def clips(m: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ def clip(
 
 
 def _after(
-    done: Done, state: LayerState | None, count: Tensor, lengths: Sequence[int], order: int,
+    done: LayerResult, state: LayerState | None, count: Tensor, lengths: Sequence[int], order: int,
     maps: tuple[int, int, int], dtype: torch.dtype,
 ) -> LayerState:  # fmt: skip
     """The state after a clip, from its entries and those before it: one where it started afresh (`state`), else S."""
@@ -130,18 +130,18 @@ def weights(cell: HORSTCell) -> LayerWeights:
     ))  # fmt: skip
 
 
-def form_of(cell: HORSTCell, height: int, width: int) -> Form:
+def layer_form(cell: HORSTCell, height: int, width: int) -> LayerForm:
     """What kind of layer it is, for maps of height x width."""
-    from horst.ops.fused.layer import Form
+    from horst.ops.fused.layer import LayerForm
     from horst.ops.fused.recurrence import Sizes
-    from horst.ops.fused.statt import How
+    from horst.ops.fused.statt import AttentionForm
 
     config = cell.config
     assert config.activation is not None
     size = cell.channels // config.heads * (height * width if config.temporal_scale == "chw" else 1)
     share = config.spatial_weight if config.attention == "spatial" else "none"
-    how = How(size**-0.5, config.heads, config.attention != "temporal", share)
-    return Form(Sizes(height, width, how, config.activation), config.pooled_pair == "max,avg")
+    how = AttentionForm(size**-0.5, config.heads, config.attention != "temporal", share)
+    return LayerForm(Sizes(height, width, how, config.activation), config.pooled_pair == "max,avg")
 
 
 def position(cell: HORSTCell, before: Tensor, frames: int) -> Tensor | None:
@@ -166,9 +166,9 @@ def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
 
 def _start(
     cell: HORSTCell, state: LayerState | None, b: int, height: int, width: int, dtype: torch.dtype
-) -> tuple[Tensor, Memory]:
+) -> tuple[Tensor, KVCache]:
     """How many frames each sample has seen, and the entries before the clip: one where it starts afresh, else S."""
-    from horst.ops.fused.statt import Memory
+    from horst.ops.fused.statt import KVCache
 
     if state is None:
         zero = cell.zero_entry(height, width)
@@ -182,7 +182,7 @@ def _start(
         )
     maps = (m.permute(0, 1, 3, 4, 2).flatten(2, 3).to(dtype).contiguous() for m in (keys, values))
     key, value = maps
-    return count, Memory(key, filters.flatten(2).float().contiguous(), value)
+    return count, KVCache(key, filters.flatten(2).float().contiguous(), value)
 
 
 def backbone(module: nn.Module, dtype: torch.dtype) -> nn.Module:
@@ -196,13 +196,13 @@ def step_layer(
     cell: HORSTCell, streams: int, height: int, width: int, dtype: torch.dtype
 ) -> tuple[StepLayer, tuple[Tensor, ...]]:
     """The layer for one frame at a time of maps of height x width (after pooling), and its all-zero state."""
-    from horst.ops.fused.statt import Memory
+    from horst.ops.fused.statt import KVCache
     from horst.ops.fused.step import StepLayer
 
     order = cell.config.order
     _, zero = _start(cell, None, 1, height, width, dtype)
-    ring = Memory(*(m.new_zeros(order, streams, *m.shape[2:]) for m in zero))
-    return StepLayer(weights(cell), form_of(cell, height, width), ring), tuple(m[0, 0] for m in zero)
+    ring = KVCache(*(m.new_zeros(order, streams, *m.shape[2:]) for m in zero))
+    return StepLayer(weights(cell), layer_form(cell, height, width), ring), tuple(m[0, 0] for m in zero)
 
 
 def step(

@@ -22,7 +22,7 @@ from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
 from horst.layers.core import Core, CoreOutput, check_lengths, ended_frames, zero_where
 from horst.layers.state import HORSTState
-from horst.ops.backend import Choice, Wanted
+from horst.ops.backend import BackendChoice, Wanted
 
 
 class HORST(Core):
@@ -61,7 +61,7 @@ class HORST(Core):
         for cell in self.cells:
             cell.use_backend(name)
 
-    def backend(self, device: torch.device) -> Choice:
+    def backend(self, device: torch.device) -> BackendChoice:
         """What runs clips on a device, and why."""
         return self.cells[0].backend(device)
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from horst.errors import ConfigError, InputError, StateError
 from horst.layers.core import Core, CoreConfig, CoreOutput, check_lengths, ended_frames, zero_where
-from horst.ops.backend import Choice, Wanted
+from horst.ops.backend import BackendChoice, Wanted
 
 Memory = dict[str, Tensor]
 """Named tensors, the batch first."""
@@ -168,9 +168,9 @@ class RecurrentCore(Core):
         if name not in ("auto", "reference"):
             raise ConfigError(f"the backend {name} is for HORST; {self.config.title} runs as plain PyTorch: use auto")
 
-    def backend(self, device: torch.device) -> Choice:
+    def backend(self, device: torch.device) -> BackendChoice:
         """Plain PyTorch, anywhere."""
-        return Choice("reference", f"{self.config.title} has no kernels of its own")
+        return BackendChoice("reference", f"{self.config.title} has no kernels of its own")
 
     def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[CoreStep, Memory]:
         """A clip whose samples end at different frames: from there on a sample's memory stays as it is."""

@@ -1,10 +1,10 @@
 """Which implementation runs a HORST layer over a clip.
 
-    reference   plain PyTorch, anywhere
+    reference   PyTorch, on any device
     compiled    the recurrence through torch.compile
-    triton      the kernels of `horst.ops.fused`: NVIDIA GPUs, all that the paper compares but joint attention
+    triton      the kernels of `horst.ops.fused`: NVIDIA GPUs, all options of the paper except joint attention
 
-What the code or a config asks for goes first, then the environment's HORST_BACKEND, then the best that fits.
+The code or a config decides first, then the environment variable HORST_BACKEND, then the best one available.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Wanted = Literal["auto", "reference", "compiled", "triton"]
 VARIABLE = "HORST_BACKEND"
 
 log = logging.getLogger(__name__)
-_told: set[str] = set()
+_logged: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class BackendChoice:
     name: Name
     why: str
 
@@ -37,35 +37,35 @@ class Choice:
         return f"{self.name}: {self.why}"
 
 
-def choose(device: torch.device, unknown: str = "", wanted: Wanted = "auto") -> Choice:
+def choose(device: torch.device, unknown: str = "", wanted: Wanted = "auto") -> BackendChoice:
     """The implementation for a device. `unknown` names the options of the layer that have no kernels."""
     choice = _choose(device, unknown, wanted)
-    told = f"{choice} ({device})"
-    if told not in _told:  # once, not for every layer
-        _told.add(told)
-        log.info("backend %s", told)
+    text = f"{choice} ({device})"
+    if text not in _logged:  # once, not for every layer
+        _logged.add(text)
+        log.info("backend %s", text)
     return choice
 
 
-def _choose(device: torch.device, unknown: str, wanted: Wanted) -> Choice:
+def _choose(device: torch.device, unknown: str, wanted: Wanted) -> BackendChoice:
     check_type("backend", wanted, Wanted)
-    by = "asked for"
+    by = "requested"
     if wanted == "auto" and (set_ := os.environ.get(VARIABLE)):
         if set_ not in get_args(Wanted):
             raise ConfigError(f"{VARIABLE} is {set_!r}; choose from {', '.join(get_args(Wanted))}")
-        wanted, by = set_, f"{VARIABLE} says so"  # type: ignore[assignment]
+        wanted, by = set_, f"set by {VARIABLE}"  # type: ignore[assignment]
     hindrance = _hindrance(device, unknown)
     if wanted == "auto":
         if hindrance or _interpreted():
-            return Choice("reference", hindrance or "Triton's interpreter is for tests")
-        return Choice("triton", f"{torch.cuda.get_device_name(device)} and Triton are here")
+            return BackendChoice("reference", hindrance or "Triton's interpreter is only for tests")
+        return BackendChoice("triton", f"{torch.cuda.get_device_name(device)} and Triton are available")
     if wanted == "triton" and hindrance:
-        raise ConfigError(f"the backend triton was {by} and cannot run: {hindrance}")
-    return Choice(wanted, by)
+        raise ConfigError(f"the backend triton ({by}) cannot run: {hindrance}")
+    return BackendChoice(wanted, by)
 
 
 def _hindrance(device: torch.device, unknown: str) -> str:
-    """Why the kernels cannot run; empty where they can."""
+    """Why the kernels cannot run; empty if they can."""
     if unknown:
         return f"there are no kernels for {unknown}"
     if importlib.util.find_spec("triton") is None:
@@ -73,9 +73,9 @@ def _hindrance(device: torch.device, unknown: str) -> str:
     if _interpreted():
         return ""
     if device.type != "cuda":
-        return f"the kernels are for NVIDIA GPUs, this is {device.type}"
+        return f"the kernels need an NVIDIA GPU, this is {device.type}"
     if torch.cuda.get_device_capability(device) < (8, 0):
-        return f"{torch.cuda.get_device_name(device)} is older than the kernels' oldest, compute capability 8.0"
+        return f"{torch.cuda.get_device_name(device)} is too old: the kernels need compute capability 8.0"
     return ""
 
 

@@ -19,7 +19,7 @@ from horst.data.module import ClipDataModule, lightning
 from horst.errors import CheckpointError, ConfigError, HorstError, did_you_mean
 from horst.evaluation.measure import metric_names
 from horst.models import Predictor
-from horst.ops.backend import Choice
+from horst.ops.backend import BackendChoice
 from horst.training.averages import Averages
 from horst.training.build import build_model, learnt_loss, notices
 from horst.training.checkpoints import Keeper, check_whole
@@ -218,7 +218,9 @@ def _fit_quietly(trainer: Any, module: TrainingModule, data: ClipDataModule, che
             ) from error
 
 
-def _introduce(console: Console, run: Run, module: TrainingModule, data: ClipDataModule, backend: Choice) -> None:
+def _introduce(
+    console: Console, run: Run, module: TrainingModule, data: ClipDataModule, backend: BackendChoice
+) -> None:
     counts = data.annotations.counts()
     size = sum(p.numel() for p in module.model.parameters() if p.requires_grad)
     classes = ", ".join(f"{n} {task}s" for task, n in module.model.head.classes.items())

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from horst.ops import reference
 from horst.ops.fused import statt
-from horst.ops.fused.statt import How, Memory, WeightGrads, Weights
+from horst.ops.fused.statt import AttentionForm, AttentionGrads, AttentionWeights, KVCache
 
 SIZES = [  # T, B, S, C, H, W, entries before the clip, heads
     (5, 2, 3, 5, 3, 4, 1, 1),
@@ -28,7 +28,7 @@ def windows(t: int, b: int, order: int, before: int, generator: torch.Generator)
     return valid.to(torch.uint8)
 
 
-def expected(q: Tensor, f_q: Tensor, memory: Memory, valid: Tensor, before: int, scale: float, size: tuple[int, int]):
+def expected(q: Tensor, f_q: Tensor, memory: KVCache, valid: Tensor, before: int, scale: float, size: tuple[int, int]):
     """By the reference, frame by frame, sample by sample: each has its own window."""
     t, b, order = valid.shape
     out = []
@@ -57,14 +57,14 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
         return torch.randn(*shape, generator=generator)
 
     q, f_q = draw(t, b, p, c), draw(t, b, p).sigmoid()
-    memory = Memory(draw(before + t, b, p, c), draw(before + t, b, p).sigmoid(), draw(before + t, b, p, c))
+    memory = KVCache(draw(before + t, b, p, c), draw(before + t, b, p).sigmoid(), draw(before + t, b, p, c))
     valid = windows(t, b, order, before, generator)
-    grad, how = draw(t, b, p, c), How((c // heads * p) ** -0.5, heads)
+    grad, how = draw(t, b, p, c), AttentionForm((c // heads * p) ** -0.5, heads)
 
     leaves = [x.double().requires_grad_() for x in (q, f_q, *memory)]
     q_heads, k_heads, v_heads = (leaves[i].chunk(heads, -1) for i in (0, 2, 4))
     each = [
-        expected(one, leaves[1], Memory(k, leaves[3], v), valid, before, how.scale, (h, w))
+        expected(one, leaves[1], KVCache(k, leaves[3], v), valid, before, how.scale, (h, w))
         for one, k, v in zip(q_heads, k_heads, v_heads, strict=True)
     ]
     want = torch.cat(each, -1)
@@ -72,8 +72,8 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
     wanted = [torch.zeros_like(x) if g is None else g for g, x in zip(wanted, leaves, strict=True)]
 
     q, f_q, valid, grad = (x.to(device) for x in (q, f_q, valid, grad))
-    memory = Memory(*(x.to(device) for x in memory))
-    weights = Weights.empty(q, order, heads)
+    memory = KVCache(*(x.to(device) for x in memory))
+    weights = AttentionWeights.empty(q, order, heads)
     out = torch.full_like(q, torch.nan)
     for x in weights:
         x.fill_(torch.nan)
@@ -81,17 +81,17 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
         statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, how, weights, out[i])
     close(out, want)
 
-    grads, total = WeightGrads.like(weights), torch.full_like(grad, torch.nan)
-    found = Memory(*(torch.full_like(x, torch.nan) for x in memory))
+    grads, total = AttentionGrads.like(weights), torch.full_like(grad, torch.nan)
+    found = KVCache(*(torch.full_like(x, torch.nan) for x in memory))
     for x in grads:
         x.fill_(torch.nan)
     for i in reversed(range(t)):
-        entry = Memory(*(x[before + i] for x in found))
+        entry = KVCache(*(x[before + i] for x in found))
         statt.entry_backward(before + i, total, q, f_q, memory, before, valid, weights, grads, entry, slope=False)
         half = grad[i] / 2
         statt.attend_backward(half, half, total[i], memory, valid[i], i, i + before - order, how, weights, grads)
     for i in range(before):
-        entry = Memory(*(x[i] for x in found))
+        entry = KVCache(*(x[i] for x in found))
         statt.entry_backward(i, total, q, f_q, memory, before, valid, weights, grads, entry, slope=False)
     d_q, d_f = statt.query_backward(f_q, memory, before, valid, weights, grads)
     close(d_q, wanted[0])

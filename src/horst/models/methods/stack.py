@@ -16,7 +16,7 @@ from horst.config import check_positive, check_type
 from horst.errors import ConfigError
 from horst.layers import CoreConfig, CoreStep, Memory, RecurrentCore
 from horst.models.methods.repeated import Convolve, laid_out, repeated
-from horst.ops.backend import Choice, Wanted, choose
+from horst.ops.backend import BackendChoice, Wanted, choose
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +61,7 @@ class StackedCore(RecurrentCore):
     def __init__(self, config: StackConfig) -> None:
         super().__init__(config)
         self._wanted: Wanted = "auto"
-        self._chosen: dict[torch.device, Choice] = {}
+        self._chosen: dict[torch.device, BackendChoice] = {}
 
     @property
     def channels(self) -> int:
@@ -95,7 +95,7 @@ class StackedCore(RecurrentCore):
         check_type("backend", name, Wanted)
         self._wanted, self._chosen = name, {}
 
-    def backend(self, device: torch.device) -> Choice:
+    def backend(self, device: torch.device) -> BackendChoice:
         """What runs on a device, and why; chosen once, as a stream asks at every frame."""
         if device not in self._chosen:
             chosen = choose(device, self.unknown, self._wanted)

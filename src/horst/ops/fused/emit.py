@@ -1,7 +1,7 @@
-"""The output y of a layer, forward and backward on plain tensors: Eq. (8), or the release's squeeze-excite block.
+"""The output y of a layer, forward and backward on tensors: Eq. (8), or the release's squeeze-excite block.
 
 The release convolves the concatenation [x; m]. The convolution of a concatenation is the sum of two, and the norm reads
-that sum: nothing is concatenated, and both inputs have their gradient without a copy.
+that sum: nothing is concatenated, and neither gradient needs a copy.
 
 Shapes: N maps, P = H * W pixels, C channels, C_in of the layer's input.
 """
@@ -18,7 +18,7 @@ from horst.ops.fused import maps, norm
 from horst.ops.fused.recurrence import Sizes, norm_grads
 
 
-class Output(NamedTuple):
+class OutputWeights(NamedTuple):
     """Weights of the output block, or their gradients."""
 
     conv: Tensor
@@ -35,7 +35,7 @@ class Output(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """What the forward pass leaves."""
+    """What the forward pass keeps."""
 
     y: Tensor
     """(N, P, C)"""
@@ -55,7 +55,7 @@ KEPT = len(Kept._fields)
 
 
 def flat(kept: Kept) -> tuple[Tensor | None, ...]:
-    """For autograd to keep: y is left out, as it is not needed but for its shape, which `pre` has."""
+    """The tensors for autograd to keep. y is left out: only its shape is needed, which `pre` has."""
     return (None, *kept[1:])
 
 
@@ -63,7 +63,7 @@ def unflat(tensors: Sequence[Tensor]) -> Kept:
     return Kept(tensors[1], *tensors[1:])
 
 
-def forward(x: Tensor, memory: Tensor, w: Output, sizes: Sizes) -> Kept:
+def forward(x: Tensor, memory: Tensor, w: OutputWeights, sizes: Sizes) -> Kept:
     """y from the layer's input x (N, P, C_in) and its memory: h, or STATT + e in the release."""
     size = sizes.height, sizes.width
     if w.of_x is None:
@@ -75,7 +75,7 @@ def forward(x: Tensor, memory: Tensor, w: Output, sizes: Sizes) -> Kept:
     return excited(maps.conv(x, w.of_x, *size), memory, w, sizes)
 
 
-def excited(pre: Tensor, memory: Tensor, w: Output, sizes: Sizes) -> Kept:
+def excited(pre: Tensor, memory: Tensor, w: OutputWeights, sizes: Sizes) -> Kept:
     """The release's block, from its convolution of x, `pre` (N, P, C), which is overwritten."""
     more = maps.conv(memory, w.conv, sizes.height, sizes.width)
     y = torch.empty_like(memory)
@@ -86,15 +86,15 @@ def excited(pre: Tensor, memory: Tensor, w: Output, sizes: Sizes) -> Kept:
     return Kept(y, pre, stats, None, means, gate)
 
 
-class Grads(NamedTuple):
+class EmitGrads(NamedTuple):
     x: Tensor
     """(N, P, C_in)"""
     memory: Tensor
     """(N, P, C)"""
-    weights: Output
+    weights: OutputWeights
 
 
-def backward(d_y: Tensor, x: Tensor, memory: Tensor, kept: Kept, w: Output, sizes: Sizes) -> Grads:
+def backward(d_y: Tensor, x: Tensor, memory: Tensor, kept: Kept, w: OutputWeights, sizes: Sizes) -> EmitGrads:
     size = sizes.height, sizes.width
     n, p, c = memory.shape
     d_pre = torch.empty_like(memory)
@@ -103,7 +103,9 @@ def backward(d_y: Tensor, x: Tensor, memory: Tensor, kept: Kept, w: Output, size
         norm.norm_backward((d_y,), kept.pre, kept.stats, w.norm, w.bias, d_pre, partials, act=sizes.act)
         d_sum, d_conv = maps.conv_grads(d_pre, kept.summed, w.conv, *size)
         d_x, d_project = (d_sum, None) if w.project is None else maps.conv_grads(d_sum, x, w.project, *size)
-        return Grads(d_x, d_sum, Output(d_conv, None, *norm_grads(partials), d_project, None, None, None, None))
+        return EmitGrads(
+            d_x, d_sum, OutputWeights(d_conv, None, *norm_grads(partials), d_project, None, None, None, None)
+        )
     assert kept.means is not None
     assert w.of_x is not None
     d_gate = norm.gate_sums(d_y, kept.pre, kept.stats, w.norm, w.bias, sizes.act)
@@ -113,10 +115,10 @@ def backward(d_y: Tensor, x: Tensor, memory: Tensor, kept: Kept, w: Output, size
     )
     d_x, d_of_x = maps.conv_grads(d_pre, x, w.of_x, *size)
     d_memory, d_conv = maps.conv_grads(d_pre, memory, w.conv, *size)
-    return Grads(d_x, d_memory, Output(d_conv, d_of_x, *norm_grads(partials), None, *d_se))
+    return EmitGrads(d_x, d_memory, OutputWeights(d_conv, d_of_x, *norm_grads(partials), None, *d_se))
 
 
-def _gate(means: Tensor, w: Output) -> Tensor:
+def _gate(means: Tensor, w: OutputWeights) -> Tensor:
     """sigmoid(MLP(means)), (N, C) float32."""
     assert w.squeeze is not None
     assert w.squeeze_bias is not None
@@ -126,9 +128,9 @@ def _gate(means: Tensor, w: Output) -> Tensor:
     return torch.sigmoid(torch.addmm(w.excite_bias, inner, w.excite.flatten(1).mT))
 
 
-def _gate_backward(means: Tensor, w: Output, grad: Tensor) -> tuple[Tensor, ...]:
+def _gate_backward(means: Tensor, w: OutputWeights, grad: Tensor) -> tuple[Tensor, ...]:
     """The gradients at the means and at the four weights: small, so that autograd may do it again from the means."""
     with torch.enable_grad():
         leaves = [m.detach().requires_grad_() for m in (means, *w[-4:]) if m is not None]
-        gate = _gate(leaves[0], w._replace(**dict(zip(Output._fields[-4:], leaves[1:], strict=True))))
+        gate = _gate(leaves[0], w._replace(**dict(zip(OutputWeights._fields[-4:], leaves[1:], strict=True))))
         return torch.autograd.grad(gate, leaves, grad)

@@ -3,7 +3,7 @@
 Shapes: N maps, P = H * W pixels. The gradient at the pooled maps is part of `norm_backward` (`PooledGrad`).
 """
 
-# Triton compiles the kernel from its text: its arguments are its own values and have no Python types.
+# Triton compiles these functions from source: their arguments have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
 from __future__ import annotations

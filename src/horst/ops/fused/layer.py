@@ -1,7 +1,7 @@
-"""A whole HORST layer over a clip as one unit for autograd.
+"""A whole HORST layer over a clip as one autograd function.
 
-Autograd would keep each intermediate result and add up gradients one by one. Written as one unit the layer keeps what
-its backward needs, runs whatever is not recurrent over all frames at once, and casts its weights once.
+Autograd would keep every intermediate result and accumulate gradients one by one. As one function the layer keeps only
+what its backward pass needs, runs everything that is not recurrent over all frames at once, and casts its weights once.
 
 Shapes: T frames of B maps in time-major order, N = T * B; P = H * W pixels, C channels, C_in of the input, S states.
 """
@@ -16,12 +16,12 @@ from torch import Tensor
 from horst.ops.fused import emit, maps, norm, recurrence
 from horst.ops.fused import filter as filters
 from horst.ops.fused.norm import PooledGrad
-from horst.ops.fused.recurrence import Given, Norm, Queue, Sizes, Tape, norm_grads
-from horst.ops.fused.statt import Memory, Weights
+from horst.ops.fused.recurrence import Norm, RecurrenceWeights, ResultGrads, Sizes, Tape, norm_grads
+from horst.ops.fused.statt import AttentionWeights, KVCache
 
 
 class LayerWeights(NamedTuple):
-    """The parameters of a layer, as its modules hold them."""
+    """The parameters of a layer, as its modules have them."""
 
     x: Tensor
     x_norm: Tensor
@@ -50,16 +50,16 @@ class LayerWeights(NamedTuple):
     excite_bias: Tensor | None
 
 
-class Form(NamedTuple):
-    """What kind of layer, and for what maps."""
+class LayerForm(NamedTuple):
+    """The options of a layer, and the size of its maps."""
 
     sizes: Sizes
     max_first: bool
     """The order of the pooled pair in the filters' weights."""
 
 
-class Done(NamedTuple):
-    """What a layer gives. Maps are (N, P, C), entries (E, B, ...)."""
+class LayerResult(NamedTuple):
+    """The result of a layer. Maps are (N, P, C), entries (E, B, ...)."""
 
     y: Tensor
     e: Tensor
@@ -74,13 +74,13 @@ class Done(NamedTuple):
 
 
 def run(
-    x: Tensor, start: Memory, valid: Tensor, weights: LayerWeights, form: Form, position: Tensor | None = None
-) -> Done:
-    """A clip x (N, P, C_in) that follows the entries `start`; valid (T, B, S) uint8 says which entries there are.
+    x: Tensor, start: KVCache, valid: Tensor, weights: LayerWeights, form: LayerForm, position: Tensor | None = None
+) -> LayerResult:
+    """A clip x (N, P, C_in) after the entries `start`; valid (T, B, S) uint8 says which entries are present.
 
-    `position` (N, C) is added to what queries, keys and values are made from.
+    `position` (N, C) is added to the input of queries, keys and values.
     """
-    return Done(*Layer.apply(form, x, *start, valid, position, *weights))
+    return LayerResult(*Layer.apply(form, x, *start, valid, position, *weights))
 
 
 def at_position(e: Tensor, position: Tensor | None) -> Tensor:
@@ -89,11 +89,11 @@ def at_position(e: Tensor, position: Tensor | None) -> Tensor:
 
 
 class Layer(torch.autograd.Function):
-    """Inputs and outputs as `run`. The attention's weights have no gradient."""
+    """Inputs and outputs as in `run`. The attention weights have no gradient."""
 
     @staticmethod
     def forward(  # type: ignore[no-untyped-def]
-        ctx: Any, form: Form, x: Tensor, keys: Tensor, f_k: Tensor, values: Tensor, valid: Tensor,
+        ctx: Any, form: LayerForm, x: Tensor, keys: Tensor, f_k: Tensor, values: Tensor, valid: Tensor,
         position: Tensor | None, *rest: Any,
     ):  # fmt: skip
         given = LayerWeights(*rest)
@@ -116,11 +116,13 @@ class Layer(torch.autograd.Function):
             filters.spatial_filter(pooled, w.filter_q, w.filter_q_bias, f_q, height=size[0], width=size[1])
             tape = recurrence.forward(
                 by_frame(q), by_frame(f_q), by_frame(e), by_frame(maps.conv(located, w.observed, *size)),
-                Memory(keys, f_k, values), valid, queue_of(w), form.sizes,
+                KVCache(keys, f_k, values), valid, recurrence_weights(w), form.sizes,
             )  # fmt: skip
             memory = tape.with_e if w.h is None else tape.h
-            out = emit.forward(x, memory.flatten(0, 1), output_of(w), form.sizes)
-        done = Done(out.y, e, tape.statt.flatten(0, 1), *tape.memory, tape.weights.spatial, tape.weights.temporal)
+            out = emit.forward(x, memory.flatten(0, 1), output_weights(w), form.sizes)
+        done = LayerResult(
+            out.y, e, tape.statt.flatten(0, 1), *tape.memory, tape.weights.spatial, tape.weights.temporal
+        )
         ctx.mark_non_differentiable(done.spatial, done.temporal)
         ctx.set_materialize_grads(False)
         ctx.form, ctx.given = form, [None if p is None else p.dtype for p in given]
@@ -133,12 +135,12 @@ class Layer(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Any):  # type: ignore[no-untyped-def]
-        form: Form = ctx.form
+        form: LayerForm = ctx.form
         x, valid, e_pre, e, located, e_stats, q_pre, q, q_stats, pooled, f_q, *rest = ctx.saved_tensors
         located = e if located is None else located
         w, rest = LayerWeights(*rest[: len(LayerWeights._fields)]), rest[len(LayerWeights._fields) :]
         out, rest = emit.unflat(rest[: emit.KEPT]), rest[emit.KEPT :]
-        memory, attended = Memory(*rest[2:5]), Weights(*rest[5:9])
+        memory, attended = KVCache(*rest[2:5]), AttentionWeights(*rest[5:9])
         tape = Tape._make((*rest[:2], memory, attended, *rest[9:14], tuple(rest[14:])))
         size = form.sizes.height, form.sizes.width
         t, b, _ = valid.shape
@@ -146,11 +148,11 @@ class Layer(torch.autograd.Function):
         def by_frame(m: Tensor) -> Tensor:
             return m.unflatten(0, (t, b))
 
-        given = Done(*grads)
+        given = LayerResult(*grads)
         held = tape.with_e if w.h is None else tape.h
         d_y = torch.zeros_like(out.y) if given.y is None else given.y.contiguous()
         with torch.autocast(x.device.type, enabled=False):
-            output = emit.backward(d_y, x, held.flatten(0, 1), out, output_of(w), form.sizes)
+            output = emit.backward(d_y, x, held.flatten(0, 1), out, output_weights(w), form.sizes)
             d_statt = None if given.statt is None else by_frame(given.statt.contiguous())
             d_memory = by_frame(output.memory)
             if w.h is None:
@@ -161,9 +163,15 @@ class Layer(torch.autograd.Function):
             past = None
             if any(g is not None for g in entries):
                 kept = zip(entries, memory, strict=True)
-                past = Memory(*(torch.zeros_like(m) if g is None else g.contiguous() for g, m in kept))
+                past = KVCache(*(torch.zeros_like(m) if g is None else g.contiguous() for g, m in kept))
             back = recurrence.backward(
-                Given(d_statt, d_held, past), by_frame(q), by_frame(f_q), tape, valid, queue_of(w), form.sizes
+                ResultGrads(d_statt, d_held, past),
+                by_frame(q),
+                by_frame(f_q),
+                tape,
+                valid,
+                recurrence_weights(w),
+                form.sizes,
             )
             d_q_pre, partials = torch.empty_like(q), f_q.new_empty(_partials(q))
             d_f_q = back.f_q.flatten(0, 1)
@@ -192,7 +200,7 @@ class Layer(torch.autograd.Function):
         return None, d_x, *back.start, None, None, *_uncast(weights, ctx.given, form)
 
 
-def cast(given: LayerWeights, dtype: torch.dtype, form: Form) -> LayerWeights:
+def cast(given: LayerWeights, dtype: torch.dtype, form: LayerForm) -> LayerWeights:
     """Convolutions in the maps' dtype and channels-last; the filters as (2, 3, 3), max first; the rest float32."""
     w = given._asdict()
     for name, p in w.items():
@@ -207,25 +215,25 @@ def cast(given: LayerWeights, dtype: torch.dtype, form: Form) -> LayerWeights:
     return LayerWeights(**w)
 
 
-def _uncast(grads: LayerWeights, dtypes: list[torch.dtype | None], form: Form) -> list[Tensor | None]:
+def _uncast(grads: LayerWeights, dtypes: list[torch.dtype | None], form: LayerForm) -> list[Tensor | None]:
     found = grads._asdict()
     for name in ("filter_q", "filter_k"):
         found[name] = (found[name] if form.max_first else found[name].flip(0)).unsqueeze(0)
     return [None if g is None or d is None else g.to(d) for g, d in zip(found.values(), dtypes, strict=True)]
 
 
-def queue_of(w: LayerWeights) -> Queue:
+def recurrence_weights(w: LayerWeights) -> RecurrenceWeights:
     h_norm = None if w.h_norm is None or w.h_bias is None else Norm(w.h_norm, w.h_bias)
-    return Queue(w.recurrent, Norm(w.kv_norm, w.kv_bias), w.filter_k, w.filter_k_bias, w.h, h_norm)
+    return RecurrenceWeights(w.recurrent, Norm(w.kv_norm, w.kv_bias), w.filter_k, w.filter_k_bias, w.h, h_norm)
 
 
-def output_of(w: LayerWeights) -> emit.Output:
-    """The release convolves [x; m] with one weight: here are its two parts."""
+def output_weights(w: LayerWeights) -> emit.OutputWeights:
+    """The release convolves [x; m] with one weight; here it is split in two."""
     conv, of_x = w.y, None
     if w.squeeze is not None:
         parts = conv.split([w.x.shape[1], w.x.shape[0]], 1)
         of_x, conv = (part.contiguous(memory_format=torch.channels_last) for part in parts)
-    return emit.Output._make((conv, of_x, *w[LayerWeights._fields.index("y") + 1 :]))
+    return emit.OutputWeights._make((conv, of_x, *w[LayerWeights._fields.index("y") + 1 :]))
 
 
 def _filter_sizes(q: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:

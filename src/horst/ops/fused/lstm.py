@@ -1,4 +1,4 @@
-"""What an LSTM does with its gates, in one kernel forward and one backward: some twenty small ones else, every frame.
+"""The gates of an LSTM in one kernel forward and one backward, instead of about twenty small ones per frame.
 
 Shapes: B batch, C channels, H x W map; memory is channels-last.
 """
@@ -51,7 +51,7 @@ def _dense(x: Tensor) -> Tensor:
 
 
 def _channels_last(x: Tensor) -> Tensor:
-    """As it is where its pixels follow each other with their channels side by side: a frame of a clip, for one."""
+    """Unchanged if its pixels are contiguous with adjacent channels, for example a frame of a clip."""
     channels, width = x.shape[1], x.shape[3]
     fits = x.stride(1) == 1 and x.stride(3) == channels and x.stride(2) == width * channels
     return x if fits else _dense(x)

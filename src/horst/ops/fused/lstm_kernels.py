@@ -5,7 +5,7 @@ strides of maps and pixels, where a tensor may be a slice of a clip. The others 
 Gates lie side by side: i, f, o, g.
 """
 
-# Triton compiles these functions from their text: their arguments are its own values and have no Python types.
+# Triton compiles these functions from source: their arguments have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
 # ruff: noqa: N803
 

@@ -1,4 +1,4 @@
-"""Maps as the kernels see them, (N, P, C), and the 3x3 convolutions that the vendor's library does best.
+"""Maps in the layout of the kernels, (N, P, C), and the 3x3 convolutions of the vendor's library.
 
 Shapes: N maps, P = H * W pixels, C channels; memory is channels-last throughout, so both views are free.
 """
@@ -16,7 +16,7 @@ def picture(x: Tensor, height: int, width: int) -> Tensor:
 
 
 def pixels(x: Tensor) -> Tensor:
-    """(N, C, H, W) -> (N, P, C); copies what is not channels-last."""
+    """(N, C, H, W) -> (N, P, C); a copy if it is not channels-last."""
     return x.permute(0, 2, 3, 1).contiguous().flatten(1, 2)
 
 
@@ -32,12 +32,12 @@ def conv_grads(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int)
 
 
 def conv_input_grad(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int) -> Tensor:
-    """That at x alone; of x only the shape is needed."""
+    """Only the gradient at x; of x only the shape is needed."""
     return pixels(_backward(grad, x, weight, height, width, [True, False, False])[0])
 
 
 def conv_weight_grad(grad: Tensor, x: Tensor, weight: Tensor, height: int, width: int) -> Tensor:
-    """That at the weight alone; of the weight only the shape is needed."""
+    """Only the gradient at the weight; of the weight only the shape is needed."""
     return _backward(grad, x, weight, height, width, [False, True, False])[1]
 
 

@@ -1,7 +1,7 @@
-"""GroupNorm, activation and what hangs on them, forward and backward, over channels-last maps.
+"""GroupNorm and activation, forward and backward, over channels-last maps.
 
-A norm over (C, H, W) needs its statistics before its output, so each direction is two passes: one that sums, one that
-writes. What else reads the same tensors rides along: the sum with a second input, the pooled maps of the spatial filter
+A norm over (C, H, W) needs its statistics before its output, so each direction has two passes: one sums, one writes.
+Other operations on the same tensors are fused: the sum with a second input, the pooled maps of the spatial filter
 (Eq. 4) and their gradient, squeeze-excite.
 
 Shapes: N maps, P = H * W pixels, C channels. A map tensor is (N, P, C) with channels at stride 1, and may be a slice of
@@ -21,13 +21,13 @@ from horst.ops.fused.tuning import LAUNCHES
 
 Act = Literal["none", "relu", "silu"]
 FILTER_PIXELS = 256
-"""Of a program of the spatial filter's gradient."""
+"""Pixels of a program of the spatial filter's gradient."""
 ROW = 256
-"""Channels that a warp loads at once, 8 of 16 bits a thread."""
+"""Channels that a warp loads at once: 8 of 16 bits per thread."""
 
 
 class PooledGrad(NamedTuple):
-    """The spatial filter's gradient, on its way to the first group's output."""
+    """The spatial filter's gradient, to be added to that of the first group's output."""
 
     dpre: Tensor
     """(N, P) float32, the gradient before the filter's sigmoid."""
@@ -55,12 +55,12 @@ def norm(
     stats: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """act(GroupNorm(x)) into `outs`, one (N, P, C / groups) a group; returns the statistics (N, groups, 2): mean, rstd.
+    """act(GroupNorm(x)) into `outs`, one (N, P, C / groups) per group; returns statistics (N, groups, 2): mean, rstd.
 
-    They are written into `stats` where that is given. With `add` (N, P, C), x becomes x + add, rounded to its dtype,
-    and that is what is normalised. `pooled` (N, 3, P) is filled with maximum and mean over the channels of the first
-    group's output as stored, and with how many channels reach that maximum. `means` (N, C) is filled with the output's
-    mean over the pixels, unrounded (one group). Without `outs` (None) only statistics and means are made.
+    They are written into `stats` if given. With `add` (N, P, C), x becomes x + add, rounded to its dtype, and is then
+    normalised. `pooled` (N, 3, P) is filled with maximum and mean over the channels of the first group's output as
+    stored, and with the number of channels that reach the maximum. `means` (N, C) is filled with the output's mean over
+    the pixels, unrounded (one group). Without `outs` (None) only statistics and means are computed.
     """
     n, p, c = x.shape[0], x.shape[1], x.shape[2] // groups
     bp, cp = _tile(p, c, "norm")
@@ -100,7 +100,7 @@ def gate_sums(dy: Tensor, x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor
 
 
 def partial_blocks(pixels: int, channels: int, groups: int = 1) -> int:
-    """Into how many blocks `norm_backward` cuts a map: the second size of its `partials`."""
+    """The number of blocks of a map in `norm_backward`: the second size of its `partials`."""
     bp, _, tiles, _ = _sum_tiles(pixels, channels // groups)
     return triton.cdiv(pixels, bp * tiles)
 
@@ -120,11 +120,11 @@ def norm_backward(
     dmean: Tensor | None = None,
     pooled_grad: PooledGrad | None = None,
 ) -> None:
-    """The gradient at x into `dx` (N, P, C), which must not be x, from `dys`, one (N, P, C / groups) a group.
+    """The gradient at x into `dx` (N, P, C), which must not be x, from `dys`, one (N, P, C / groups) per group.
 
-    `partials` (N, partial_blocks, C, 2) gets every block's share of the gradients at bias and weight, which are its sum
-    over the first two axes. With `gate` and `dmean` (N, C; one group) dy is squeeze-excite's, and what it sends on is
-    dy * (1 + gate) + dmean / P. `pooled_grad` is added to dys[0], which is overwritten by the sum.
+    `partials` (N, partial_blocks, C, 2) is filled with every block's part of the gradients at bias and weight: they are
+    its sum over the first two axes. With `gate` and `dmean` (N, C; one group) dy is that of squeeze-excite, whose input
+    gets dy * (1 + gate) + dmean / P. `pooled_grad` is added to dys[0], which is overwritten by the sum.
     """
     n, p, c = x.shape[0], x.shape[1], x.shape[2] // groups
     first, second = dys[0], dys[1] if groups == 2 else None
@@ -169,19 +169,19 @@ def _channel_sums(
 
 
 def _map(x: Tensor | None) -> tuple[Tensor | None, int, int]:
-    """A map tensor as a kernel takes it: with the strides of its maps and its pixels."""
+    """The arguments of a kernel for a map tensor: with the strides of its maps and its pixels."""
     return (None, 0, 0) if x is None else (x, x.stride(0), x.stride(1))
 
 
 def _tile(pixels: int, channels: int, kernel: str) -> tuple[int, int]:
-    """Pixels and channels of a tile, powers of two; it has all channels of its group."""
+    """Pixels and channels of a tile, powers of two; it covers all channels of its group."""
     return min(LAUNCHES[kernel].pixels(channels), triton.next_power_of_2(pixels)), triton.next_power_of_2(channels)
 
 
 def _sum_tiles(pixels: int, channels: int) -> tuple[int, int, int, int]:
-    """Of the kernels that sum over pixels: a tile's pixels and channels, how many tiles make a block, and warps.
+    """For the kernels that sum over pixels: a tile's pixels and channels, tiles per block, and warps.
 
-    A warp loads 256 channels of a pixel at once; wider maps take more warps. `tile` is that of a warp.
+    A warp loads 256 channels of a pixel at once; wider maps need more warps. `tile` is that of a warp.
     """
     launch, cp = LAUNCHES["norm_sums"], triton.next_power_of_2(channels)
     bp = min(max(1, launch.tile // min(cp, ROW)), triton.next_power_of_2(pixels))

@@ -1,8 +1,8 @@
-"""GroupNorm and activation of maps as one unit for autograd, over whole maps or over each channel of a map.
+"""GroupNorm and activation of maps as one autograd function, over whole maps or over each channel of a map.
 
 Under autocast PyTorch casts a map to float32 for its norm, keeps that copy and the norm's output for the backward pass,
-and has channels first. Here a map stays in its dtype and channels-last, as the convolutions on both sides want it, and
-all that is kept is the norm's input and its statistics.
+and uses channels first. Here a map stays in its dtype and channels-last, like the convolutions before and after it, and
+only the norm's input and its statistics are kept.
 
 Shapes: N maps, P = H * W pixels, C channels.
 """
@@ -23,27 +23,27 @@ from horst.ops.fused.recurrence import norm_grads
 from horst.ops.fused.tuning import LAUNCHES
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-"""Of the maps; arithmetic is in float32."""
+"""Dtypes of the maps; arithmetic is in float32."""
 CHANNELS = 64
-"""Of a program at most: 128 bytes of 16-bit values, what a cache holds in one line."""
+"""Channels of a program at most: 128 bytes of 16-bit values, one cache line."""
 ROUNDS = 4
-"""Tiles of a map at least, where it has so many: of a small map fewer warps are idle at its ragged end."""
+"""Tiles of a map at least, if it is large enough: fewer warps are idle at the end of a small map."""
 
 
 def norm_act(x: Tensor, weight: Tensor, bias: Tensor, *, groups: int, act: Act = "none", eps: float = 1e-5) -> Tensor:
     """act(GroupNorm(x)) of maps x (N, C, H, W) in any memory format; channels-last and in x's dtype.
 
-    `groups` is 1 or C. It has gradients once, at x, weight and bias, and is not for graphs that a compiler traces.
+    `groups` is 1 or C. It is once differentiable, at x, weight and bias, and not meant for compiled graphs.
     """
     if groups not in (1, x.shape[1]):
-        raise InputError(f"groups is {groups}; 1 or one a channel, {x.shape[1]}, is what there are kernels for")
+        raise InputError(f"groups is {groups}; the kernels support 1 and one per channel ({x.shape[1]})")
     if x.dtype not in DTYPES:
-        raise InputError(f"the maps are {x.dtype}; the kernels take {', '.join(map(str, DTYPES))}")
+        raise InputError(f"the maps are {x.dtype}; the kernels support {', '.join(map(str, DTYPES))}")
     return NormAct.apply(x, weight, bias, groups, act, eps)
 
 
 class NormAct(torch.autograd.Function):
-    """Inputs and output as `norm_act`."""
+    """Inputs and output as in `norm_act`."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, groups: int, act: Act, eps: float) -> Tensor:
@@ -97,7 +97,7 @@ def _backward(dy: Tensor, x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor
 
 
 def _tile(pixels: int, channels: int, kernel: str) -> tuple[int, int, int, int]:
-    """Pixels and channels of a tile, powers of two, then warps and stages. They depend on nothing but the map's size:
+    """Pixels and channels of a tile, powers of two, then warps and stages. They depend only on the size of the map, so
     its result is the same in every batch."""
     launch, cp = LAUNCHES[kernel], min(triton.next_power_of_2(channels), CHANNELS)
     warps = launch.warps

@@ -8,7 +8,7 @@ the same from run to run. Conditions on `None` and on constants are the compiler
 program's: that is why they nest and repeat.
 """
 
-# Triton compiles these functions from their text: their arguments are its own values and have no Python types.
+# Triton compiles these functions from source: their arguments have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 # ruff: noqa: N803, SIM102, SIM114
 

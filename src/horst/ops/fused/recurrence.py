@@ -1,8 +1,7 @@
-"""The recurrence of a layer over a clip, forward and backward, on plain tensors.
+"""The recurrence of a layer over a clip, forward and backward, on tensors.
 
-Each frame waits for the one before it: STATT over the queue, then the convolution and norm that make its own entry. All
-that can wait is left to the end, where one large operation does it for all frames: the gradients of the queries and of
-every weight.
+Each frame depends on the previous one: STATT over the queue, then the convolution and norm that make its own entry.
+Everything else runs at the end, in one large operation for all frames: the gradients of the queries and the weights.
 
 Shapes: T frames of B maps, P pixels, C channels, S states, E = before + T entries; see `statt`.
 """
@@ -17,16 +16,16 @@ from torch import Tensor
 from horst.ops.fused import filter as filters
 from horst.ops.fused import maps, norm, statt
 from horst.ops.fused.norm import Act, PooledGrad
-from horst.ops.fused.statt import How, Memory, WeightGrads, Weights
+from horst.ops.fused.statt import AttentionForm, AttentionGrads, AttentionWeights, KVCache
 
 
 class Sizes(NamedTuple):
-    """What is not a tensor."""
+    """Everything that is not a tensor."""
 
     height: int
     width: int
-    how: How
-    """Its attention."""
+    how: AttentionForm
+    """The form of its attention."""
     act: Act
 
 
@@ -35,8 +34,8 @@ class Norm(NamedTuple):
     bias: Tensor
 
 
-class Queue(NamedTuple):
-    """The weights of a recurrence. Convolutions are in the dtype of the maps, all others float32."""
+class RecurrenceWeights(NamedTuple):
+    """The weights of a recurrence. Convolutions have the dtype of the maps, all others are float32."""
 
     recurrent: Tensor
     """(2C, C, 3, 3), of keys and values."""
@@ -47,19 +46,19 @@ class Queue(NamedTuple):
     filter_bias: Tensor
     """(1,)"""
     h: Tensor | None = None
-    """(C, C, 3, 3) of FF_h in Eq. (8); None where the queue keeps STATT itself."""
+    """(C, C, 3, 3) of FF_h in Eq. (8); None if the queue keeps STATT itself."""
     h_norm: Norm | None = None
 
 
 class Tape(NamedTuple):
-    """What the forward pass leaves."""
+    """What the forward pass keeps."""
 
     statt: Tensor
     """(T, B, P, C)"""
     with_e: Tensor
     """(T, B, P, C): STATT + e."""
-    memory: Memory
-    weights: Weights
+    memory: KVCache
+    weights: AttentionWeights
     key_value: Tensor
     """(T, B, P, 2C), keys and values before their norm."""
     stats: Tensor
@@ -67,7 +66,7 @@ class Tape(NamedTuple):
     pooled: Tensor
     """(T, B, 3, P) of the keys."""
     h: Tensor
-    """(T, B, P, C); STATT where the queue keeps that."""
+    """(T, B, P, C); STATT if the queue keeps that."""
     h_stats: Tensor | None
     """(T, B, 1, 2)"""
     h_pre: tuple[Tensor, ...]
@@ -75,7 +74,14 @@ class Tape(NamedTuple):
 
 
 def forward(
-    q: Tensor, f_q: Tensor, e: Tensor, key_value: Tensor, start: Memory, valid: Tensor, queue: Queue, sizes: Sizes
+    q: Tensor,
+    f_q: Tensor,
+    e: Tensor,
+    key_value: Tensor,
+    start: KVCache,
+    valid: Tensor,
+    queue: RecurrenceWeights,
+    sizes: Sizes,
 ) -> Tape:
     """A clip.
 
@@ -83,18 +89,18 @@ def forward(
         q: (T, B, P, C)
         f_q: (T, B, P) float32
         e: (T, B, P, C)
-        key_value: (T, B, P, 2C), the part of keys and values that reads the observation; is overwritten.
+        key_value: (T, B, P, 2C), the part of keys and values that reads the observation; overwritten.
         start: The entries before the clip.
-        valid: (T, B, S) uint8, which entries of each window are there.
+        valid: (T, B, S) uint8, which entries of each window are present.
         queue: Weights.
         sizes: Sizes.
     """
     t, b, p, _ = q.shape
     before, order = start.keys.shape[0], valid.shape[2]
-    memory = Memory(*(x.new_empty(before + t, *x.shape[1:]) for x in start))
+    memory = KVCache(*(x.new_empty(before + t, *x.shape[1:]) for x in start))
     for room, x in zip(memory, start, strict=True):
         room[:before] = x
-    weights = Weights.empty(q, order, sizes.how.heads)
+    weights = AttentionWeights.empty(q, order, sizes.how.heads)
     out, with_e = torch.empty_like(q), torch.empty_like(q)
     stats, pooled = f_q.new_empty(t, b, 2, 2), f_q.new_empty(t, b, 3, p)
     h, h_stats, h_pre = out, None, []
@@ -115,39 +121,39 @@ def forward(
     return Tape(out, with_e, memory, weights, key_value, stats, pooled, h, h_stats, tuple(h_pre))
 
 
-class Grads(NamedTuple):
-    """What the backward pass gives."""
+class RecurrenceGrads(NamedTuple):
+    """The result of the backward pass."""
 
     q: Tensor
     """(T, B, P, C)"""
     f_q: Tensor
     """(T, B, P), before the filter's sigmoid."""
     with_e: Tensor | None
-    """(T, B, P, C), what e receives through h; None where it does not read e."""
+    """(T, B, P, C), the gradient of e through h; None if h does not read e."""
     key_value: Tensor
     """(T, B, P, 2C)"""
-    start: Memory
-    queue: Queue
+    start: KVCache
+    queue: RecurrenceWeights
 
 
-class Given(NamedTuple):
-    """Gradients of what the recurrence returns; None where there is none."""
+class ResultGrads(NamedTuple):
+    """Gradients of what the recurrence returns; None if there is none."""
 
     statt: Tensor | None
     h: Tensor | None
-    memory: Memory | None
-    """Of all entries, those before the clip too."""
+    memory: KVCache | None
+    """Of all entries, including those before the clip."""
 
 
 def backward(
-    given: Given, q: Tensor, f_q: Tensor, tape: Tape, valid: Tensor, queue: Queue, sizes: Sizes
-) -> Grads:  # fmt: skip
-    """From the gradients of STATT, of h (where the queue keeps h) and of the entries."""
+    given: ResultGrads, q: Tensor, f_q: Tensor, tape: Tape, valid: Tensor, queue: RecurrenceWeights, sizes: Sizes
+) -> RecurrenceGrads:  # fmt: skip
+    """From the gradients of STATT, of h (if the queue keeps h) and of the entries."""
     t, b, p, c = q.shape
     size = sizes.height, sizes.width
     memory = tape.memory
     before, order = memory.keys.shape[0] - t, valid.shape[2]
-    weight_grads = WeightGrads.like(tape.weights)
+    weight_grads = AttentionGrads.like(tape.weights)
     total, d_kv = torch.empty_like(q), torch.empty_like(tape.key_value)
     partials = f_q.new_empty(t, b, norm.partial_blocks(p, 2 * c, 2), 2 * c, 2)
     d_filter = torch.empty_like(f_q)
@@ -156,11 +162,11 @@ def backward(
     d_h_pre = torch.empty_like(q if queue.h is not None else q[:0])
     h_partials = f_q.new_empty(len(d_h_pre), b, norm.partial_blocks(p, c), c, 2)
 
-    def more(i: int) -> Memory | None:
-        return None if given.memory is None else Memory(*(x[i] for x in given.memory))
+    def more(i: int) -> KVCache | None:
+        return None if given.memory is None else KVCache(*(x[i] for x in given.memory))
 
     for i in reversed(range(t)):
-        entry = Memory(d_entry[0], d_filter[i], d_entry[1])
+        entry = KVCache(d_entry[0], d_filter[i], d_entry[1])
         statt.entry_backward(
             before + i, total, q, f_q, memory, before, valid, tape.weights, weight_grads, entry, more(before + i),
             slope=True,
@@ -183,9 +189,9 @@ def backward(
         statt.attend_backward(
             d_h, extra, total[i], memory, valid[i], i, i + before - order, sizes.how, tape.weights, weight_grads
         )
-    start = Memory(*(torch.empty_like(x[:before]) for x in memory))
+    start = KVCache(*(torch.empty_like(x[:before]) for x in memory))
     for i in range(before):
-        entry = Memory(*(x[i] for x in start))
+        entry = KVCache(*(x[i] for x in start))
         statt.entry_backward(
             i, total, q, f_q, memory, before, valid, tape.weights, weight_grads, entry, more(i), slope=False
         )
@@ -197,8 +203,8 @@ def backward(
         d_u = total if given.statt is None else torch.stack(d_with_e[::-1])
         d_h_conv = maps.conv_weight_grad(d_h_pre, tape.with_e, queue.h, *size)
         d_h_norm = norm_grads(h_partials)
-    queue_grads = Queue(d_recurrent, norm_grads(partials), d_weight, d_bias, d_h_conv, d_h_norm)
-    return Grads(d_q, d_f, d_u, d_kv, start, queue_grads)
+    queue_grads = RecurrenceWeights(d_recurrent, norm_grads(partials), d_weight, d_bias, d_h_conv, d_h_norm)
+    return RecurrenceGrads(d_q, d_f, d_u, d_kv, start, queue_grads)
 
 
 def norm_grads(partials: Tensor) -> Norm:

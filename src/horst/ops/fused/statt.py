@@ -1,12 +1,12 @@
-"""STATT over kept keys and values, forward and backward, without products of maps in memory.
+"""STATT over cached keys and values, forward and backward, without products of maps in memory.
 
     attend            one frame: K and V of the window are read once each
-    attend_backward   one frame: what its weights receive, again one reading of K and V
+    attend_backward   one frame: the gradient of its weights, K and V are read once each
     entry_backward    one entry: gathered from the up to S frames that attended to it
-    query_backward    all frames at once: no frame's query depends on another's gradient
+    query_backward    all frames at once: a frame's query does not depend on another's gradient
 
-The backward of a clip runs over its frames in reverse: the gradient of an entry is complete when all frames after it
-are done. Nothing is ever added to a gradient in memory, which S readers of each entry would otherwise do.
+The backward pass of a clip runs over its frames in reverse: the gradient of an entry is complete when all frames after
+it are done. No gradient is accumulated in memory, as the S readers of each entry would otherwise do.
 
 Shapes: T frames of B maps, P pixels, C channels, S states, E kept entries: `before` of them lie before the clip, frame
 t attends to the entries t + before - S ... t + before - 1 and adds entry t + before. Layout: `statt_kernels`.
@@ -27,21 +27,21 @@ Q_HAT_CHUNK, Q_HAT_CHANNELS, Q_HAT_PIXELS = 512, 32, 64
 SUM_BLOCKS, SUM_CHANNELS = 64, 32
 
 
-class How(NamedTuple):
-    """Which form of STATT."""
+class AttentionForm(NamedTuple):
+    """Which form of attention."""
 
     scale: float
-    """Of the temporal logits."""
+    """Factor of the temporal logits."""
     heads: int = 1
-    """Each has its share of the channels, as if it were a map of its own; the filters are common to all."""
+    """Each has its share of the channels, like a separate map; all share the filters."""
     spatial: bool = True
-    """With S(Q, K); else all of a state counts alike."""
+    """With S(Q, K); otherwise all pixels of a state have the same weight."""
     share: Literal["none", "present", "order"] = "none"
-    """In place of T(Q, K): an equal share of the states that are there, or of all S."""
+    """Instead of T(Q, K): equal weights of the present states, or 1 / S each."""
 
 
-class Memory(NamedTuple):
-    """What the queue holds."""
+class KVCache(NamedTuple):
+    """The entries of the queue."""
 
     keys: Tensor
     """(E, B, P, C)"""
@@ -51,8 +51,8 @@ class Memory(NamedTuple):
     """(E, B, P, C)"""
 
 
-class Weights(NamedTuple):
-    """What the forward pass keeps of T frames for the backward pass; all float32. A head is a map of C channels."""
+class AttentionWeights(NamedTuple):
+    """What the forward pass keeps of T frames for the backward pass; float32. A head is a map of C channels."""
 
     spatial: Tensor
     """(T, B, S, P)"""
@@ -64,7 +64,7 @@ class Weights(NamedTuple):
     """(T, B, S, C)"""
 
     @classmethod
-    def empty(cls, q: Tensor, order: int, heads: int = 1) -> Weights:
+    def empty(cls, q: Tensor, order: int, heads: int = 1) -> AttentionWeights:
         """For queries (T, B, P, C)."""
         t, b, p, c = q.shape
 
@@ -74,24 +74,24 @@ class Weights(NamedTuple):
         return cls(new(p), new(), new(p), new(c // heads))
 
 
-class WeightGrads(NamedTuple):
-    """What the weights of T frames receive; all float32. A head is a map of its own C channels."""
+class AttentionGrads(NamedTuple):
+    """The gradients of the weights of T frames; float32. A head is a map of C channels."""
 
     where: Tensor
-    """(T, B, S, P), of the logits of S(Q, K)."""
+    """(T, B, S, P), at the logits of S(Q, K)."""
     slope: Tensor
-    """(T, B, S), of q . K weighed by both filters."""
+    """(T, B, S), at q . K weighted by both filters."""
     q_hat: Tensor
     """(T, B, S, C)"""
 
     @classmethod
-    def like(cls, weights: Weights) -> WeightGrads:
+    def like(cls, weights: AttentionWeights) -> AttentionGrads:
         return cls(*(torch.empty_like(w) for w in (weights.spatial, weights.temporal, weights.q_hat)))
 
 
 def attend(
-    q: Tensor, f_q: Tensor, memory: Memory, valid: Tensor, t: int, first: int, how: How, weights: Weights,
-    out: Tensor, plus: Tensor | None = None, with_plus: Tensor | None = None,
+    q: Tensor, f_q: Tensor, memory: KVCache, valid: Tensor, t: int, first: int, how: AttentionForm,
+    weights: AttentionWeights, out: Tensor, plus: Tensor | None = None, with_plus: Tensor | None = None,
 ) -> None:  # fmt: skip
     """Eq. (7) of frame t: fills out (B, P, C) with STATT, `with_plus` with STATT + `plus`, and weights[t].
 
@@ -99,14 +99,14 @@ def attend(
         q: (B, P, C) of the frame.
         f_q: (B, P) float32.
         memory: The queue.
-        valid: (B, S) uint8: which entries of the window are there.
-        t: Where in `weights` the frame lies.
-        first: The entry that the window starts with; those that are not there may lie outside of the memory.
+        valid: (B, S) uint8: which entries of the window are present.
+        t: Index of the frame in `weights`.
+        first: The first entry of the window; entries that are not present may be outside of the memory.
         how: The form.
-        weights: To be filled at t.
-        out: To be filled.
+        weights: Filled at t.
+        out: Filled.
         plus: (B, P, C)
-        with_plus: To be filled, where there is a `plus`.
+        with_plus: Filled if there is a `plus`.
     """
     (b, p, _), order, c = q.shape, valid.shape[1], q.shape[2] // how.heads
     spatial, temporal, dots, q_hat = (w[t] for w in weights)
@@ -134,10 +134,10 @@ def attend(
 
 
 def attend_backward(
-    grad: Tensor, more: Tensor | None, total: Tensor, memory: Memory, valid: Tensor, t: int, first: int, how: How,
-    weights: Weights, grads: WeightGrads,
+    grad: Tensor, more: Tensor | None, total: Tensor, memory: KVCache, valid: Tensor, t: int, first: int,
+    how: AttentionForm, weights: AttentionWeights, grads: AttentionGrads,
 ) -> None:  # fmt: skip
-    """From the gradient of STATT at frame t, `grad` (+ `more`), which is written to `total`: fills grads[t]."""
+    """Fills grads[t] from the gradient of STATT at frame t, `grad` (+ `more`), which is written to `total`."""
     (b, p, _), order, c = grad.shape, valid.shape[1], grad.shape[2] // how.heads
     maps = b * how.heads
     blocks, c_pad = triton.cdiv(p, LAUNCHES["reader"].pixels(c)), triton.next_power_of_2(c)
@@ -155,10 +155,10 @@ def attend_backward(
 
 
 def entry_backward(
-    i: int, grad: Tensor, q: Tensor, f_q: Tensor, memory: Memory, before: int, valid: Tensor, weights: Weights,
-    grads: WeightGrads, out: Memory, more: Memory | None = None, *, slope: bool,
+    i: int, grad: Tensor, q: Tensor, f_q: Tensor, memory: KVCache, before: int, valid: Tensor,
+    weights: AttentionWeights, grads: AttentionGrads, out: KVCache, more: KVCache | None = None, *, slope: bool,
 ) -> None:  # fmt: skip
-    """The gradient of entry i (+ `more`) into `out` (B, ...), once `attend_backward` is done with all its readers.
+    """The gradient of entry i (+ `more`) into `out` (B, ...), after `attend_backward` of all its readers.
 
     Args:
         i: The entry.
@@ -166,13 +166,13 @@ def entry_backward(
         q: (T, B, P, C)
         f_q: (T, B, P)
         memory: The queue.
-        before: How many entries lie before the clip.
+        before: How many entries precede the clip.
         valid: (T, B, S)
         weights: Of the forward pass.
         grads: Of the frames after the entry.
-        out: To be filled: keys (B, P, C), filters (B, P) float32, values (B, P, C).
-        more: Of the same shapes, added.
-        slope: The filter's gradient is taken before its sigmoid.
+        out: Filled: keys (B, P, C), filters (B, P) float32, values (B, P, C).
+        more: Added; the same shapes.
+        slope: Take the filter's gradient before its sigmoid.
     """
     t, b, p, _ = q.shape
     order, c = valid.shape[2], weights.q_hat.shape[3]
@@ -190,7 +190,7 @@ def entry_backward(
 
 
 def query_backward(
-    f_q: Tensor, memory: Memory, before: int, valid: Tensor, weights: Weights, grads: WeightGrads
+    f_q: Tensor, memory: KVCache, before: int, valid: Tensor, weights: AttentionWeights, grads: AttentionGrads
 ) -> tuple[Tensor, Tensor]:
     """The gradient of all queries (T, B, P, C), and of their filters before the sigmoid (T, B, P)."""
     (t, b, p), c = f_q.shape, weights.q_hat.shape[3]

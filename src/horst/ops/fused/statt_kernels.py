@@ -9,7 +9,7 @@ is a head's own, at b = m * HEADS + head in place of the map m: where it is said
 `CP` and `SP` are C and S rounded up to powers of two, as tensors of a kernel must be.
 """
 
-# Triton compiles these functions from their text: their arguments are its own values and have no Python types.
+# Triton compiles these functions from source: their arguments have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
 # ruff: noqa: N803
 

@@ -1,11 +1,11 @@
-"""A HORST layer one frame at a time, in buffers that stay where they are: what a CUDA graph replays.
+"""A HORST layer one frame at a time, in fixed buffers, so that a CUDA graph can replay it.
 
-Convolutions that read the same map are one. The ring is written in place, each stream at its own age.
+Convolutions that read the same map are merged. The ring is written in place, each stream at its own age.
 
 Shapes: B streams, P = H * W pixels, C channels, C_in of the input, S states.
 """
 
-# Triton compiles the kernels from their text: their arguments are its own values and have no Python types.
+# Triton compiles these functions from source: their arguments have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
 # ruff: noqa: N803
 
@@ -18,8 +18,8 @@ from torch import Tensor
 
 from horst.ops.fused import emit, maps, norm, statt
 from horst.ops.fused import filter as filters
-from horst.ops.fused.layer import Form, LayerWeights, at_position, cast, output_of, queue_of
-from horst.ops.fused.statt import Memory, Weights
+from horst.ops.fused.layer import LayerForm, LayerWeights, at_position, cast, output_weights, recurrence_weights
+from horst.ops.fused.statt import AttentionWeights, KVCache
 
 BLOCK = 4096
 
@@ -27,13 +27,13 @@ BLOCK = 4096
 class StepLayer:
     """One layer and its ring."""
 
-    def __init__(self, given: LayerWeights, form: Form, ring: Memory) -> None:
-        """`ring`: keys and values (S, B, P, C), filters (S, B, P); it is kept and written to."""
+    def __init__(self, given: LayerWeights, form: LayerForm, ring: KVCache) -> None:
+        """`ring`: keys and values (S, B, P, C), filters (S, B, P); it is written to."""
         self.form, self.ring = form, ring
         w = cast(given, ring.keys.dtype, form)
-        self.weights, self.queue, self.output = w, queue_of(w), output_of(w)
+        self.weights, self.queue, self.output = w, recurrence_weights(w), output_weights(w)
         order, b, p, c = ring.keys.shape
-        self.attended = Weights.empty(ring.keys.new_empty(1, b, p, c), order, form.sizes.how.heads)
+        self.attended = AttentionWeights.empty(ring.keys.new_empty(1, b, p, c), order, form.sizes.how.heads)
         self.of_x = w.x if self.output.of_x is None else _together(w.x, self.output.of_x)
         self.of_e = _together(w.q, w.observed)
 
@@ -74,7 +74,7 @@ class StepLayer:
 
 @triton.jit
 def push_kernel(key, f, value, keys, filters, values, count, active, B, P, N, S: tl.constexpr, BLOCK: tl.constexpr):
-    """Puts the entry of each active stream into the slot of its frame's number."""
+    """Write the entry of each active stream into the slot of its frame number."""
     b, block = tl.program_id(0).to(tl.int64), tl.program_id(1)
     if tl.load(active + b) != 0:
         slot = tl.load(count + b) % S

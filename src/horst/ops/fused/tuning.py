@@ -1,4 +1,4 @@
-"""How the kernels are launched. `python -m benchmarks.gpu_tuning` looks for better sizes on a GPU."""
+"""Launch sizes of the kernels. `python -m benchmarks.gpu_tuning` searches for better ones on a GPU."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class Launch(NamedTuple):
     """Pixels x channels of a program."""
     warps: int
     stages: int = 1
-    """How many states ahead a loop loads; how many tiles a program sums."""
+    """How many states a loop prefetches, or how many tiles a program sums."""
 
     def pixels(self, channels: int) -> int:
-        """Of a program that has all `channels`."""
+        """Pixels of a program that covers all `channels`."""
         return max(1, self.tile // triton.next_power_of_2(channels))
 
 
@@ -29,10 +29,10 @@ LAUNCHES = {
     "norm_backward": Launch(4096, 4),
     "norm_sums": Launch(1024, 1, 4),
     "lstm": Launch(1024, 4),
-    # Their tile is that of a warp: forward 8 values a thread, one load of 16 bytes, and back 4, as more is kept there.
-    # So the registers hold two programs of 16 warps on an SM, and the loads of two tiles are under way. Two large
-    # programs and not eight small ones: each goes over its map twice, and the fewer maps are at work, the more of them
-    # the L2 cache still has the second time. Chosen from what the compiler tells, not measured.
+    # Here the tile is that of a warp: 8 values per thread in the forward pass (one load of 16 bytes), 4 in the backward
+    # pass, which keeps more. So two programs of 16 warps fit on an SM, and the loads of two tiles overlap. Two large
+    # programs rather than eight small ones: each reads its map twice, and with fewer maps in progress more of them are
+    # still in the L2 cache. Chosen from the compiler's report, not measured.
     "channel_norm": Launch(256, 16, 3),
     "channel_norm_backward": Launch(128, 16, 3),
 }
