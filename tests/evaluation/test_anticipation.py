@@ -25,7 +25,7 @@ from horst.evaluation.challenge import challenge, write_challenge
 from horst.evaluation.evaluate import Evaluation, evaluate, evaluate_predictions, predict
 from horst.evaluation.guard import check
 from horst.evaluation.measure import all_scores, measure, metric_names, primary_metric
-from horst.evaluation.metrics import TIMES, marginalize, mean_topk_recall, topk_accuracy
+from horst.evaluation.metrics import TIMES, accuracy_of_ranks, label_ranks, marginalize, recall_of_ranks
 from horst.evaluation.paper import paper_tables
 from horst.evaluation.predictions import Predictions
 from horst.models import Predictor
@@ -190,19 +190,19 @@ def test_subsets(epic: DataConfig) -> None:
         labels = found.labels[task]
         for p, name in enumerate(found.names()):
             scores = found.scores[task][:, p]
-            top1, top5 = topk_accuracy(scores[rows], labels[rows], (1, 5))
-            assert (metrics[f"{task}/top1@{name}"], metrics[f"{task}/top5@{name}"]) == (top1, top5)
-            recall = mean_topk_recall(scores[rows], labels[rows], 5)
-            assert metrics[f"{task}/recall5@{name}"] == recall
+            ranks = label_ranks(scores, labels)
+            for k in (1, 5):
+                assert metrics[f"{task}/top{k}@{name}"] == accuracy_of_ranks(ranks[rows], labels[rows], k)
+            assert metrics[f"{task}/recall5@{name}"] == recall_of_ranks(ranks[rows], labels[rows], 5)
             if module.annotations.subsets:
                 classes = {"verb": {0}, "noun": {1}, "action": {0, 1, 6}}[task]
                 members = rows & torch.isin(labels, torch.tensor(sorted(classes)))
-                many = mean_topk_recall(scores[members], labels[members], 5)
+                many = recall_of_ranks(ranks[members], labels[members], 5)
                 assert metrics[f"{task}/recall5@{name}/many-shot"] == many
             else:
                 tail = {"verb": [2, 3], "noun": [4], "action": [2, 3, 4]}[task]
-                assert metrics[f"{task}/recall5@{name}/tail"] == mean_topk_recall(scores[tail], labels[tail], 5)
-                assert metrics[f"{task}/recall5@{name}/unseen"] == mean_topk_recall(scores[[4]], labels[[4]], 5)
+                assert metrics[f"{task}/recall5@{name}/tail"] == recall_of_ranks(ranks[tail], labels[tail], 5)
+                assert metrics[f"{task}/recall5@{name}/unseen"] == recall_of_ranks(ranks[[4]], labels[[4]], 5)
 
 
 def test_unmeasured_metrics_are_listed(epic: DataConfig) -> None:

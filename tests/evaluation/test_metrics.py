@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,16 +16,16 @@ from torch import Tensor
 from horst.errors import InputError
 from horst.evaluation.metrics import (
     TIMES,
+    accuracy_of_ranks,
     area,
     bin_of,
     calibration_bins,
     decided,
     label_ranks,
     marginalize,
-    mean_topk_recall,
     probabilities,
+    recall_of_ranks,
     time_of_ranks,
-    topk_accuracy,
 )
 
 INF = torch.inf
@@ -37,6 +38,14 @@ def golden(data: Path) -> dict[str, Tensor]:
 
 def close(found: float | list[float], wanted: Tensor, tolerance: float = 1e-12) -> None:
     torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), wanted.double(), rtol=0, atol=tolerance)
+
+
+def topk_accuracy(scores: Tensor, labels: Tensor, ks: Sequence[int]) -> list[float]:
+    return [accuracy_of_ranks(label_ranks(scores, labels), labels, k) for k in ks]
+
+
+def mean_topk_recall(scores: Tensor, labels: Tensor, k: int) -> float:
+    return recall_of_ranks(label_ranks(scores, labels), labels, k)
 
 
 def time_to_action(scores: Tensor, labels: Tensor, k: int = 5, times: tuple[float, ...] = TIMES) -> float:

@@ -164,5 +164,6 @@ def test_labels_have_equal_weights(clips: Clips) -> None:
 
 def test_held_out_counts_the_end_and_the_middle() -> None:
     logits = torch.eye(3)[[0, 1, 1, 2, 2]]
-    assert HeldOut.of(logits, 1) == HeldOut(1, 0, 1)
-    assert HeldOut.of(logits, 2) + HeldOut.of(logits, 1) == HeldOut(2, 1, 1)
+    assert HeldOut.of([(logits, 1)]) == HeldOut(1, 0, 1)
+    assert HeldOut.of([(logits, 2), (logits, 1)]) == HeldOut(2, 1, 1)
+    assert HeldOut.of([]) is None

@@ -78,7 +78,7 @@ def test_a_job_from_start_to_use(finetuner: Finetuner) -> None:
     assert parts == sorted(parts)
     assert max(priorities) == min(os.getpriority(os.PRIO_PROCESS, 0) + NICE, 19)  # serving comes first
     assert finetuner.threads == 1
-    assert finetuner.models() == left(finetuner) == ["mine"]
+    assert left(finetuner) == ["mine"]
     model = horst.open_model(finetuner.models_folder / "mine")
     assert model.labels == {"action": ["right 🙂", "../down"]}
     assert finetuner.cancel().state == "done"  # a finished job stays done
@@ -95,8 +95,6 @@ def test_a_job_from_start_to_use(finetuner: Finetuner) -> None:
     finetuner.start("mine", "scratch", 0.02)
     wait(lambda: finetuner.state().state == "done")
     assert "needs more clips" in finetuner.state().message
-    finetuner.remove("mine")
-    assert left(finetuner) == []
 
 
 def test_a_killed_worker_fails_and_another_can_start(finetuner: Finetuner) -> None:
@@ -153,9 +151,4 @@ def test_models_are_restored_after_a_kill(recordings: Recordings, tmp_path: Path
     folder = tmp_path / "models"
     horst.open_model("somethings").save_pretrained(folder / "mine")
     (folder / "mine").rename(folder / ".mine.old")  # killed between two renames
-    (folder / ".removing-1").mkdir()
-    os.utime(folder / ".removing-1", (0, 0))
-    (folder / ".removing-2").mkdir()
-    finetuner = Finetuner(recordings, folder)
-    assert finetuner.models() == ["mine"]
-    assert left(finetuner) == [".removing-2", "mine"]  # another process may be removing it
+    assert left(Finetuner(recordings, folder)) == ["mine"]

@@ -38,7 +38,6 @@ from horst.errors import ConfigError, DataError
 from horst.evaluation.guard import check
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions, position_name
-from horst.heads import Logits
 from horst.io import read_json, write_text
 from horst.models import Predictor
 from horst.models.predictor import PredictorOutput
@@ -174,16 +173,10 @@ def predict(
         task = bar.add_task(f"{annotations.name}, {split}", total=len(annotations.examples))
         for batch in clips.evaluation_loader(split, clip):
             batch = batch.to(target)
-            collector.add(batch, clip_logits(model, batch.frames, batch.lengths, autocast))
+            logits = clip_output(model, batch.frames, batch.lengths, autocast).logits if len(batch) else None
+            collector.add(batch, logits)
             bar.advance(task, replicas * (len(batch) + len(batch.bad)))
     return collector.predictions()
-
-
-def clip_logits(
-    model: Predictor, frames: Tensor, lengths: Tensor | None = None, autocast: torch.dtype | None = None
-) -> Logits:
-    """Logits at every frame of a batch of clips (B, T, 3, H, W): the forward pass of evaluation and validation."""
-    return clip_output(model, frames, lengths, autocast).logits if len(frames) else Logits(frames)
 
 
 def clip_output(
@@ -194,8 +187,10 @@ def clip_output(
     *,
     attention: bool = False,
 ) -> PredictorOutput:
-    """The output of a model for a batch of clips. An unrolling head counts down to the end of the clip, which may be
-    shorter than those that it was made for."""
+    """The forward pass of evaluation and validation, over a batch of clips (B, T, 3, H, W).
+
+    An unrolling head counts down to the end of the clips, which may be shorter than those that it was made for.
+    """
     unroll = {"unroll": list(range(frames.shape[1], 0, -1))} if model.head.unrolls else {}
     with torch.autocast(frames.device.type, autocast) if autocast is not None else nullcontext():
         return model(frames, lengths=lengths, attention=attention, **unroll)[0]

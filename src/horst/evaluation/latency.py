@@ -26,7 +26,7 @@ import torch
 from numpy.typing import NDArray
 
 from horst.errors import InputError
-from horst.evaluation.evaluate import clip_logits
+from horst.evaluation.evaluate import clip_output
 from horst.models import BatchedStep, Predictor
 
 FRACTIONS = 0.25, 0.5, 0.75, 1.0
@@ -116,7 +116,7 @@ def evaluate_live(
             if looked_at not in predicted:
                 clip = torch.from_numpy(frames[list(looked_at)]).permute(0, 3, 1, 2).unsqueeze(0).to(device)
                 with torch.inference_mode():
-                    predicted[looked_at] = clip_logits(model, clip).action[0].argmax(-1).cpu().numpy()
+                    predicted[looked_at] = clip_output(model, clip).logits.action[0].argmax(-1).cpu().numpy()
             seen[row] += len(steps) / len(frames)
             for column, fraction in enumerate(fractions):
                 newest = latest_ready(steps, fraction * len(frames) / model.fps)

@@ -25,17 +25,6 @@ NEVER = 2**31
 """The rank of a class that was not predicted: in no top k."""
 
 
-def topk_accuracy(scores: Tensor, labels: Tensor, ks: Sequence[int]) -> list[float]:
-    """For each k, the fraction of examples whose label is among the k best."""
-    ranks = label_ranks(scores, labels)
-    return [accuracy_of_ranks(ranks, labels, k) for k in ks]
-
-
-def mean_topk_recall(scores: Tensor, labels: Tensor, k: int) -> float:
-    """Mean over the classes in `labels` of the fraction of their examples that have them among the k best."""
-    return recall_of_ranks(label_ranks(scores, labels), labels, k)
-
-
 def label_ranks(scores: Tensor, labels: Tensor) -> Tensor:
     """(N,) number of classes ranked before the label; NEVER if the label was not predicted or is unknown.
 
@@ -68,13 +57,13 @@ def label_ranks(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def accuracy_of_ranks(ranks: Tensor, labels: Tensor, k: int) -> float:
-    """Top-k accuracy."""
+    """Top-k accuracy: the fraction of examples whose label is among the k best."""
     known = _known(labels, k)
     return int((ranks[known] < k).sum()) / int(known.sum())
 
 
 def recall_of_ranks(ranks: Tensor, labels: Tensor, k: int) -> float:
-    """Mean top-k recall; see `mean_topk_recall`."""
+    """Mean top-k recall: the mean over classes of the fraction of their examples that have them among the k best."""
     known = _known(labels, k)
     ranks, labels = ranks[known], labels[known].long()
     total = torch.bincount(labels)

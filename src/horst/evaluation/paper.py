@@ -1,4 +1,4 @@
-"""The paper's result tables as data, for comparison with other results.
+"""The paper's result tables as data, and how a run differs from the row that it names.
 
     early-recognition, attention, order, key-value    Tables 1-4, Something-Something v2
     ek55, ek55-backbones                              Tables 5-6, EPIC-Kitchens 55
@@ -6,13 +6,15 @@
 
     paper_values("ek55", "HORST-url")["action/top5@1s"]     31.58
 
-The numbers are in paper_tables.yaml.
+The numbers are in paper_tables.yaml. A run is compared with a row by its model, clips and data. The model of a row is
+that of its method (`horst.models.method_table`) for the table's data set; HORST may be of either variant. Training
+length and optimiser are not compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
@@ -21,7 +23,16 @@ from typing import Any
 import yaml
 
 from horst.config import from_dict
-from horst.errors import ConfigError, did_you_mean
+from horst.errors import ConfigError, HorstError, did_you_mean
+from horst.layers import HORSTConfig
+from horst.models import MODELS, model_config
+from horst.models.method_table import METHODS, Method
+from horst.registry import Part
+
+OF_DATA = ("num_classes", "num_verbs", "num_nouns", "pairs")
+"""Options of heads that follow from the data."""
+ANTICIPATION = {"steps": 14, "stride": 0.25}
+"""Clips of RULSTM's protocol; methods may name others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,13 +72,6 @@ class PaperTable:
     """As printed."""
     name: str = field(default="", compare=False)
 
-    def __post_init__(self) -> None:
-        if len({row.name for row in self.rows}) < len(self.rows):
-            raise ConfigError(f"two rows of {self.title!r} have the same name")
-        for row in self.rows:
-            if len(row.values) != len(self.columns):
-                raise ConfigError(f"row {row.name!r} has {len(row.values)} values for {len(self.columns)} columns")
-
     def row(self, name: str) -> PaperRow:
         """The row with that name, or ConfigError."""
         known = {row.name: row for row in self.rows}
@@ -99,21 +103,77 @@ def paper_values(table: str, row: str) -> dict[str, float]:
 @cache
 def paper_tables() -> Mapping[str, PaperTable]:
     """All tables by name, in the paper's order."""
-    text = (files("horst.evaluation") / "paper_tables.yaml").read_text(encoding="utf-8")
-    return MappingProxyType(tables_from(yaml.safe_load(text)))
+    data = yaml.safe_load((files("horst.evaluation") / "paper_tables.yaml").read_text(encoding="utf-8"))
+    return MappingProxyType({name: from_dict(PaperTable, {**data[name], "name": name}, name) for name in data})
 
 
-def tables_from(data: Any) -> dict[str, PaperTable]:
-    """Tables from the contents of a YAML file; ConfigError says where it is wrong."""
-    if not isinstance(data, dict):
-        raise ConfigError(f"tables are a mapping by name; got a {type(data).__name__}")
-    tables = {
-        name: from_dict(PaperTable, {**table, "name": name} if isinstance(table, dict) else table, name)
-        for name, table in data.items()
-    }
-    there = {(name, row.name) for name, table in tables.items() for row in table.rows}
-    for name, table in tables.items():
-        for row in table.rows:
-            if row.same is not None and row.same not in there:
-                raise ConfigError(f"{name}: row {row.name!r} is the same as {row.same}, which is not there")
-    return tables
+def differences(table: PaperTable, row: str, config: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
+    """How a run differs from the row that it names: ["order is 1, not 8"].
+
+    `config` is its config.yaml, `counts` those of its evaluation.
+    """
+    method = next((method for method in METHODS.values() if method.rows.get(table.name) == row), None)
+    if method is None:
+        return [f"no method of the package is the row {row!r}"]
+    try:
+        return [*_model(table, method, config), *_clips(table, method, config), *_counts(table, counts)]
+    except (HorstError, KeyError, TypeError, AttributeError) as error:
+        return [f"its config does not describe a known model ({error})"]
+
+
+def _model(table: PaperTable, method: Method, config: Mapping[str, Any]) -> Iterator[str]:
+    chosen = config["model"]
+    options = dict(chosen.get("options") or {})
+    name = method.model_name(table.size)
+    wanted_options = method.options_for(table.size)
+    if isinstance(MODELS[name]().core, HORSTConfig) and "variant" in options:
+        wanted_options["variant"] = options["variant"]
+    found, wanted = model_config(chosen["name"], **options), model_config(name, **wanted_options)
+    if found.core.name != wanted.core.name:
+        yield f"its core is {found.core.title}, not {wanted.core.title}"
+    else:
+        yield from _differing(asdict(found.core), asdict(wanted.core))  # type: ignore[call-overload]
+    yield from _part("head", found.head, wanted.head)
+    precomputed = found.backbone.name == "maps" and found.core.in_channels == wanted.core.in_channels
+    if not precomputed:
+        yield from _part("backbone", found.backbone, wanted.backbone)
+        if wanted.backbone.name == "bn_inception" and not (chosen.get("tsn") or chosen.get("init")):
+            yield "its backbone has no TSN weights (model.tsn)"
+
+
+def _part(what: str, found: Part, wanted: Part) -> Iterator[str]:
+    if found.name != wanted.name:
+        yield f"its {what} is {found.name}, not {wanted.name}"
+        return
+    mine, theirs = ({k: v for k, v in part.options.items() if k not in OF_DATA} for part in (found, wanted))
+    yield from _differing(mine, theirs, f"{what} ")
+
+
+def _clips(table: PaperTable, method: Method, config: Mapping[str, Any]) -> Iterator[str]:
+    clip = config["data"]["clip"]
+    if method.task == "anticipation":
+        yield from _differing(clip, {**ANTICIPATION, **method.clips.get(table.size, {})}, "clip.", wanted_only=True)
+        return
+    size = list(model_config(method.model_name(table.size)).size)
+    if list(clip["size"]) != size:
+        yield f"clip.size is {list(clip['size'])}, not {size}"
+    if clip["fps"] not in table.fps:
+        yield f"clip.fps is {clip['fps']:g}, not {' or '.join(f'{fps:g}' for fps in table.fps)}"
+    shown = f"{100 * clip['observe']:g}%"
+    if not any(metric.endswith(f"@{shown}") for metric in table.columns.values()):
+        yield f"{shown} of each clip is observed, not {' or '.join(table.columns)}"
+
+
+def _counts(table: PaperTable, counts: Mapping[str, int]) -> Iterator[str]:
+    if counts["examples"] != table.examples:
+        yield f"evaluated on {counts['examples']:,} clips, the paper on {table.examples:,}"
+    train = counts.get("train")  # absent in evaluations of older versions; 0 without a training split
+    if train and train != table.train:
+        yield f"the data has {train:,} training clips, the paper's {table.train:,}"
+
+
+def _differing(found: Any, wanted: Any, prefix: str = "", *, wanted_only: bool = False) -> Iterator[str]:
+    for key in wanted if wanted_only else {**wanted, **found}:
+        mine, theirs = (list(v) if isinstance(v, tuple) else v for v in (found.get(key), wanted.get(key)))
+        if mine != theirs:
+            yield f"{prefix}{key} is {mine}, not {theirs}"

@@ -163,10 +163,10 @@ class Collector:
         self._batches: list[dict[str, Tensor]] = []
         self._bad: dict[int, str] = {}
 
-    def add(self, batch: Batch, logits: Logits) -> None:
-        """Add a batch and its logits at every frame, (B, T, C) by task."""
+    def add(self, batch: Batch, logits: Logits | None) -> None:
+        """Add a batch and its logits at every frame, (B, T, C) by task; None if all of its clips are bad."""
         self._bad |= {clip.index: clip.why for clip in batch.bad}
-        if not len(batch):
+        if logits is None or not len(batch):
             return
         self._check(batch, logits)
         lengths, observed = batch.lengths, batch.observed.cpu()

@@ -1,7 +1,7 @@
 """Results of runs as Markdown tables: next to the paper's rows, or one table for each data set.
 
 A table never mixes data sets. A run is in a table of the paper only if it was evaluated on the table's data set, with
-the same number of classes and clips, and if its model and clips are those of the row (`horst.evaluation.paper_match`).
+the same number of classes and clips, and if its model and clips are those of the row (`horst.evaluation.paper`).
 A run that names a row and differs is in another table, with a note that says how it differs. Notes also list unreadable
 clips and departures from the protocol.
 """
@@ -17,8 +17,7 @@ from typing import Any
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.formatting import ACCURACIES, markdown_head, markdown_row, metric_title
-from horst.evaluation.paper import PaperTable, paper_table, paper_tables
-from horst.evaluation.paper_match import differences
+from horst.evaluation.paper import PaperTable, differences, paper_table, paper_tables
 from horst.evaluation.predictions import position_name
 from horst.evaluation.runs import RunGroup, group_runs
 from horst.heads.logits import TASKS
@@ -87,7 +86,7 @@ def mismatch(group: RunGroup) -> str | None:
         return None
     wanted, seen = paper_table(group.row[0]), group.evaluation
     if seen.data == wanted.data and all(seen.classes.get(task) == count for task, count in wanted.classes.items()):
-        found = [differences(wanted, group.row[1], run.config, run.evaluation) for run in group.runs]
+        found = [differences(wanted, group.row[1], run.config, run.evaluation.counts) for run in group.runs]
         unlike = list(dict.fromkeys(one for each in found for one in each))
         row = f"the paper's row {group.row[1]!r} ({wanted.name})"
         return f"{group.name} names {row} and differs from it: {'; '.join(unlike)}." if unlike else None

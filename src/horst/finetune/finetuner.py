@@ -10,18 +10,16 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
-import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, Literal
 
 from horst.config import check_type
 from horst.errors import BusyError, ConfigError, InputError
 from horst.finetune.job import check_minutes
-from horst.finetune.names import MODEL_NAME, check_model_name, finetuned_models
+from horst.finetune.names import MODEL_NAME, check_model_name
 from horst.finetune.recordings import Recordings
 from horst.finetune.run import How
 from horst.finetune.scratch import ENOUGH
@@ -30,10 +28,6 @@ from horst.models.hub import pretrained_models
 
 GRACE = 5.0
 """Seconds that a cancelled worker has to end before it is killed."""
-REMOVING = ".removing-"
-"""Prefix of the folder of a model that is being removed."""
-STALE = 600.0
-"""Seconds after which such a folder is left over: removing takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,7 @@ class Finetuner:
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
         self._state = FinetuneState()
-        self._clean_up(stale=True)
+        self._restore()
 
     def start(self, name: str, how: How = "frozen", minutes: float = 1.0) -> FinetuneState:
         """Start to finetune on all recordings. The model is saved as `name`, and replaces an older one of that name.
@@ -98,9 +92,9 @@ class Finetuner:
             if self._state.state == "running":
                 raise BusyError("a model is being finetuned: wait for it, or cancel it")
             self.models_folder.mkdir(parents=True, exist_ok=True)
-            self._process, errors = self._spawn(request)
+            self._process = self._spawn(request)
             self._state = FinetuneState("running", message="starting")
-            self._reader = threading.Thread(target=self._follow, args=(self._process, errors, name, few), daemon=True)
+            self._reader = threading.Thread(target=self._follow, args=(self._process, name, few), daemon=True)
             self._reader.start()
             return self._state
 
@@ -126,40 +120,25 @@ class Finetuner:
         """Stop the worker."""
         self.cancel()
 
-    def models(self) -> list[str]:
-        """Names of the finetuned models."""
-        return finetuned_models(self.models_folder)
-
-    def remove(self, name: str) -> None:
-        """Delete a finetuned model, atomically."""
-        if name not in self.models():
-            raise InputError(f"there is no finetuned model {name!r}")
-        aside = self.models_folder / f"{REMOVING}{os.getpid()}"
-        os.replace(self.models_folder / name, aside)
-        shutil.rmtree(aside, ignore_errors=True)
-
-    def _spawn(self, request: dict[str, Any]) -> tuple[subprocess.Popen[str], IO[bytes]]:
+    def _spawn(self, request: dict[str, Any]) -> subprocess.Popen[str]:
         import horst
 
         paths = [str(Path(horst.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(self.threads)}
-        errors = tempfile.TemporaryFile()  # noqa: SIM115 (the reader closes it)
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "horst.finetune.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=errors,
             text=True,
             encoding="utf-8",
-            env=environment,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(self.threads)},
         )
         assert process.stdin is not None
-        with suppress(OSError):  # it has ended already: the reader reports why
+        with suppress(OSError):  # it has ended already: `_follow` reports it
             process.stdin.write(json.dumps(request) + "\n")
             process.stdin.flush()
-        return process, errors
+        return process
 
-    def _follow(self, process: subprocess.Popen[str], errors: IO[bytes], name: str, few: bool) -> None:
+    def _follow(self, process: subprocess.Popen[str], name: str, few: bool) -> None:
         """Read the worker's output until it ends."""
         assert process.stdin is not None
         assert process.stdout is not None
@@ -174,34 +153,27 @@ class Finetuner:
         code = process.wait()
         process.stdin.close()
         process.stdout.close()
-        with errors:
-            errors.seek(0)
-            last = errors.read().decode(errors="replace").strip().splitlines()[-1:]
         shutil.rmtree(self.models_folder / f".{name}.new", ignore_errors=True)  # it was killed while it saved
-        self._clean_up()
-        if "done" in message:
-            accuracy = message["done"]["accuracy"]
+        self._restore()
+        if "accuracy" in message:
+            accuracy = message["accuracy"]
             text = "the accuracy is not known: record 3 clips of each label" if accuracy is None else "done"
             if few:
                 text = f"done, but training from scratch needs more clips: record {ENOUGH} or more of each label"
             # also after a cancel that came too late: the model is there
             self._update(process, late=True, state="done", progress=1.0, accuracy=accuracy, model=name, message=text)
         else:
-            reason = last[0] if last else "it was killed, or the machine ran out of memory"
-            text = message.get("failed", f"the worker process ended ({code}): {reason}")
-            self._update(process, state="failed", message=text)
+            killed = f"the worker process ended ({code}): it was killed, or the machine ran out of memory"
+            self._update(process, state="failed", message=message.get("failed", killed))
 
     def _update(self, process: subprocess.Popen[str], *, late: bool = False, **changes: Any) -> None:
         with self._lock:
             if self._process is process and (late or self._state.state == "running"):
                 self._state = replace(self._state, **changes)
 
-    def _clean_up(self, *, stale: bool = False) -> None:
-        """Restore a model that a killed process had moved aside, and delete what it left over."""
+    def _restore(self) -> None:
+        """Restore a model that a killed process had moved aside."""
         for old in self.models_folder.glob(".*.old"):
             path = old.with_name(old.name[1:-4])
             if not path.exists() and MODEL_NAME.fullmatch(path.name):
                 os.replace(old, path)
-        for folder in self.models_folder.glob(f"{REMOVING}*") if stale else ():
-            if time.time() - folder.stat().st_mtime > STALE:
-                shutil.rmtree(folder, ignore_errors=True)

@@ -50,17 +50,18 @@ def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple
         raise ConfigError("a model that anticipates cannot be finetuned: use one of early recognition, as 'somethings'")
     base.eval().requires_grad_(False)
     originals, variations = _features(job, base, seed, report)
-    held_out = None
+    results: list[tuple[Tensor, int]] = []
     for fold in job.folds():
         head, _ = _fit_head(job, base, [f for f in originals + variations if f.clip not in fold])
-        for index in fold:
-            with torch.no_grad():
+        with torch.no_grad():
+            for index in fold:
                 logits = head(y=originals[index].means.clone()[..., None, None]).action
-            held_out = (held_out or HeldOut()) + HeldOut.of(logits, job.targets[index])
+                results.append((logits, job.targets[index]))
     head, loss = _fit_head(job, base, originals + variations)
     report(FinetuneProgress(0.99, 1 + VARIATIONS, 1 + VARIATIONS, loss, "saving"))
     labels = {"action": list(job.labels)}
-    return Predictor(base.backbone, base.core, head, size=base.size, fps=base.fps, labels=labels).eval(), held_out
+    model = Predictor(base.backbone, base.core, head, size=base.size, fps=base.fps, labels=labels)
+    return model.eval(), HeldOut.of(results)
 
 
 def _features(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -38,24 +38,20 @@ Report = Callable[[FinetuneProgress], None]
 class HeldOut:
     """Held-out clips that a model, which was not trained on them, classified correctly."""
 
-    clips: int = 0
-    correct: int = 0
+    clips: int
+    correct: int
     """At the end of the clip."""
-    correct_at_half: int = 0
+    correct_at_half: int
 
     @property
     def accuracy(self) -> float:
         return self.correct / self.clips
 
-    def __add__(self, other: HeldOut) -> HeldOut:
-        sums = self.clips + other.clips, self.correct + other.correct, self.correct_at_half + other.correct_at_half
-        return HeldOut(*sums)
-
     @staticmethod
-    def of(logits: Tensor, target: int) -> HeldOut:
-        """One clip with logits (T, classes)."""
-        predicted = logits.argmax(-1)
-        return HeldOut(1, int(predicted[-1] == target), int(predicted[(len(predicted) - 1) // 2] == target))
+    def of(results: Iterable[tuple[Tensor, int]]) -> HeldOut | None:
+        """Of the logits (T, classes) and the label of each clip; None without clips."""
+        hits = [(logits.argmax(-1) == target).tolist() for logits, target in results]
+        return HeldOut(len(hits), sum(h[-1] for h in hits), sum(h[(len(h) - 1) // 2] for h in hits)) if hits else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,10 +127,6 @@ class Recordings:
         with self._lock:
             return {label: list(clips.values()) for label, clips in self._known.items()}
 
-    def read(self, recording: Recording) -> Clip:
-        """The frames of a clip, and their times from 0 on."""
-        return _read_clip(self._file(recording))
-
     def clips(self) -> dict[str, list[Callable[[], Clip]]]:
         """All clips by label, as functions that read them, for `finetune`."""
         return {label: [partial(_read_clip, self._file(r)) for r in known] for label, known in self.labels().items()}
@@ -153,11 +149,6 @@ class Recordings:
                 with suppress(OSError):  # other files are in it
                     (self.folder / label_folder(label)).rmdir()
         return len(chosen)
-
-    @property
-    def size(self) -> int:
-        """Bytes on disk."""
-        return sum(recording.bytes for clips in self.labels().values() for recording in clips)
 
     def _file(self, recording: Recording) -> Path:
         return self.folder / label_folder(recording.label) / f"{recording.id}.safetensors"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -35,16 +35,6 @@ class FinetuneResult:
     held_out: HeldOut | None
     """Accuracy on held-out clips, which the saved model was trained on too. None if a label has less than 3 clips."""
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """JSON data."""
-        return {
-            "labels": self.labels,
-            "clips": self.clips,
-            "held_out": self.held_out.clips if self.held_out else 0,
-            "accuracy": self.held_out.accuracy if self.held_out else None,
-            "seconds": round(self.seconds, 1),
-        }
 
 
 def finetune(

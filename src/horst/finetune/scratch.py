@@ -164,10 +164,9 @@ def _update_norms(model: Predictor, job: FinetuneJob, used: list[int]) -> None:
 
 
 @torch.no_grad()
-def _evaluate(model: Predictor, job: FinetuneJob, used: list[int], held: list[int]) -> HeldOut:
+def _evaluate(model: Predictor, job: FinetuneJob, used: list[int], held: list[int]) -> HeldOut | None:
     _update_norms(model, job, used)
-    results = (HeldOut.of(_output(model, job, i).logits.action[0], job.targets[i]) for i in held)
-    return sum(results, HeldOut())
+    return HeldOut.of((_output(model, job, i).logits.action[0], job.targets[i]) for i in held)
 
 
 def _output(model: Predictor, job: FinetuneJob, index: int) -> PredictorOutput:

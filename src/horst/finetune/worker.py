@@ -1,7 +1,7 @@
 """The process that trains for a `Finetuner`: python -m horst.finetune.worker
 
 The first line of its input is the request, as JSON. The input then stays open: when it closes, the parent has ended,
-and so does this process. Each line of its output is a JSON object: progress, and at last "done" or "failed".
+and so does this process. Each line of its output is a JSON object: progress, and at last "accuracy" or "failed".
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ def main() -> None:
     if hasattr(os, "nice"):
         os.nice(NICE)
     try:
-        _write({"done": _finetune(request)})
+        _write({"accuracy": _finetune(request)})
     except HorstError as error:
         _write({"failed": str(error)})
+    except Exception as error:
+        _write({"failed": f"{type(error).__name__}: {error}"})
+        raise
 
 
-def _finetune(request: dict[str, Any]) -> dict[str, Any]:
+def _finetune(request: dict[str, Any]) -> float | None:
     import torch
 
     from horst.finetune import FinetuneProgress, Recordings, finetune
@@ -47,7 +50,8 @@ def _finetune(request: dict[str, Any]) -> dict[str, Any]:
             last = time.monotonic()
             _write(asdict(progress))
 
-    return finetune(Recordings(request.pop("recordings")).clips(), report=report, **request).to_dict()
+    held_out = finetune(Recordings(request.pop("recordings")).clips(), report=report, **request).held_out
+    return held_out.accuracy if held_out else None
 
 
 def _write(line: dict[str, Any]) -> None:

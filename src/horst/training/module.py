@@ -16,7 +16,7 @@ from horst.data.distributed import world_and_rank
 from horst.data.example import Annotations
 from horst.data.module import lightning
 from horst.errors import DivergedError
-from horst.evaluation.evaluate import clip_logits
+from horst.evaluation.evaluate import clip_output
 from horst.evaluation.measure import measure, primary_metric
 from horst.evaluation.predictions import Collector, positions
 from horst.heads import Logits
@@ -134,9 +134,11 @@ class TrainingModule(lightning.LightningModule):
 
     def validation_step(self, batch: Batch, index: int) -> None:
         assert self._collector is not None
-        logits = clip_logits(self.model, batch.frames, batch.lengths, self.network.autocast).map(Tensor.float)
-        if logits.action.isnan().any():
-            raise DivergedError(f"the predictions for validation clips {_shown(batch)} {self._remedy()}")
+        logits = None
+        if len(batch):
+            logits = clip_output(self.model, batch.frames, batch.lengths, self.network.autocast).logits
+            if logits.action.isnan().any():
+                raise DivergedError(f"the predictions for validation clips {_shown(batch)} {self._remedy()}")
         self._collector.add(batch, logits)
 
     def on_validation_epoch_end(self) -> None:
