@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -43,12 +42,11 @@ def test_help_is_quick_and_imports_no_torch() -> None:
         for positional in positionals:
             assert re.search(rf"^│ [* ]*{positional} ", arguments, re.M), (name, positional)
         assert not re.search(r"--no-|--empty-|--version|--help", page), name
-    times = []
-    for _ in range(3):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "horst", "--help"], capture_output=True, check=True)
-        times.append(time.perf_counter() - start)
-    assert min(times) < 0.5
+    before = os.times()
+    subprocess.run([sys.executable, "-m", "horst", "--help"], capture_output=True, check=True)
+    after = os.times()
+    spent = after.children_user - before.children_user + after.children_system - before.children_system
+    assert spent < 0.5  # of CPU time: the machine may be busy
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def create_app() -> App:
         name="horst",
         help="Predict human actions from video while they unfold.",
         help_format="plaintext",
-        version=__version__,
+        version=f"horst {__version__}",
         group_parameters="Options",
         default_parameter=Parameter(negative=()),
         config=_check_tokens,
