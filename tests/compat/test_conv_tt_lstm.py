@@ -76,7 +76,7 @@ def test_what_contradicts_the_weights_is_refused(
         conv_tt_lstm_from_official(weights_of("conv_tt_lstm", recorded), **{**TRAIN, option: value})
 
 
-def test_what_does_not_fit_is_named(recorded: dict[str, Tensor]) -> None:
+def test_mismatches_are_named(recorded: dict[str, Tensor]) -> None:
     weights = weights_of("conv_tt_lstm", recorded)
     for key in weights:
         with pytest.raises(CheckpointError, match=f"no '{key}'"):
@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_named(recorded: dict[str, Tensor]) -> None:
     with pytest.raises(CheckpointError, match="kernel of 2x2"):
         conv_tt_lstm_from_official(even, **TRAIN)
     narrow = {**weights, "layers.2.weight": torch.zeros(24, 4, 3, 3)}
-    with pytest.raises(CheckpointError, match="made from an input and 4 channels"):
+    with pytest.raises(CheckpointError, match="from an input and 4 past channels"):
         conv_tt_lstm_from_official(narrow, **TRAIN)
 
 

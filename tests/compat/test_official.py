@@ -88,7 +88,7 @@ def test_wrapped_checkpoints_load() -> None:
     assert core.config.hidden == (8, 12)
 
 
-def test_what_does_not_fit_is_named() -> None:
+def test_mismatches_are_named() -> None:
     weights = recorded_weights()
     key = "layers.b1l0.encoder.0.weight"
     with pytest.raises(CheckpointError, match=f"no '{key}'"):
@@ -102,15 +102,15 @@ def test_what_does_not_fit_is_named() -> None:
     for bad in (torch.zeros(3), torch.zeros(12, 3, 3, 3), 5):
         with pytest.raises(CheckpointError, match=r"k_pre_f\.0\.weight"):
             horst_from_official({**weights, "layers.b1l0.mha.k_pre_f.0.weight": bad}, stride=[1, 2], steps=4)
-    with pytest.raises(CheckpointError, match="needs"):
+    with pytest.raises(CheckpointError, match="must have"):
         horst_from_official({**weights, key: torch.zeros(3)}, stride=[1, 2], steps=4)
-    with pytest.raises(ConfigError, match="stride is 1; it takes one number a block"):
+    with pytest.raises(ConfigError, match="stride is 1; it must have one number per block"):
         horst_from_official(weights, stride=1, steps=4)  # type: ignore[arg-type]
-    with pytest.raises(CheckpointError, match="no parameter is named like"):
+    with pytest.raises(CheckpointError, match="there is no parameter like"):
         horst_from_official({"conv.weight": torch.zeros(1)}, stride=[1], steps=4)
     with pytest.raises(ConfigError, match="1 entries and the checkpoint 2 blocks"):
         horst_from_official(weights, stride=[1], steps=4)
-    with pytest.raises(ConfigError, match="stride holds 3"):
+    with pytest.raises(ConfigError, match="stride has 3"):
         horst_from_official(weights, stride=[1, 3], steps=4)
     with pytest.raises(ConfigError, match="kind is 'both'"):
         heads_from_official({}, kind="both")  # type: ignore[arg-type]

@@ -73,7 +73,7 @@ def test_what_does_not_fit_is_named(weights: dict[str, Tensor]) -> None:
 
 
 def test_features_of_another_shape(weights: dict[str, Tensor]) -> None:
-    with pytest.raises(InputError, match=r"\(B, T, F\) is needed"):
+    with pytest.raises(InputError, match=r"it must be \(B, T, F\)"):
         rulstm_from_official(weights)(torch.zeros(3, 10))
     with pytest.raises(InputError, match="9 channels"):
         rulstm_from_official(weights)(torch.zeros(1, 3, 9))

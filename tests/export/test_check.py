@@ -54,7 +54,7 @@ def graph_of(model: Predictor, change: Change = lambda inputs, outputs: None) ->
     return Graph(contract(model, "step").about, run)
 
 
-def refused(model: Predictor, change: Change, says: str = "it is not kept") -> None:
+def refused(model: Predictor, change: Change, says: str = "nothing was written") -> None:
     with pytest.raises(ExportError, match=says):
         compare(graph_of(model, change), model, FRAMES)
 

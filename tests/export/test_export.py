@@ -88,11 +88,11 @@ def test_files_of_torch(model: Predictor, asked: dict[str, Any], tmp_path: Path,
     report = export_model(model, tmp_path / "x.pt2", format=format, repeat=6)
     assert asked == {"traced": "step", part: "step", "opened": (".pt2", format), "frames": 24, "timed": (24, 6)}
     assert report.size == 5
-    with pytest.raises(ConfigError, match=f"opset is 0, and is of ONNX alone: the format is {format}"):
+    with pytest.raises(ConfigError, match=f"opset is 0, but the format is {format}: only onnx has an opset"):
         export_model(model, tmp_path / "y.pt2", format=format, opset=0)
-    with pytest.raises(ConfigError, match=f"a clip is exported as onnx alone: the format {format}"):
+    with pytest.raises(ConfigError, match=f"a clip can only be exported as onnx: the format {format}"):
         export_model(model, tmp_path / "y.pt2", format=format, what="clip")
-    with pytest.raises(ConfigError, match=r"does not end with \.pt2"):
+    with pytest.raises(ConfigError, match=r"must end with \.pt2"):
         export_model(model, tmp_path / "y.onnx", format=format)
 
 

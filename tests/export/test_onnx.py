@@ -19,8 +19,8 @@ from horst.export import Graph, export_model, open_graph
 from horst.export.check import compare, random_frames
 from horst.export.contract import contract
 from horst.export.scan import clip_of
+from horst.export.step import trace
 from horst.export.to_onnx import to_onnx
-from horst.export.trace import trace
 from horst.models import Predictor, create_model, save
 
 
@@ -93,7 +93,7 @@ def test_a_file_holds_no_path_of_the_machine(exported: Exported, root: Path) -> 
 def test_a_graph_of_other_weights_is_refused(exported: Exported) -> None:
     other = copy.deepcopy(exported.model)
     torch.nn.init.normal_(other.head.fc_a.weight if hasattr(other.head, "fc_a") else other.head.fc.weight)
-    with pytest.raises(ExportError, match="it is not kept"):
+    with pytest.raises(ExportError, match="nothing was written"):
         compare(open_graph(exported.step, "onnx"), other, 6)
 
 
@@ -146,24 +146,24 @@ def test_a_file_of_another_program_is_told(tmp_path: Path, exported: Exported) -
             entry = proto.metadata_props.add()
             entry.key, entry.value = "horst", text
         (tmp_path / "model.onnx").write_bytes(proto.SerializeToString())
-        with pytest.raises(ExportError, match=r"model\.onnx is not of format 1"):
+        with pytest.raises(ExportError, match=r"model\.onnx does not have contract version 1"):
             open_graph(tmp_path / "model.onnx", "onnx")
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"path": "model.pt2"}, "does not end with .onnx"),
-        ({"opset": 7}, "takes 18 to 23"),
+        ({"path": "model.pt2"}, "must end with .onnx"),
+        ({"opset": 7}, "choose from 18 to 23"),
         ({"unroll": 3}, "does not unroll"),
-        ({"frames": 3}, "fixes the length of a clip"),
-        ({"what": "clip", "frames": 0}, "from 1 on"),
-        ({"what": "clip", "format": "torch", "path": "model.pt2"}, "a clip is exported as onnx alone"),
-        ({"opset": 20, "format": "torch", "path": "model.pt2"}, "of ONNX alone"),
+        ({"frames": 3}, "only for what='clip'"),
+        ({"what": "clip", "frames": 0}, "must be 1 or more"),
+        ({"what": "clip", "format": "torch", "path": "model.pt2"}, "a clip can only be exported as onnx"),
+        ({"opset": 20, "format": "torch", "path": "model.pt2"}, "only onnx has an opset"),
         ({"what": "stepp"}, "stepp"),
     ],
 )
-def test_what_cannot_be_is_told(
+def test_invalid_options(
     options: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("horst.export.export.trace", lambda *_: None)
@@ -185,7 +185,7 @@ def test_an_unrolling_head_takes_a_fixed_horizon(tmp_path: Path, capsys: pytest.
     save(create_model("horst_ek100_unroll", **counts, **options), tmp_path / "model")
     output = tmp_path / "model.onnx"
     assert main(["export", str(tmp_path / "model"), "--output", str(output)]) == 2
-    assert "the time until the action" in capsys.readouterr().err
+    assert "unrolls until the action" in capsys.readouterr().err
     output = output.with_suffix(".pt2")
     options_of = ["--output", str(output), "--unroll", "2", "--format", "torch"]
     assert main(["export", str(tmp_path / "model"), *options_of]) == 0

@@ -1,4 +1,4 @@
-"""Other people's checkpoints in these models."""
+"""Load checkpoints of other implementations."""
 
 from horst.compat.conv_tt_lstm import conv_lstm_from_official, conv_tt_lstm_from_official
 from horst.compat.official import heads_from_official, horst_from_official

@@ -1,7 +1,7 @@
-"""Cells of the public Conv-TT-LSTM code in our cores: its Conv-TT-LSTM, and the ConvLSTM that it is compared with.
+"""Checkpoints of the public Conv-TT-LSTM code: its Conv-TT-LSTM cell, and the ConvLSTM cell that it is compared with.
 
-Only parameter names and sizes are taken over; the cells are ours. A checkpoint of one cell becomes a core of one
-layer, in evaluation mode.
+Only parameters are converted; the cells are ours. A checkpoint of one cell becomes a core of one layer, in evaluation
+mode.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ def conv_tt_lstm_from_official(state_dict: StateDict, *, order: int, steps: int,
     """A Conv-TT-LSTM cell, from its parameter names (`layers.0.weight`, `layers_.0.weight`, ...).
 
     Args:
-        state_dict: of one cell.
-        order: of the tensor-train: there is one convolution over past states, `layers_.l`, for each of it.
-        steps: how many past states it reads; the depth of these convolutions is steps - order + 1.
-        ranks: channels between the cores.
+        state_dict: Of one cell.
+        order: Order of the tensor train: the number of convolutions over past states, `layers_.l`.
+        steps: How many past states it reads; the depth of these convolutions is steps - order + 1.
+        ranks: Channels between the cores.
     """
     check_positive(order=order, steps=steps, ranks=ranks)
     weights = without_wrapper(state_dict)
@@ -34,7 +34,7 @@ def conv_tt_lstm_from_official(state_dict: StateDict, *, order: int, steps: int,
     check_keys(weights, [f"{name}.{part}" for name in names for part in ("weight", "bias")], [])
     window, gates = weights["layers_.0.weight"], weights[f"layers.{order - 1}.weight"]
     if window.ndim != 5:
-        raise CheckpointError(f"'layers_.0.weight' has shape {tuple(window.shape)}; a 3-D convolution is needed")
+        raise CheckpointError(f"'layers_.0.weight' has shape {tuple(window.shape)}; it must be a 3-D convolution")
     hidden, depth = window.shape[1], window.shape[4]
     if window.shape[0] != ranks:
         raise ConfigError(f"ranks is {ranks} and 'layers_.0.weight' gives {window.shape[0]} channels")
@@ -83,11 +83,11 @@ def conv_lstm_from_official(state_dict: StateDict) -> ConvLSTM:
 
 
 def _inputs(key: str, weight: Tensor, hidden: int, state: int) -> int:
-    """Channels of a cell's input, from the weight of its gates, which also read `state` others."""
+    """Channels of a cell's input, from the weight of its gates, which also read `state` channels."""
     if weight.ndim != 4 or weight.shape[0] != 4 * hidden or hidden < 1 or weight.shape[1] <= state:
         raise CheckpointError(
-            f"{key!r} has shape {tuple(weight.shape)}; four gates of {hidden} channels, "
-            f"made from an input and {state} channels of the past, are needed"
+            f"{key!r} has shape {tuple(weight.shape)}; it must give four gates of {hidden} channels "
+            f"from an input and {state} past channels"
         )
     return weight.shape[1] - state
 
@@ -96,5 +96,5 @@ def _kernel(key: str, weight: Tensor) -> int:
     """Height and width of a kernel (out, in, k, k, ...)."""
     height, width = weight.shape[2:4]
     if height != width or height % 2 == 0:
-        raise CheckpointError(f"{key!r} has a kernel of {height}x{width}; a square one of odd size is needed")
+        raise CheckpointError(f"{key!r} has a kernel of {height}x{width}; it must be square and odd")
     return height

@@ -1,8 +1,8 @@
-"""Checkpoints of the official HORST release (github.com/CorcovadoMing/HORST, MIT) in our modules.
+"""Checkpoints of the official HORST release (github.com/CorcovadoMing/HORST, MIT).
 
-The release has one layer file and two classifiers. Its layer makes keys and values from [e; STATT] with one convolution
-each; ours are the same weights cut in two and laid side by side (see `layers.blocks.KeyValue`). What is returned is in
-evaluation mode.
+The release has one layer file and two classifiers. Its layer computes keys and values from [e; STATT] with one
+convolution each; ours are the same weights, split and stacked (see `layers.blocks.KeyValue`). The returned modules are
+in evaluation mode.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from horst.weights import load_checked
 
 StateDict = Mapping[str, Tensor]
 
-# Ours to theirs, for what has one counterpart.
+# Our names to theirs, for parameters with one counterpart.
 LAYER_NAMES = {
     "ff_x.0.weight": "encoder.0.weight",
     "ff_x.1.weight": "encoder.1.weight",
@@ -64,9 +64,9 @@ def horst_from_official(state_dict: StateDict, *, stride: Sequence[int], steps: 
     """The released core, from the official parameter names (`layers.b0l0.encoder.0.weight`, ...).
 
     Args:
-        state_dict: of the official `HORST` module; parameters that its forward never reads are ignored.
-        stride: one a block, applied by each layer of the block; 1 or 2.
-        steps: S, which no parameter tells.
+        state_dict: Of the official `HORST` module; parameters that its forward never reads are ignored.
+        stride: One per block, applied by each layer of the block; 1 or 2.
+        steps: S, which no parameter shows.
     """
     weights = without_wrapper(state_dict)
     layers = _layers(weights, stride)
@@ -112,7 +112,9 @@ def heads_from_official(state_dict: StateDict, *, kind: Literal["concat", "unrol
     names |= {ours: theirs for ours, theirs in optional.items() if theirs in weights}
     for fc in ("fc_a", "fc_v", "fc_n"):
         if weights[names[f"{fc}.weight"]].ndim != 2:
-            raise CheckpointError(f"{names[f'{fc}.weight']!r} is no weight of a linear layer: it needs two axes")
+            raise CheckpointError(
+                f"{names[f'{fc}.weight']!r} is not the weight of a linear layer: it must have two axes"
+            )
     actions, verbs, nouns = (weights[names[f"{fc}.weight"]].shape[0] for fc in ("fc_a", "fc_v", "fc_n"))
     channels = weights[names["fc_v.weight"]].shape[1]
     name = "unrolling" if kind == "unroll" else "verb_noun_action"
@@ -123,7 +125,7 @@ def heads_from_official(state_dict: StateDict, *, kind: Literal["concat", "unrol
 
 
 def _key_value(theirs: StateDict) -> dict[str, Tensor]:
-    """Their FF_K and FF_V, each over [e; STATT], as our pair: one convolution that reads e, one that reads STATT."""
+    """Their FF_K and FF_V over [e; STATT] as our two convolutions: one reads e, one reads STATT."""
     k, v = theirs["mha.k_pre_f.0.weight"], theirs["mha.v_pre_f.0.weight"]
     channels = k.shape[1] // 2
     ours = {
@@ -137,34 +139,34 @@ def _key_value(theirs: StateDict) -> dict[str, Tensor]:
 
 
 def _layers(weights: StateDict, stride: Sequence[int]) -> list[tuple[str, int]]:
-    """The layers' names in order (b0l0, b0l1, b1l0, ...), each with its block's stride."""
+    """The names of the layers in order (b0l0, b0l1, b1l0, ...), each with the stride of its block."""
     found = {match.groups() for key in weights if (match := re.match(r"layers\.b(\d+)l(\d+)\.", key))}
     layers = sorted((int(block), int(layer)) for block, layer in found)
     if not layers:
         some = ", ".join(list(weights)[:3]) or "nothing"
-        raise CheckpointError(f"no parameter is named like 'layers.b0l0.encoder.0.weight'; there is {some}")
+        raise CheckpointError(f"there is no parameter like 'layers.b0l0.encoder.0.weight', but {some}")
     blocks = layers[-1][0] + 1
     if not isinstance(stride, Sequence):
-        raise ConfigError(f"stride is {stride!r}; it takes one number a block: {blocks} here")
+        raise ConfigError(f"stride is {stride!r}; it must have one number per block: {blocks} here")
     if len(stride) != blocks:
-        raise ConfigError(f"stride has {len(stride)} entries and the checkpoint {blocks} blocks: give one a block")
+        raise ConfigError(f"stride has {len(stride)} entries and the checkpoint {blocks} blocks: pass one per block")
     for value in stride:
         if value not in (1, 2):
-            raise ConfigError(f"stride holds {value}; the release pools by 2 or not at all")
+            raise ConfigError(f"stride has {value}; the release has only 1 and 2")
     return [(f"b{block}l{layer}", stride[block]) for block, layer in layers]
 
 
 def without_wrapper(state_dict: StateDict) -> dict[str, Tensor]:
-    """The state dict without the prefix that DataParallel puts before every name."""
+    """The state dict without the prefix of DataParallel."""
     return {key.removeprefix("module."): tensor for key, tensor in state_dict.items()}
 
 
 def _convolution(weights: StateDict, key: str, channels: tuple[int, int] | None = None) -> Tensor:
-    """The weight of a convolution, which must have four axes, the first two being `channels`."""
+    """The weight of a convolution; it must have four axes, the first two of sizes `channels`."""
     weight = weights[key]
     if weight.ndim != 4 or channels not in (None, (weight.shape[0], weight.shape[1])):
         wanted = f"{channels or '(out, in)'} channels, then the kernel"
-        raise CheckpointError(f"{key!r} has shape {tuple(weight.shape)}; it needs {wanted}")
+        raise CheckpointError(f"{key!r} has shape {tuple(weight.shape)}; it must have {wanted}")
     return weight
 
 

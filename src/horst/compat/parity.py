@@ -1,4 +1,4 @@
-"""Checks that a model computes what it should, on the machine where it runs: for the demo and the benchmarks."""
+"""Numerical checks on the current machine, for the demo and the benchmarks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LIMIT = 1e-5
 
 
 def relative_error(found: Tensor, wanted: Tensor) -> float:
-    """||found - wanted|| / ||wanted||, infinite where anything is not a number."""
+    """||found - wanted|| / ||wanted||, infinite if anything is NaN."""
     error = ((found - wanted).norm() / wanted.norm()).item()
     return error if error == error else float("inf")
 
 
 class Release(NamedTuple):
-    """What the official release computed on random weights, and our core with these weights."""
+    """Recorded outputs of the official release for random weights, and our core with these weights."""
 
     core: HORST
     tensors: dict[str, Tensor]
@@ -33,7 +33,7 @@ class Release(NamedTuple):
 
 
 def recorded_release() -> Release:
-    """The recorded run that is part of the package: two blocks of one layer, S = 4, 9 frames of 8x10."""
+    """The recorded run in the package: two blocks of one layer, S = 4, 9 frames of 8x10."""
     with as_file(files("horst") / "assets" / "official_horst.safetensors") as path, safe_open(path, "pt") as file:
         facts = {key: json.loads(value) for key, value in file.metadata().items()}
         tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118  (no mapping)

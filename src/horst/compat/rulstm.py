@@ -1,6 +1,6 @@
-"""Checkpoints of RULSTM's release (github.com/fpv-iplab/rulstm), one branch, in our core "lstm" and its unrolling head.
+"""Checkpoints of one branch of RULSTM's release (github.com/fpv-iplab/rulstm): the core "lstm" and an unrolling head.
 
-Its LSTMs have the names of torch's `nn.LSTM`, its classifier is a dropout and a linear layer.
+Its LSTMs have the parameter names of torch's `nn.LSTM`, its classifier is a dropout and a linear layer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from horst.models.methods.rulstm import RollingUnrollingHead
 from horst.registry import Part
 from horst.weights import load_checked
 
-# Ours to theirs.
+# Our names to theirs.
 NAMES = {
     f"{ours}.{p}_{g}": f"{theirs}.{p}_{g}_l0"
     for ours, theirs in (("core.layers.0", "rolling_lstm.lstm"), ("head.lstm", "unrolling_lstm"))
@@ -24,7 +24,7 @@ NAMES = {
     for g in ("ih", "hh")
 } | {f"head.fc.{p}": f"classifier.1.{p}" for p in ("weight", "bias")}
 DROPOUT = 0.8
-"""The release's, at all three places: it is in no parameter, and matters where training goes on."""
+"""Dropout of the release in all three places; no parameter shows it, and it matters for further training."""
 
 
 class RollingUnrolling(nn.Module):
@@ -35,9 +35,9 @@ class RollingUnrolling(nn.Module):
         self.core, self.head = core, head
 
     def forward(self, features: Tensor, *, complete: bool = False) -> Tensor:
-        """Frame t of T is unrolled T - t + 1 steps. `complete`: sequence completion, over the T - t frames from t."""
+        """Frame t of T is unrolled T - t + 1 steps. `complete`: sequence completion, over the T - t next frames."""
         if features.ndim != 3:
-            raise InputError(f"the features have shape {tuple(features.shape)}; (B, T, F) is needed")
+            raise InputError(f"the features have shape {tuple(features.shape)}; it must be (B, T, F)")
         out, _ = self.core(features[..., None, None])
         read = {name: out.named(name) for name in self.head.reads}
         return self.head(**read, unroll=list(range(features.shape[1], 0, -1)), complete=complete).action
@@ -46,14 +46,14 @@ class RollingUnrolling(nn.Module):
 def rulstm_from_official(state_dict: Mapping[str, Tensor]) -> RollingUnrolling:
     """A branch, from the official parameter names (`rolling_lstm.lstm.weight_ih_l0`, ...), in evaluation mode.
 
-    Its `core` and `head` can be put in a `Predictor`.
+    Its `core` and `head` can be used in a `Predictor`.
     """
     weights = without_wrapper(state_dict)
     check_keys(weights, list(NAMES.values()), [])
     sizes = {}
     for key in ("rolling_lstm.lstm.weight_ih_l0", "classifier.1.weight"):
         if weights[key].ndim != 2 or 0 in weights[key].shape:
-            raise CheckpointError(f"{key!r} has shape {tuple(weights[key].shape)}; a weight needs two axes, none empty")
+            raise CheckpointError(f"{key!r} has shape {tuple(weights[key].shape)}; it must have two axes, none empty")
         sizes[key] = tuple(weights[key].shape)
     features, (classes, hidden) = sizes["rolling_lstm.lstm.weight_ih_l0"][1], sizes["classifier.1.weight"]
     core = LSTM(LSTMConfig(in_channels=features, hidden=hidden, dropout=DROPOUT))

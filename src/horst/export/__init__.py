@@ -1,9 +1,9 @@
-"""A model as a file that runs without this package: ONNX, torch.export or AOTInductor, checked before it is kept.
+"""Export a model to a file that runs without this package: ONNX, torch.export or AOTInductor. Every file is checked.
 
     report = export_model(model, Path("model-step.onnx"))
     graph = open_graph(report.path, "onnx")
 
-The contract of such a file (names, shapes, start, labels) is in `contract`, and inside of the file itself.
+The contract of a file (names, shapes, initial state, labels) is described in `contract` and stored in the file.
 """
 
 from horst.export.check import ExportReport

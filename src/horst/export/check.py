@@ -1,4 +1,4 @@
-"""What was written, against the model: the same numbers from streams of different ages, and the time of both."""
+"""Compare an exported graph with its model: outputs of streams of different ages, and time."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from horst.export.graph import Array, Graph
 from horst.models import Predictor
 
 LIMIT = 1e-4
-"""The largest difference of logits that counts as equal, where they are of the size of 1."""
+"""The largest difference that counts as equal, for logits of size 1."""
 WARM_UP = 3
 
 
 @dataclass(frozen=True, slots=True)
 class ExportReport:
-    """Of a file that was written, checked and kept."""
+    """About a file that was written and checked."""
 
     path: Path
     size: int
     """Bytes."""
     frames: int
-    """How many were compared, of two streams."""
+    """Frames that were compared, of two streams."""
     error: float
     """The largest difference of logits."""
     graph_ms: float
-    """Median, of a frame of one stream."""
+    """Median time of a frame of one stream."""
     eager_ms: float
     threads: int
 
@@ -42,7 +42,7 @@ class ExportReport:
 def compare(graph: Graph, model: Predictor, frames: int, *, seed: int = 0) -> float:
     """The largest difference between two streams of `frames` frames through `graph` and through `model`.
 
-    The streams share a batch of the graph; the second starts afresh half way, where the graph steps.
+    The streams share a batch of the graph; if the graph is a step, the second stream is reset half way.
     """
     seen = random_frames(model, 2, frames, seed)
     unroll = graph.about["unroll"]
@@ -62,24 +62,25 @@ def compare(graph: Graph, model: Predictor, frames: int, *, seed: int = 0) -> fl
                     answered = _answer(found[i], task, stream, wanted.shape)
                     if not (np.isfinite(answered).all() and np.isfinite(wanted).all()):
                         who = "model" if not np.isfinite(wanted).all() else "exported graph"
-                        raise ExportError(f"the {who} answers NaN or infinity at frame {i}, {task}: it is not kept")
+                        raise ExportError(f"the {who} gives NaN or infinity at frame {i}, {task}: nothing was written")
                     gaps.append(float(np.abs(answered - wanted).max()))
                     sizes.append(float(np.abs(wanted).max()))
-    largest, scale = max(gaps), max(sizes)  # all are finite: `max` drops NaN
+    largest, scale = max(gaps), max(sizes)  # all are finite: `max` would drop NaN
     if largest > LIMIT * max(1.0, scale):
         raise ExportError(
-            f"the exported graph differs from the model by {largest:.1e} on logits of up to {scale:.1e}: it is not kept"
+            f"the exported graph differs from the model by {largest:.1e} on logits of up to {scale:.1e}: "
+            "nothing was written"
         )
     return largest
 
 
 def _answer(found: dict[str, Array], task: str, stream: int, shape: tuple[int, ...]) -> Array:
-    """The graph's logits of a task at a frame of a stream, of the model's shape: others might broadcast."""
+    """The graph's logits of a task for one stream, checked for the model's shape: others might broadcast."""
     if task not in found:
-        raise ExportError(f"the exported graph has no output for {task}: it is not kept")
+        raise ExportError(f"the exported graph has no output for {task}: nothing was written")
     answered: Array = found[task][stream]
     if answered.shape != shape:
-        raise ExportError(f"the exported graph's {task} has shape {answered.shape}, expected {shape}: it is not kept")
+        raise ExportError(f"the exported graph's {task} has shape {answered.shape}, not {shape}: nothing was written")
     return answered
 
 
@@ -92,12 +93,12 @@ def random_frames(model: Predictor, streams: int, frames: int, seed: int) -> Ten
     return torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
 
 
-def _steps(graph: Graph, seen: Tensor, restart: int) -> list[dict[str, Array]]:
-    """By frame and task."""
+def _steps(graph: Graph, seen: Tensor, reset: int) -> list[dict[str, Array]]:
+    """Logits by frame and task."""
     found = []
     state = graph.start(2)
     for i in range(seen.shape[1]):
-        if i == restart:
+        if i == reset:
             for ring in state:
                 ring[1] = 0
         logits, state = graph.step(seen[:, i].numpy(), state)
@@ -111,7 +112,7 @@ def _clip(graph: Graph, seen: Tensor) -> list[dict[str, Array]]:
 
 
 def time_both(graph: Graph, model: Predictor, frames: int, *, repeat: int) -> tuple[float, float]:
-    """Median milliseconds of a frame of one stream, by the graph and by the model, in turns."""
+    """Median milliseconds per frame of one stream, of the graph and of the model, measured alternately."""
     by_graph, by_model = _clips(graph, model, frames) if graph.about["what"] == "clip" else _single_steps(graph, model)
     taken: tuple[list[float], list[float]] = [], []
     with torch.inference_mode():

@@ -1,9 +1,9 @@
-"""What an exported graph takes and gives: names, shapes and kinds of number, and what else a client has to know.
+"""The inputs and outputs of an exported graph: names, shapes and dtypes, and what else a client has to know.
 
-    step   frame, state of every layer      ->  logits of every task, the state after it
+    step   frame, state of every layer      ->  logits of every task, the next state
     clip   frames                           ->  logits of every task at every frame
 
-A stream starts from a state of zeros. `about` is the same as data that a file carries with it, as JSON.
+A stream starts from a state of zeros. `about` is this contract as JSON, stored in the file.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ What = Literal["step", "clip"]
 Format = Literal["onnx", "torch", "aoti"]
 
 FORMAT = 1
-"""Of the contract: it changes when a client would have to."""
+"""Version of the contract; it changes when clients have to."""
 KEY = "horst"
-"""Under which a file keeps `about`."""
+"""The key of `about` in a file."""
 BATCH, TIME = "batch", "time"
 NEXT = "next_"
 
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A tensor that goes in or out."""
+    """An input or output tensor."""
 
     name: str
     shape: tuple[int | str, ...]
-    """Axes of any length are named."""
+    """Axes of variable length are named."""
     dtype: str
 
     def to_dict(self) -> dict[str, Any]:
@@ -48,26 +48,26 @@ class Contract:
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     state: tuple[Port, ...]
-    """Of a step: those of the inputs that are the state. The output next_NAME is what NAME is at the next step."""
+    """For a step: the inputs that are the state. The output next_NAME is the input NAME of the next step."""
     about: dict[str, Any]
 
 
 def contract(model: Predictor, what: What, *, frames: int | None = None, unroll: int | None = None) -> Contract:
-    """Of a model's step, or of its clip of any number of frames or a fixed one."""
+    """The contract of a model's step, or of its clip of any or a fixed number of frames."""
     _check(model, what, frames, unroll)
     kind = "float32" if isinstance(model.backbone, PrecomputedMaps) else "uint8"
-    picture = (model.backbone.input_channels, *model.size)
+    image = (model.backbone.input_channels, *model.size)
     state: tuple[Port, ...] = ()
     time: tuple[int | str, ...] = ()
     if what == "step":
-        seen = Port("frame", (BATCH, *picture), kind)
+        seen = Port("frame", (BATCH, *image), kind)
         state = tuple(
             Port(name, (BATCH, *tensor.shape[1:]), str(tensor.dtype).removeprefix("torch."))
             for name, tensor in model.init_state(1, *model.size).tensors()
         )
     else:
         time = (frames or TIME,)
-        seen = Port("frames", (BATCH, *time, *picture), kind)
+        seen = Port("frames", (BATCH, *time, *image), kind)
     logits = tuple(Port(task, (BATCH, *time, count), "float32") for task, count in model.head.classes.items())
     after = tuple(Port(f"{NEXT}{port.name}", port.shape, port.dtype) for port in state)
     about = {
@@ -93,22 +93,22 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
 
 def _check(model: Predictor, what: What, frames: int | None, unroll: int | None) -> None:
     if frames is not None and (what == "step" or frames < 1):
-        raise ConfigError(f"frames is {frames}; it fixes the length of a clip (what is {what!r}), from 1 on")
+        raise ConfigError(f"frames is {frames}; it must be 1 or more, and only for what='clip' (here {what!r})")
     if what == "step" and not model.core.streaming:
-        raise ConfigError(f"{model.core.config.title} takes whole clips alone: export what='clip'")
+        raise ConfigError(f"{model.core.config.title} takes only whole clips: export what='clip'")
     if model.head.unrolls and unroll is None:
         raise ConfigError(
-            "this model's head unrolls over the time until the action, which a graph must know: "
-            "pass unroll (tau_a * fps steps); heads that do not unroll need none"
+            "this model's head unrolls until the action, and a graph needs a fixed number of steps: "
+            "pass unroll (tau_a * fps steps)"
         )
     if not model.head.unrolls and unroll is not None:
         raise ConfigError(f"unroll is {unroll}, but this model's head does not unroll: leave it out")
     if unroll is not None and unroll < 1:
-        raise ConfigError(f"unroll is {unroll}; it counts LSTM steps, from 1 on")
+        raise ConfigError(f"unroll is {unroll}; it counts LSTM steps and must be 1 or more")
 
 
 def _normalisation(model: Predictor) -> dict[str, Any]:
-    """For the curious: the graph does it. Mean and deviation are on 0..255, channels as the network reads them."""
+    """For information only: the graph normalises. Mean and deviation are for 0..255, in the network's channel order."""
     found: dict[str, Any] = {"in_graph": True}
     normalise = getattr(model.backbone, "normalise", None)
     for name in ("mean", "std"):

@@ -1,4 +1,4 @@
-"""Write, check, and only then put in place."""
+"""Export a model: write a file, check it, and only then move it into place."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from horst.export.check import ExportReport, compare, time_both
 from horst.export.contract import Format, What, contract
 from horst.export.graph import open_graph
 from horst.export.scan import clip_of
+from horst.export.step import trace
 from horst.export.to_onnx import OPSET, to_onnx
 from horst.export.to_torch import compile_program, save_program
-from horst.export.trace import trace
 from horst.io import atomic_write
 from horst.models import Predictor
 
 SUFFIX: dict[str, str] = {"onnx": ".onnx", "torch": ".pt2", "aoti": ".pt2"}
 COMPARED = 24
-"""Frames: the ring of S states goes round, and a stream that starts half way fills it."""
+"""Frames: enough for the ring of S states to wrap around, also after a reset half way."""
 
 
 def export_model(
@@ -37,28 +37,28 @@ def export_model(
     force: bool = False,
     repeat: int = 50,
 ) -> ExportReport:
-    """Write `model` to the file `path`. What does not say what the model says is not kept.
+    """Write `model` to the file `path`, unless its outputs differ from the model's.
 
     Args:
         model: In evaluation mode, fp32, on the CPU.
-        path: An .onnx or a .pt2 file. One that exists is replaced only by `force`.
-        what: A step with its state, or a clip that starts afresh.
+        path: An .onnx or a .pt2 file.
+        what: A step with its state, or a clip that starts from the initial state.
         format: onnx; torch (torch.export); aoti (AOTInductor, compiled for this machine).
-        frames: Of a clip: a fixed number; any number by default.
-        unroll: Of an unrolling head: LSTM steps until the action, at every frame.
-        opset: Of ONNX; 20 by default.
-        force: Replace a file that exists.
+        frames: Fixed number of frames of a clip; any number by default.
+        unroll: For an unrolling head: LSTM steps until the action, at every frame.
+        opset: ONNX opset; 20 by default.
+        force: Replace an existing file.
         repeat: How many frames to time.
     """
     check_type("what", what, What)
     check_type("format", format, Format)
     path = Path(path)
     if path.suffix != SUFFIX[format]:
-        raise ConfigError(f"{path} does not end with {SUFFIX[format]}, as a file of the format {format} does")
+        raise ConfigError(f"{path} must end with {SUFFIX[format]} for the format {format}")
     if what == "clip" and format != "onnx":
-        raise ConfigError(f"a clip is exported as onnx alone: the format {format} takes --what step")
+        raise ConfigError(f"a clip can only be exported as onnx: the format {format} needs --what step")
     if opset is not None and format != "onnx":
-        raise ConfigError(f"opset is {opset}, and is of ONNX alone: the format is {format}")
+        raise ConfigError(f"opset is {opset}, but the format is {format}: only onnx has an opset")
     if path.exists() and not force:
         raise ExportError(f"{path} exists: pass --force to replace it, or choose another name")
     wanted = contract(model, what, frames=frames, unroll=unroll)

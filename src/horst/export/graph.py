@@ -1,4 +1,4 @@
-"""An exported file, opened: arrays in, arrays out, whatever runs it."""
+"""Run an exported file: arrays in, arrays out, for every format."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ Run = Callable[[Sequence[Array]], list[Array]]
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`about` is the contract that the file carries; inputs and outputs are in its order."""
+    """`about` is the contract in the file; inputs and outputs are in its order."""
 
     about: dict[str, Any]
     run: Run
 
     def start(self, batch: int) -> list[Array]:
-        """The state of so many streams before their first frames."""
+        """The initial state of a batch of streams."""
         return [
             np.zeros([batch, *port["shape"][1:]], port["dtype"])
             for port in self.about["inputs"]
@@ -47,7 +47,7 @@ class Graph:
 
 
 def open_graph(path: Path, format: Format, *, threads: int | None = None) -> Graph:
-    """What `export_model` wrote; `threads`: torch's number by default."""
+    """Open a file that `export_model` wrote; `threads`: torch's number by default."""
     openers = {"onnx": _open_onnx, "torch": _open_torch, "aoti": _open_aoti}
     if not path.is_file():
         raise ExportError(f"{path}: there is no such file")
@@ -55,17 +55,19 @@ def open_graph(path: Path, format: Format, *, threads: int | None = None) -> Gra
         text, run = openers[format](path, threads or torch.get_num_threads())
     except MissingExtraError:
         raise
-    except Exception as error:  # the errors of three libraries, which have no class in common
+    except Exception as error:  # errors of three libraries without a common class
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise ExportError(f"{path} is damaged or no file of the format {format}: {reason}") from error
+        raise ExportError(f"{path} is damaged or not a file of the format {format}: {reason}") from error
     about = _about(text)
     if about.get("format") != FORMAT:
-        raise ExportError(f"{path} is not of format {FORMAT}: it was written by another version or program")
+        raise ExportError(
+            f"{path} does not have contract version {FORMAT}: it was written by another version or program"
+        )
     return Graph(about, run)
 
 
 def _about(text: str) -> dict[str, Any]:
-    """The contract from its JSON; empty where the text is of another program."""
+    """The contract from its JSON; empty if another program wrote it."""
     try:
         about = json.loads(text)
     except (ValueError, RecursionError):
@@ -77,7 +79,7 @@ def _open_onnx(path: Path, threads: int) -> tuple[str, Run]:
     onnxruntime = require("onnxruntime", "export")
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    # Threads that wait by running in circles would take the cores from whoever computes in between.
+    # Spinning threads would take the cores from other computations.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     about = session.get_modelmeta().custom_metadata_map.get(KEY, "")
@@ -104,7 +106,7 @@ def _open_aoti(path: Path, threads: int) -> tuple[str, Run]:
 
 def _by_torch(module: Callable[..., Any]) -> Run:
     def run(inputs: Sequence[Array]) -> list[Array]:
-        # A compiled step reads memory as it lies, whatever strides an array has.
+        # A compiled step ignores the strides of an array.
         tensors = [torch.from_numpy(np.ascontiguousarray(a)) for a in inputs]
         with torch.inference_mode():
             return [out.numpy() for out in module(*tensors)]

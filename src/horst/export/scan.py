@@ -1,6 +1,6 @@
 """A clip from the ONNX graph of a step: ONNX's Scan runs the step over the frames, from a state of zeros.
 
-It is the step itself, so a clip has the same numbers, and any number of frames: a traced Python loop would have one.
+So a clip has the same outputs as steps, and any number of frames: a traced Python loop would have a fixed one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def clip_of(step: Any, of_step: Contract, of_clip: Contract) -> Any:
         return [helper.make_tensor_value_info(p.name, kinds[p.dtype], list(p.shape)) for p in ports]
 
     tasks = of_clip.outputs
-    # Scan wants the state first, in and out. Weights stay outside of the body, which sees what is around it.
+    # Scan needs the state first, in and out. Weights stay outside of the body, which can access them.
     inner = {port.name: port for port in of_step.outputs}
     after = [inner[of_step.about["state"][port.name]] for port in of_step.state]
     body = helper.make_graph(
@@ -54,7 +54,7 @@ def clip_of(step: Any, of_step: Contract, of_clip: Contract) -> Any:
             scan_output_axes=[TIME_AXIS] * len(tasks),
         )
     )
-    # Inside, the logits of a frame have the task's name; nothing outside may have it too.
+    # In the body the logits of a frame have the task's name; names must be unique in the whole model.
     nodes += [helper.make_node("Identity", [f"clip_{task.name}"], [task.name]) for task in tasks]
     _rename(body, {task.name: f"{task.name}_of_frame" for task in tasks})
     graph = helper.make_graph(

@@ -1,30 +1,33 @@
-"""A step of tensors alone: what torch.export can trace, with a state of zeros as the start of a stream."""
+"""The step of a model as a function of tensors, traced by torch.export. A stream starts from a state of zeros."""
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
 
+from horst.errors import ExportError
 from horst.export.contract import Contract
 from horst.layers import HORST, HORSTState, LayerState, RecurrentState
 from horst.layers.state import Entry
 from horst.models import Predictor
 
 KEPT = ("keys", "filters", "values")
-"""What a layer's ring holds."""
+"""The tensors of a layer's ring."""
 
 
 @dataclass(frozen=True, slots=True)
 class FromZeros(LayerState):
-    """A ring that may hold nothing at all. Before a stream's first frame, the last slot is read as the zero state.
+    """A ring that may be empty. Before a stream's first frame, the last slot is read as the zero state.
 
-    It is not written back: from the first frame on that slot is not valid until it is filled.
+    It is not written back: after the first frame that slot is invalid until it is filled.
     """
 
     zero: Entry
-    """Of the all-zero state, of batch 1; key and value are the same at every pixel and have one."""
+    """Of the all-zero state, batch 1; key and value are the same at every pixel and have only one."""
 
     def entries(self) -> list[Entry]:
         kept = LayerState.entries(self)
@@ -37,7 +40,7 @@ class FromZeros(LayerState):
 
 
 class StepModule(nn.Module):
-    """(frame, the tensors of the state) -> (logits of each task, the state's tensors after it)."""
+    """(frame, the tensors of the state) -> (logits of each task, the tensors of the next state)."""
 
     def __init__(self, model: Predictor, unroll: int | None = None) -> None:
         super().__init__()
@@ -71,8 +74,30 @@ class StepModule(nn.Module):
 
 
 def example(contract: Contract, batch: int) -> tuple[Tensor, ...]:
-    """A first step's inputs: zeros of the right shapes."""
+    """The inputs of a first step: zeros of the right shapes."""
     return tuple(
         torch.zeros([batch, *(n for n in port.shape if isinstance(n, int))], dtype=getattr(torch, port.dtype))
         for port in contract.inputs
     )
+
+
+def trace(model: Predictor, contract: Contract, unroll: int | None) -> ExportedProgram:
+    """The step of a model as a torch.export program, for batches of any size; `contract` is that of the step."""
+    if next(model.parameters()).device.type != "cpu" or next(model.parameters()).dtype != torch.float32:
+        raise ExportError("the model is not in fp32 on the CPU: load it there to export it")
+    if model.training:
+        raise ExportError("the model is in training mode: call model.eval() first")
+    batch = Dim("batch", min=1)
+    axes = tuple({0: batch} for _ in contract.inputs)
+    step = StepModule(model, unroll).eval()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about torch's internals
+        try:
+            program = torch.export.export(step, example(contract, 2), dynamic_shapes=(axes[0], axes[1:]), strict=False)
+        except (RuntimeError, ValueError, torch._dynamo.exc.TorchDynamoException) as error:
+            raise ExportError(f"torch cannot trace this model's step: {error}") from error
+    for part in program.graph_module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            for node in part.graph.nodes:
+                node.meta.pop("stack_trace", None)  # paths on this machine
+    return program

@@ -1,4 +1,4 @@
-"""A traced step as ONNX: names and axes as the contract has them, and the contract inside of the file."""
+"""A traced step as ONNX, with the names and axes of the contract, and the contract in its metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from horst.extras import require
 
 OPSET = 20
 OPSETS = range(18, 24)
-"""Those that torch writes without a conversion."""
+"""Opsets that torch writes without a conversion."""
 
 
 def import_onnx() -> Any:
@@ -30,7 +30,7 @@ def import_onnx() -> Any:
 def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) -> Any:
     """The ModelProto of a step."""
     if opset not in OPSETS:
-        raise ConfigError(f"opset is {opset}; it takes {OPSETS[0]} to {OPSETS[-1]}")
+        raise ConfigError(f"opset is {opset}; choose from {OPSETS[0]} to {OPSETS[-1]}")
     import_onnx()
     with torch.no_grad(), _quiet():
         try:
@@ -47,7 +47,7 @@ def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) ->
     assert written is not None
     proto: Any = written.model_proto
     for node in proto.graph.node:
-        del node.metadata_props[:]  # where in the source a node comes from, with paths of the machine that exported
+        del node.metadata_props[:]  # source locations, with paths on this machine
     del proto.graph.value_info[:]
     del proto.graph.metadata_props[:]
     describe(proto, contract)
@@ -77,7 +77,7 @@ def name_axes(values: Iterable[Any], ports: Iterable[Port]) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Torch's exporter tells its progress and its own deprecations."""
+    """Suppress the progress and deprecation messages of torch's exporter."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

@@ -1,4 +1,4 @@
-"""A traced step as a .pt2 file: torch.export's own, or compiled by AOTInductor for the machine at hand."""
+"""A traced step as a .pt2 file: of torch.export, or compiled by AOTInductor for this machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from horst.errors import ExportError
 from horst.export.contract import KEY, Contract
 
 ABOUT = f"{KEY}.json"
-"""The name of the contract inside of torch.export's file."""
+"""The name of the contract in torch.export's file."""
 
 
 def save_program(program: ExportedProgram, contract: Contract, path: Path) -> None:
@@ -26,7 +26,7 @@ def compile_program(program: ExportedProgram, contract: Contract, path: Path) ->
     try:
         cpp_builder.get_cpp_compiler()
     except exc.InvalidCxxCompiler as error:
-        raise ExportError("AOTInductor needs a C++ compiler: install g++, or name one in the variable CXX") from error
+        raise ExportError("AOTInductor needs a C++ compiler: install g++, or set the variable CXX") from error
     options = {"aot_inductor.metadata": {KEY: json.dumps(contract.about)}}
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
