@@ -21,7 +21,7 @@ from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.metrics import calibration_bins
 from horst.viz import style
 from horst.viz.matrix import count, similarity_order, worst_pairs
-from horst.viz.report import training_figures
+from horst.viz.report import training_figure
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = ["do <it>", 'say "no" & go', "a" * 90, "open door", "take cup", "take $5 or $6"]
@@ -92,8 +92,9 @@ def test_bars_are_as_long_as_weights() -> None:
 def test_frames_are_bright_by_their_weight() -> None:
     given = clip(9, 4)
     images = [np.asarray(image.get_array(), float) for image in viz.attention(**given).axes[0].images]
+    assert len(images) == 2 + 2 * 4  # the current frame, the colour scale, and frames and maps of the past
     weights = given["temporal"][-1]
-    for weight, shown, frame in zip(weights, images[0:8:2], given["frames"][4:8], strict=True):
+    for weight, shown, frame in zip(weights, images[2::2], given["frames"][4:8], strict=True):
         light = 0.22 + 0.78 * weight / weights.max()
         assert shown == pytest.approx(light * frame, abs=0.51)
 
@@ -194,15 +195,16 @@ def test_confusions(classes: int) -> None:
     order = similarity_order(counts)
     assert sorted(order) == list(range(classes))
     figure = viz.confusion(labels, torch.from_numpy(answers), names)
-    _, axes = figure.axes
+    (axes,) = figure.axes
     opacity = np.asarray(axes.images[0].get_array())[..., 3]
     assert (opacity > 0).tolist() == (counts[np.ix_(order, order)] > 0).tolist()
     shown = [label.get_text() for label in axes.get_yticklabels()]
     assert shown == ([names[i] for i in order] if classes <= 80 else [])
-    assert f"{np.trace(counts)} of {(labels >= 0).sum()} right" in texts(figure)
+    (beside,) = texts(figure)
+    assert f"{np.trace(counts)} of {(labels >= 0).sum()} right" in beside
     for true, wrong, often in worst_pairs(counts, 12):
         assert counts[true, wrong] == often
-        assert f"{often} of {(labels == true).sum()}" in texts(figure)
+        assert f"{names[true]}\n\N{NO-BREAK SPACE}→ {names[wrong]}, {often} of {(labels == true).sum()}" in beside
     assert len(style.svg(figure)) < 1e5
 
 
@@ -242,10 +244,10 @@ def test_training_curves_are_those_of_the_csv_file() -> None:
         {"epoch": "0", "train/loss": "3.5", "train/top1": "0.1", "val/action/top1@1s": "", "lr": "0.001"},
         {"epoch": "1", "train/loss": "nan", "train/top1": "0.2", "val/action/top1@1s": "0.3", "lr": "0.002"},
     ]
-    loss, accuracy, rate = training_figures(rows, "anticipation")
-    points = [line.get_xydata().tolist() for figure in (loss, accuracy, rate) for line in figure.axes[0].lines]  # type: ignore[union-attr]
+    figure = training_figure(rows, "anticipation")
+    points = [line.get_xydata().tolist() for axes in figure.axes for line in axes.lines]  # type: ignore[union-attr]
     assert points == [[[1, 3.5]], [[1, 0.1], [2, 0.2]], [[2, 0.3]], [[1, 0.001], [2, 0.002]]]
-    assert legend(accuracy) == ["top-1@1s", "training top-1"]
+    assert legend(figure) == ["top-1@1s", "training top-1"]
 
 
 def test_figures_can_be_restyled_and_saved(tmp_path: Path) -> None:

@@ -26,7 +26,6 @@ from horst.viz.render import (
     VideoRenderer,
     _fit,
     _font,
-    _resized,
 )
 
 NAMES = ["pushing", "pulling", "lifting something up completely and then letting it drop down", "opening", "no action"]
@@ -234,13 +233,6 @@ def test_little_is_kept_of_a_long_video() -> None:
     renderer.update(prediction(99.0, attention=look), solid(960, 640))
     assert renderer._past.pop(99.0).size == (160, 240)
     assert len(renderer._course) == 1  # a jump of more than the window
-
-
-def test_small_pictures_are_left_as_they_are_unless_they_may_grow() -> None:
-    small = solid(30, 40)
-    assert _resized(small, 320, 240).size == (40, 30)
-    assert _resized(small, 320, 240, enlarge=True).size == (320, 240)
-    assert _resized(solid(1, 4000), 320, 240).size == (320, 1)
 
 
 @pytest.mark.parametrize("text", ["", "short", "a name of some words", "x" * 200, "many words " * 30])

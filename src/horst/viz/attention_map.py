@@ -6,6 +6,7 @@ Shapes: T frames, S past states, h x w the map of a layer, C classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import eq
 from typing import Any
 
 import matplotlib
@@ -75,74 +76,64 @@ def attention(
     past = range(max(0, now - order), now)
     entries = [order - now + frame for frame in past]  # entry j looks at frame t - S + j
     top = _most_likely(probabilities, names, now)
-    height, width = frames[now].shape[:2]
+    true = names[truth] if truth is not None and names is not None else ""
     w = max(SMALLEST, min(LARGEST, (ROOM - GAP * (order - 1)) / order))
-    h = w * height / width
-    label = f"attention at {_time(now, times)}"
-    label += f", true: {names[truth]}" if truth is not None and names is not None else ""
-    figure, axes = style.new_canvas(
-        PANEL + (BETWEEN + len(past) * (w + GAP) - GAP if past else 0),
-        max(2 * h + 66 if past else 0, h + 24 + (16 if truth is not None else 0) + 17 * len(top) + 8),
-        label,
-    )
-    if past:
-        shown = [frames[frame] for frame in past]
-        moments = [_time(frame, times) for frame in past]
-        title = "temporal attention"
-        title += f", layer {layer % len(temporal) + 1} of {len(temporal)}" if isinstance(temporal, list | tuple) else ""
-        _draw_past(axes, shown, weights[now, entries], maps[now, entries], moments, (w, h), title)
+    h = w * frames[now].shape[0] / frames[now].shape[1]
+    width = PANEL + (BETWEEN + len(past) * (w + GAP) - GAP if past else 0)
+    height = max(2 * h + 66 if past else 0, h + 32 + (16 if true else 0) + 17 * len(top))
+    label = f"attention at {_time(now, times)}" + (f", true: {true}" if true else "")
+    figure, axes = style.new_canvas(width, height, label)
     style.put(axes, 0, 11, f"now: {_time(now, times)}", style.INK, weight="bold")
     style.put_image(axes, frames[now], 0, 18, w, h)
     y = h + 34
-    if truth is not None and names is not None:
+    if true:
         style.put(axes, 0, y, "truth:")
-        style.put(axes, 36, y, names[truth], style.INK, limit=PANEL - 36, weight="bold")
+        style.put(axes, 36, y, true, style.INK, limit=PANEL - 36, weight="bold")
         y += 16
     for index, name, probability in top:
-        axes.add_patch(Rectangle((0, y - 11), PANEL * probability, 14, color=style.SERIES[0], alpha=0.22, linewidth=0))
+        _draw_bar(axes, 0, y - 11, PANEL * probability, 14, alpha=0.22)
         percent = f"{100 * probability:.0f}%"
-        _put_name(axes, name, index, truth, parts, y, PANEL - style.text_width(percent) - 24)
+        _put_name(axes, name, index, truth, parts, y, PANEL - style.text_width(percent) - 10)
         style.put(axes, PANEL - 2, y, percent, style.INK, ha="right")
         y += 17
+    if past:
+        title = "temporal attention"
+        title += f", layer {layer % len(temporal) + 1} of {len(temporal)}" if isinstance(temporal, list | tuple) else ""
+        row = width - PANEL - BETWEEN
+        style.put(axes, PANEL + BETWEEN, 11, title, style.INK, limit=row, weight="bold")
+        levels = _draw_scale(axes, maps[now, entries], h + 55, row)
+        brightest = float(weights[now, entries].max()) or 1.0
+    for column, frame in enumerate(past):
+        x, weight = PANEL + BETWEEN + column * (w + GAP), float(weights[now, entries[column]])
+        light = DARK + (1 - DARK) * weight / brightest
+        style.put_image(axes, (light * frames[frame]).round().astype(np.uint8), x, 18, w, h)
+        _draw_bar(axes, x, h + 21, w, 4, color=style.WELL)
+        _draw_bar(axes, x, h + 21, w * weight, 4)
+        style.put(axes, x, h + 37, f"{100 * weight:.0f}%", style.INK)
+        if w > 60:
+            style.put(axes, x + w, h + 37, _time(frame, times), ha="right")
+        style.put_image(axes, heat_map(frames[frame], levels[column]), x, h + 62, w, h)
     return figure
 
 
-def _draw_past(
-    axes: Axes,
-    frames: Sequence[Image],
-    weights: NDArray[np.float64],
-    maps: NDArray[np.float64],
-    moments: Sequence[str],
-    size: tuple[float, float],
-    title: str,
-) -> None:
-    """Two rows: frames as bright as their weight, which is written below, and heat maps."""
-    w, h = size
-    left, row = PANEL + BETWEEN, len(frames) * (w + GAP) - GAP
+def _draw_bar(axes: Axes, x: float, y: float, width: float, height: float, **options: Any) -> None:
+    axes.add_patch(Rectangle((x, y), width, height, **{"color": style.SERIES[0], "linewidth": 0, **options}))
+
+
+def _draw_scale(axes: Axes, maps: NDArray[np.float64], y: float, row: float) -> NDArray[np.float64]:
+    """The title of the spatial maps, with what their colours stand for; the maps in 0..1."""
+    left, right = PANEL + BETWEEN, PANEL + BETWEEN + row
     low, high = float(maps.min()), float(maps.max())
     even = high - low < EVEN * abs(high)
-    brightest = float(weights.max()) or 1.0
-    second = h + 62
-    style.put(axes, left, 11, title, style.INK, limit=row, weight="bold")
-    for column, (frame, weight) in enumerate(zip(frames, weights.tolist(), strict=True)):
-        x = left + column * (w + GAP)
-        light = DARK + (1 - DARK) * weight / brightest
-        style.put_image(axes, (light * frame).round().astype(np.uint8), x, 18, w, h)
-        for width, colour in ((w, style.WELL), (w * weight, style.SERIES[0])):
-            axes.add_patch(Rectangle((x, h + 21), width, 4, color=colour, linewidth=0))
-        style.put(axes, x, h + 37, f"{100 * weight:.0f}%", style.INK)
-        if w > 60:
-            style.put(axes, x + w, h + 37, moments[column], ha="right")
-        level = np.full_like(maps[column], 0.5) if even else (maps[column] - low) / (high - low)
-        style.put_image(axes, heat_map(frame, level), x, second, w, h)
-    style.put(axes, left, second - 7, "spatial attention", style.INK, limit=row, weight="bold")
+    style.put(axes, left, y, "spatial attention", style.INK, limit=row, weight="bold")
     if even and row > 180:
-        style.put(axes, left + row, second - 7, f"uniform: {high:.2g}", ha="right")
-    elif row > 260:  # the colour scale
-        end = left + row - style.text_width(f"{high:.2g}") - 5
-        style.put(axes, left + row, second - 7, f"{high:.2g}", ha="right")
-        style.put_image(axes, _colours(np.linspace(0, 1, 72))[None].astype(np.uint8), end - 72, second - 15, 72, 8)
-        style.put(axes, end - 77, second - 7, f"{low:.2g}", ha="right")
+        style.put(axes, right, y, f"uniform: {high:.2g}", ha="right")
+    elif row > 260:
+        end = right - style.text_width(f"{high:.2g}") - 5
+        style.put(axes, right, y, f"{high:.2g}", ha="right")
+        style.put_image(axes, _colours(np.linspace(0, 1, 72))[None].astype(np.uint8), end - 72, y - 8, 72, 8)
+        style.put(axes, end - 77, y, f"{low:.2g}", ha="right")
+    return np.full_like(maps, 0.5) if even else (maps - low) / (high - low)
 
 
 def heat_map(image: Image, level: NDArray[np.floating]) -> Image:
@@ -190,18 +181,16 @@ def _most_likely(
 def _put_name(
     axes: Axes, name: str, index: int, truth: int | None, parts: Sequence[tuple[int, int]], y: float, limit: float
 ) -> None:
-    """A mark and a name, or a verb and a noun, coloured by whether each is right."""
-    if truth is None:
-        style.put(axes, 3, y, name, style.SOFT, limit=limit + 14)
-        return
-    right = [index == truth]
-    style.put(axes, 3, y, "✓" if right[0] else "✗", style.RIGHT if right[0] else style.WRONG)
-    words, x = [name], 17.0
-    if parts and " " in name:
-        words = name.split(" ", 1)
-        right = [ours == theirs for ours, theirs in zip(parts[index], parts[truth], strict=True)]
-    for word, ok in zip(words, right, strict=True):
-        style.put(axes, x, y, word, style.RIGHT if ok else style.WRONG, limit=limit + 17 - x)
+    """A name, with a mark if the truth is known; verb and noun are coloured by whether each is right."""
+    words = [(name, index == truth)]
+    if truth is not None:
+        if parts and " " in name:
+            words = list(zip(name.split(" ", 1), map(eq, parts[index], parts[truth]), strict=True))
+        words.insert(0, ("✓" if index == truth else "✗", index == truth))
+    x = 3.0
+    for word, right in words:
+        colour = style.SOFT if truth is None else style.RIGHT if right else style.WRONG
+        style.put(axes, x, y, word, colour, limit=limit - x)
         x += style.text_width(word + " ")
 
 

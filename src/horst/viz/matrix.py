@@ -14,15 +14,14 @@ from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from horst.console import visible
 from horst.errors import InputError
 from horst.viz import style
 
 NAMED = 80
 """The most classes that have room for their names."""
-SIDE = 470.0
-NAMES, PAIRS = 240.0, 330.0
-"""Points for names of rows, and for the list beside the matrix."""
-LEGEND = "rows: true class; blue: right, red: wrong; strong: often"
+SIDE, NAMES = 470.0, 240.0
+"""Points for the matrix and for a name."""
 
 
 @style.styled
@@ -53,40 +52,35 @@ def confusion(
     rows = [index for index in order if index in known]
     if not rows:
         raise InputError("no example has a label, so there is no confusion matrix")
-    named = len(rows) <= NAMED
-    cell = max(8.5, min(26.0, SIDE / len(rows))) if named else SIDE / len(rows)
-    size = min(11.0, 0.86 * cell + 1)
-    left = min(NAMES, max(style.text_width(names[index], size) for index in rows)) + 8 if named else 18.0
-    top, side = 44.0 if title else 24.0, cell * len(rows)
-    worst = worst_pairs(counts, pairs)
-    x = max(left + side, style.text_width(LEGEND)) + 24  # with few classes the legend is wider than the matrix
-    width, height = x + PAIRS, max(top + side + 30, top + 34 * len(worst) + 60)
-    figure, canvas = style.new_canvas(width, height, title or "confusion matrix")
-    style.put(canvas, 0, 13, title, style.INK, size=12, weight="bold")
     total = counts.sum(1) + missed
     shares = counts[np.ix_(rows, rows)] / np.maximum(total[rows][:, None], 1)
     image = np.empty((len(rows), len(rows), 4))
     image[..., :3] = np.where(np.eye(len(rows), dtype=bool)[..., None], to_rgb(style.SERIES[0]), to_rgb(style.WRONG))
     image[..., 3] = np.where(shares > 0, 0.12 + 0.88 * np.sqrt(shares), 0)
-    axes = figure.add_axes((left / width, 1 - (top + side) / height, side / width, side / height))
+    named = len(rows) <= NAMED
+    cell = max(8.5, min(26.0, SIDE / len(rows))) if named else SIDE / len(rows)
+    shown = [style.fit(names[index], NAMES) for index in rows] if named else []
+    worst = worst_pairs(counts, pairs)
+    lines = [f"{np.trace(counts)} of {total.sum()} right", "rows: true class; blue: right, red: wrong", ""]
+    lines.append("most frequent mistakes:" if worst else "no mistakes")
+    for true, wrong, times in worst:
+        mistake = style.fit(f"\N{NO-BREAK SPACE}→ {names[wrong]}", NAMES)
+        lines += [style.fit(names[true], NAMES), f"{mistake}, {times} of {total[true]}"]
+    left, side = 12 + max(map(style.text_width, shown), default=0), cell * len(rows)
+    width = left + side + max(map(style.text_width, lines)) + 24
+    height = max(side, 15.5 * len(lines)) + 50
+    figure = style.new_figure(width, height, title or "confusion matrix")
+    axes = figure.add_axes((left / width, 1 - (side + 26) / height, side / width, side / height), title=visible(title))
     axes.imshow(image, aspect="auto", interpolation="none")
-    shown = [style.fit(names[index], NAMES, size) for index in rows] if named else []
-    axes.set_yticks(range(len(shown)), shown, color=style.INK, size=size)
+    axes.set_yticks(range(len(shown)), shown, color=style.INK, size=min(11.0, 0.86 * cell + 1))
     axes.set_xticks([])
     axes.grid(visible=False)
     edges = np.arange(len(rows) + 1) - 0.5
     edges = edges if cell >= 8 else edges[[0, -1]]
     axes.hlines(edges, -0.5, len(rows) - 0.5, style.LINE, linewidth=1)
     axes.vlines(edges, -0.5, len(rows) - 0.5, style.LINE, linewidth=1)
-    style.put(canvas, left, top - 7, "predicted →" if named else f"predicted, of {len(rows)} classes →")
-    style.put(canvas, max(0.0, min(left, left + side - style.text_width(LEGEND))), top + side + 15, LEGEND)
-    style.put(canvas, x, top + 8, f"{np.trace(counts)} of {total.sum()} right", style.INK, size=12, weight="bold")
-    style.put(canvas, x, top + 32, "most frequent mistakes" if worst else "no mistakes")
-    for number, (true, wrong, times) in enumerate(worst):
-        y = top + 66 + 34 * number
-        style.put(canvas, x, y - 12, names[true], style.INK, limit=PAIRS - 70)
-        style.put(canvas, x + 10, y + 1, f"→ {names[wrong]}", style.WRONG, limit=PAIRS - 20)
-        style.put(canvas, x + PAIRS - 4, y - 12, f"{times} of {total[true]}", ha="right")
+    axes.set_xlabel("predicted")
+    axes.text(1 + 16 / side, 1, "\n".join(lines), transform=axes.transAxes, va="top", color=style.INK)
     return figure
 
 

@@ -18,7 +18,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as PILImage
-from PIL import ImageDraw, ImageFont
+from PIL import ImageDraw, ImageFont, ImageOps
 
 from horst.streaming.prediction import AttentionMaps, Prediction
 from horst.streaming.session import StreamSession
@@ -72,7 +72,8 @@ class VideoRenderer:
         while self._course[0][0] < prediction.time - self.window - 1:
             self._course.popleft()
         if prediction.attention is not None:
-            self._past[prediction.time] = _resized(image, 320, 240)
+            self._past[prediction.time] = small = PILImage.fromarray(image)
+            small.thumbnail((320, 240), PILImage.Resampling.BOX)
             while len(self._past) > 4 * len(prediction.attention.temporal):
                 self._past.popitem(last=False)
         for i in _best(prediction):
@@ -85,7 +86,7 @@ class VideoRenderer:
             self._still = self._draw_still()
         page = self._still.copy()
         left, top, right, bottom = SCREEN
-        frame = _resized(image, right - left, bottom - top, enlarge=True)
+        frame = ImageOps.contain(PILImage.fromarray(image), (right - left, bottom - top))
         x, y = left + (right - left - frame.width) // 2, top + (bottom - top - frame.height) // 2
         page.paste(frame, (x, y))
         draw = ImageDraw.Draw(page)
@@ -253,25 +254,14 @@ def _best(prediction: Prediction) -> list[int]:
 
 def _tinted(small: PILImage.Image, level: NDArray[np.floating] | None, light: float, w: int, h: int) -> PILImage.Image:
     """A past frame as bright as `light`, coloured where the map (h, w) in 0..1 is high."""
-    scale = min(w / small.width, h / small.height)
-    size = max(1, round(scale * small.width)), max(1, round(scale * small.height))
-    pixels = np.asarray(small.resize(size, PILImage.Resampling.BILINEAR), np.float32)
+    image = ImageOps.contain(small, (w, h), PILImage.Resampling.BILINEAR)
+    pixels = np.asarray(image, np.float32)
     if level is not None:
-        smooth = PILImage.fromarray(np.asarray(level, np.float32)).resize(size, PILImage.Resampling.BICUBIC)
+        smooth = PILImage.fromarray(np.asarray(level, np.float32)).resize(image.size, PILImage.Resampling.BICUBIC)
         strength = np.clip(np.asarray(smooth), 0, 1)[..., None]
         pixels = pixels * (0.7 + 0.3 * strength)
         pixels = pixels + 0.45 * strength * (np.array(HEAT, np.float64) - pixels)
     return PILImage.fromarray(np.clip(light * pixels, 0, 255).round().astype(np.uint8))
-
-
-def _resized(image: Image, width: int, height: int, *, enlarge: bool = False) -> PILImage.Image:
-    """The image as large as fits a box, in its own shape; a smaller one is left as it is unless it may be enlarged."""
-    scale = min(width / image.shape[1], height / image.shape[0])
-    picture = PILImage.fromarray(image)
-    if scale >= 1 and not enlarge:
-        return picture
-    size = max(1, round(scale * image.shape[1])), max(1, round(scale * image.shape[0]))
-    return picture.resize(size, PILImage.Resampling.BICUBIC if scale > 1 else PILImage.Resampling.BOX)
 
 
 def _draw_bar(draw: ImageDraw.ImageDraw, box: Box, share: float, colour: tuple[int, int, int]) -> None:

@@ -199,40 +199,28 @@ def training_section(run: Run, task: str) -> str:
     seconds = sum(value for entry in rows if math.isfinite(value := _number(entry.get("seconds"))))
     took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     took = took if seconds < 7200 else f"{seconds / 3600:.1f} h"
-    return section("Training", f"{len(rows)} epochs in {took}.", row(*training_figures(rows, task)))
-
-
-def training_figures(rows: list[dict[str, str]], task: str) -> list[Figure]:
-    """Of the rows of a run's metrics.csv."""
-    shown = {f"val/{name}": name.replace("action/", "").replace("top", "top-") for name in CURVES[task]}
-    given: list[tuple[str, int, dict[str, str]]] = [
-        ("training loss", 310, {"train/loss": "_loss"}),
-        ("accuracy", 400, {"train/top1": "training top-1", **shown}),
-        ("learning rate", 290, {"lr": "_rate"}),
-    ]
-    return [
-        _training_figure(rows, title, width, curves)
-        for title, width, curves in given
-        if any(math.isfinite(_number(entry.get(key))) for entry in rows for key in curves)
-    ]
+    return section("Training", f"{len(rows)} epochs in {took}.", style.inline(training_figure(rows, task)))
 
 
 @style.styled
-def _training_figure(rows: list[dict[str, str]], title: str, width: float, curves: Mapping[str, str]) -> Figure:
-    """Curves over the epochs, by their columns."""
-    figure, axes = style.new_chart(title, width=width)
-    for number, (key, name) in enumerate(curves.items()):
-        points = [(_number(entry.get("epoch")) + 1, _number(entry.get(key))) for entry in rows]
-        points = [point for point in points if all(map(math.isfinite, point))]
-        if points:
-            marker, colour = "o" if number or len(points) == 1 else "", style.SERIES[5 if key == "lr" else number]
-            axes.plot(*zip(*points, strict=True), color=colour, marker=marker, label=name, clip_on=False)
-    axes.set(xlim=(0, len(rows)), xlabel="epoch")
-    axes.set_ylim(0)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
-    if title == "accuracy":
-        style.percent_axis(axes)
-        style.name_curves(axes)
+def training_figure(rows: list[dict[str, str]], task: str) -> Figure:
+    """Loss, accuracy and learning rate over the epochs, from the rows of a run's metrics.csv."""
+    names = {f"val/{name}": name.replace("action/", "").replace("top", "top-") for name in CURVES[task]}
+    columns = {"train/loss": "_loss"}, {"train/top1": "training top-1", **names}, {"lr": "_rate"}
+    figure = style.new_figure(1000, 260, "training curves", layout="constrained")
+    titles = "training loss", "accuracy", "learning rate"
+    for axes, title, curves in zip(figure.subplots(1, 3, width_ratios=(3, 4, 3)), titles, columns, strict=True):
+        for number, (key, name) in enumerate(curves.items()):
+            points = [(_number(entry.get("epoch")) + 1, _number(entry.get(key))) for entry in rows]
+            points = [point for point in points if all(map(math.isfinite, point))]
+            if points:
+                marker, colour = "o" if number or len(points) == 1 else "", style.SERIES[5 if key == "lr" else number]
+                axes.plot(*zip(*points, strict=True), color=colour, marker=marker, label=name, clip_on=False)
+        axes.set(title=title, xlabel="epoch", xlim=(0, len(rows)), ylim=(0, None))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+        if title == "accuracy" and axes.lines:
+            style.percent_axis(axes)
+            style.name_curves(axes)
     return figure
 
 

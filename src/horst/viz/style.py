@@ -141,7 +141,7 @@ def name_curves(axes: Axes, limit: float = 250) -> None:
     """A legend on the right, in the order of the last values. `limit`: the widest name."""
     lines = [line for line in axes.get_lines() if not str(line.get_label()).startswith("_")]
     lines.sort(key=lambda line: -float(np.asarray(line.get_ydata())[-1]))
-    names = [fit(visible(str(line.get_label()), lines=False), limit) for line in lines]
+    names = [fit(str(line.get_label()), limit) for line in lines]
     if lines:
         axes.legend(lines, names, loc="center left", bbox_to_anchor=(1, 0.5), handlelength=1.2, borderaxespad=0.6)
 
@@ -150,10 +150,9 @@ def put(
     axes: Axes, x: float, y: float, text: str, colour: str = SOFT, *, limit: float = np.inf, **options: Any
 ) -> None:
     """A line of text, cut off at `limit` points."""
-    text = visible(text, lines=False)
     shown = fit(text, limit, options.get("size", RC["font.size"]), options.get("weight", "normal"))
     made = axes.text(x, y, shown, color=colour, **options)
-    if shown != text:
+    if shown.endswith("…"):
         add_tooltip(made, text)
 
 
@@ -175,7 +174,8 @@ def text_width(text: str, size: float = RC["font.size"], weight: str = "normal")
 
 @lru_cache(4096)
 def fit(text: str, limit: float, size: float = RC["font.size"], weight: str = "normal") -> str:
-    """As much of a text as fits a width; an ellipsis stands for the rest."""
+    """As much of a text as fits a width, on one line; an ellipsis stands for the rest."""
+    text = visible(text, lines=False)
     if text_width(text, size, weight) <= limit:
         return text
     cut = (text[:end].rstrip() + "…" for end in range(len(text) - 1, 0, -1))
@@ -241,7 +241,7 @@ def _body(figure: Figure) -> str:
     with _settings():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None}, dpi=108)
     text = buffer.getvalue()
-    text = re.sub(r"\s+", " ", text[text.index("</metadata>") + 11 : text.rindex("</svg>")])
+    text = re.sub(r"[ \n]+", " ", text[text.index("</metadata>") + 11 : text.rindex("</svg>")])
     text = re.sub(r"<defs> <style.*?</style> </defs>", "", text).replace("> <", "><")
     text = re.sub(rf'<g id="{TOOLTIP}([^"]*)">', r"<g><title>\1</title>", text)
     text = re.sub(r'<image xlink:href="data:image/png;base64, ([^"]*)"(?![^>]*pixelated)', _as_jpeg, text)

@@ -6,6 +6,7 @@ Shapes: T moments, C classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -105,9 +106,9 @@ def _draw_strip(
     scale: float,
 ) -> None:
     """One segment for as long as a class is the top class, with its name where it fits. `scale`: points per second."""
-    for first, last in _runs(leaders):
-        leader = int(leaders[first])
-        begin, end = times[first], times[min(last + 1, len(times) - 1)]
+    for leader, run in groupby(range(len(times)), lambda i: int(leaders[i])):
+        first, *rest = run
+        begin, end = times[first], times[min(first + len(rest) + 1, len(times) - 1)]
         if begin == end:  # the last moment alone
             begin = end - 3 / scale
         width = max(end - begin, 1 / scale) - 1 / scale
@@ -118,9 +119,3 @@ def _draw_strip(
             axes.barh(22, width, 3, begin, align="edge", color=style.RIGHT if leader == truth else style.WRONG)
         if width * scale > 34:
             style.put(axes, begin + 5 / scale, 14, names[leader], style.INK, limit=width * scale - 8)
-
-
-def _runs(values: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """(first, last) of stretches of equal values."""
-    ends = [*np.flatnonzero(np.diff(values)).tolist(), len(values) - 1]
-    return list(zip([0, *(end + 1 for end in ends[:-1])], ends, strict=True))
