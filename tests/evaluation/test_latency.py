@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import horst
 from horst.errors import InputError
 from horst.evaluation.evaluate import clip_for, evaluate
-from horst.evaluation.latency import COSTS, LabelledClip, LiveStep, evaluate_live, latest_ready, live_steps, step_time
+from horst.evaluation.latency import COSTS, LabelledClip, evaluate_live, live_steps, step_time, steps_before
 from horst.models import Predictor
 from horst.synth.fresh import Fresh, fresh_somethings
 from horst.video.sampling import observed_frames
@@ -26,36 +26,35 @@ costs = st.floats(0, 3, allow_nan=False)
 
 @given(lengths, rates, fractions)
 def test_cost_0_uses_the_last_observed_frame(frames: int, fps: float, fraction: float) -> None:
-    asked = live_steps(frames, fps, 0.0)
-    assert [step.frame for step in asked] == list(range(frames))
-    assert latest_ready(asked, fraction * frames / fps) == observed_frames(frames, fraction) - 1
+    taken, ready = live_steps(frames, fps, 0.0)
+    assert taken == list(range(frames))
+    assert steps_before(ready, fraction * frames / fps) == observed_frames(frames, fraction)
 
 
 @given(lengths, rates, costs)
 def test_each_step_takes_the_newest_frame(frames: int, fps: float, cost: float) -> None:
-    asked = live_steps(frames, fps, cost)
-    assert asked[0] == LiveStep(0, cost)
-    assert asked[-1].frame == frames - 1
-    for before, after in itertools.pairwise(asked):
-        begin = after.ready - cost
-        assert after.frame > before.frame
-        assert begin >= before.ready - 1e-9  # it was free
-        assert after.frame / fps <= begin + 1e-9  # nothing is seen before it is there
-        assert (after.frame + 1) / fps > begin - 1e-6 or after.frame == frames - 1  # and nothing newer was there
+    taken, ready = live_steps(frames, fps, cost)
+    assert (taken[0], ready[0]) == (0, cost)
+    assert taken[-1] == frames - 1
+    for (frame, free), (following, done) in itertools.pairwise(zip(taken, ready, strict=True)):
+        begin = done - cost
+        assert following > frame
+        assert begin >= free - 1e-9  # the model was free
+        assert following / fps <= begin + 1e-9  # the frame had arrived
+        assert (following + 1) / fps > begin - 1e-6 or following == frames - 1  # and none was newer
 
 
 @given(lengths, rates, costs, st.floats(1, 3), fractions)
 def test_a_higher_cost_never_sees_more(frames: int, fps: float, cost: float, more: float, fraction: float) -> None:
     moment = fraction * frames / fps
-    cheap, slow = live_steps(frames, fps, cost), live_steps(frames, fps, cost * more)
+    (_, cheap), (_, slow) = live_steps(frames, fps, cost), live_steps(frames, fps, cost * more)
     assert len(slow) <= len(cheap)
-    count = [-1 if (found := latest_ready(asked, moment)) is None else found for asked in (cheap, slow)]
-    assert count[1] <= count[0]
+    assert steps_before(slow, moment) <= steps_before(cheap, moment)
 
 
 @given(lengths, rates)
 def test_no_prediction_if_a_step_outlasts_the_clip(frames: int, fps: float) -> None:
-    assert latest_ready(live_steps(frames, fps, frames / fps), frames / fps) is None
+    assert steps_before(live_steps(frames, fps, frames / fps)[1], frames / fps) == 0
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -40,16 +41,6 @@ LabelledClip = tuple[NDArray[np.uint8], int]
 
 
 @dataclass(frozen=True, slots=True)
-class LiveStep:
-    """A step of a model that watches live."""
-
-    frame: int
-    """Index of the frame that it takes."""
-    ready: float
-    """Time at which its prediction is ready, in seconds after the start of the clip."""
-
-
-@dataclass(frozen=True, slots=True)
 class LiveResult:
     """Accuracy at one cost of a step."""
 
@@ -63,27 +54,30 @@ class LiveResult:
     """The fraction of frames that the model saw."""
 
 
-def live_steps(frames: int, fps: float, cost: float) -> list[LiveStep]:
-    """The steps of a model that watches `frames` frames at `fps`, if each step takes `cost` seconds."""
+def live_steps(frames: int, fps: float, cost: float) -> tuple[list[int], list[float]]:
+    """The steps of a model that watches `frames` frames at `fps`, if each step takes `cost` seconds.
+
+    Returns the frame that each step takes, and the time at which its prediction is ready, after the start of the clip.
+    """
     if frames < 1 or not fps > 0:
         raise InputError(f"frames is {frames} and fps {fps}; both must be above 0")
     if not cost >= 0:
         raise InputError(f"cost is {cost}; it takes seconds from 0 on")
-    steps: list[LiveStep] = []
+    taken, ready = list[int](), list[float]()
     frame, free = 0, 0.0
     while frame < frames:
         newest = min(frames - 1, int((free + EPSILON) * fps))
         frame = max(frame, newest)  # without a new frame, it waits for the next one
         free = max(free, frame / fps) + cost
-        steps.append(LiveStep(frame, free))
+        taken.append(frame)
+        ready.append(free)
         frame += 1
-    return steps
+    return taken, ready
 
 
-def latest_ready(steps: Sequence[LiveStep], moment: float) -> int | None:
-    """Index of the newest step that was ready before `moment`; None if there is none."""
-    ready = [i for i, step in enumerate(steps) if step.ready < moment - EPSILON]
-    return ready[-1] if ready else None
+def steps_before(ready: Sequence[float], moment: float) -> int:
+    """The number of steps that were ready before `moment`."""
+    return bisect_left(ready, moment - EPSILON)
 
 
 def evaluate_live(
@@ -111,18 +105,16 @@ def evaluate_live(
         total += 1
         predicted: dict[tuple[int, ...], NDArray[np.int64]] = {}  # costs below a frame see the same frames
         for row, cost in enumerate(costs):
-            steps = live_steps(len(frames), model.fps, cost)
-            looked_at = tuple(step.frame for step in steps)
-            if looked_at not in predicted:
-                clip = torch.from_numpy(frames[list(looked_at)]).permute(0, 3, 1, 2).unsqueeze(0).to(device)
+            taken, ready = live_steps(len(frames), model.fps, cost)
+            seen[row] += len(taken) / len(frames)
+            if tuple(taken) not in predicted:
+                clip = torch.from_numpy(frames[taken]).permute(0, 3, 1, 2).unsqueeze(0).to(device)
                 with torch.inference_mode():
-                    predicted[looked_at] = clip_output(model, clip).logits.action[0].argmax(-1).cpu().numpy()
-            seen[row] += len(steps) / len(frames)
+                    predicted[tuple(taken)] = clip_output(model, clip).logits.action[0].argmax(-1).cpu().numpy()
             for column, fraction in enumerate(fractions):
-                newest = latest_ready(steps, fraction * len(frames) / model.fps)
-                if newest is not None:
+                if count := steps_before(ready, fraction * len(frames) / model.fps):
                     answered[row, column] += 1
-                    right[row, column] += predicted[looked_at][newest] == label
+                    right[row, column] += predicted[tuple(taken)][count - 1] == label
     if not total:
         raise InputError("there are no clips")
 

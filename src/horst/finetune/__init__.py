@@ -9,18 +9,11 @@ Finetuner(recordings, "models").start("mine")           # in a worker process, n
 
 from __future__ import annotations
 
-from horst.finetune.finetuner import Finetuner, FinetuneState
-from horst.finetune.job import FinetuneProgress
-from horst.finetune.recordings import Recording, RecordingLimits, Recordings
-from horst.finetune.run import FinetuneResult, finetune
-
-__all__ = [
-    "FinetuneProgress",
-    "FinetuneResult",
-    "FinetuneState",
-    "Finetuner",
-    "Recording",
-    "RecordingLimits",
-    "Recordings",
-    "finetune",
-]
+from horst.finetune.finetuner import Finetuner as Finetuner
+from horst.finetune.finetuner import FinetuneState as FinetuneState
+from horst.finetune.job import FinetuneProgress as FinetuneProgress
+from horst.finetune.recordings import Recording as Recording
+from horst.finetune.recordings import RecordingLimits as RecordingLimits
+from horst.finetune.recordings import Recordings as Recordings
+from horst.finetune.run import FinetuneResult as FinetuneResult
+from horst.finetune.run import finetune as finetune
