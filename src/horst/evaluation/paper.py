@@ -36,7 +36,7 @@ ANTICIPATION = {"steps": 14, "stride": 0.25}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PaperRow:
+class PaperResult:
     """A row of a table."""
 
     name: str
@@ -65,14 +65,14 @@ class PaperTable:
     """Examples of the validation split."""
     columns: dict[str, str]
     """Metric by header; see `horst.evaluation.measure`."""
-    rows: tuple[PaperRow, ...]
+    rows: tuple[PaperResult, ...]
     fps: tuple[float, ...] = ()
     """Recognition: allowed frame rates."""
     decimals: int = 1
     """As printed."""
     name: str = field(default="", compare=False)
 
-    def row(self, name: str) -> PaperRow:
+    def row(self, name: str) -> PaperResult:
         """The row with that name, or ConfigError."""
         known = {row.name: row for row in self.rows}
         if name not in known:
@@ -80,7 +80,7 @@ class PaperTable:
             raise ConfigError(f"the paper's table {self.name!r} has no row {name!r}{close}")
         return known[name]
 
-    def values(self, row: PaperRow) -> dict[str, float]:
+    def values(self, row: PaperResult) -> dict[str, float]:
         """Per cent by metric, for the metrics that the paper has."""
         pairs = zip(self.columns.values(), row.values, strict=True)
         return {metric: value for metric, value in pairs if value is not None}
