@@ -23,7 +23,7 @@ from datetime import date
 from pathlib import Path
 
 from horst.io import write_text
-from horst.models.method_table import METHODS, Method
+from horst.models.registry import METHODS, PRETRAINED, Method
 from horst.training.config import RunConfig
 
 ROOT = Path(__file__).parents[1]
@@ -74,7 +74,7 @@ class Result:
 def config_of(method: Method) -> str:
     """Its run on what the package draws."""
     folder = "somethings" if method.task == "recognition" else "kitchen"
-    return f"{folder}/{'gpu' if method.model == 'horst' else method.name}"
+    return f"{folder}/{'gpu' if method.model_name('tiny') in PRETRAINED else method.name}"
 
 
 def short_run(method: Method, folder: Path) -> RunConfig:

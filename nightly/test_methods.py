@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.methods import SHORT, train
-from horst.models.method_table import METHODS
+from horst.models.registry import METHODS
 
 MARGIN = 5.0
 """Per cent by which a short run must beat guessing: twice the error of a share among some 200 validation clips."""

@@ -15,7 +15,7 @@ import pytest
 from benchmarks.methods import SHORT, Result, table
 from horst.configs import list_configs
 from horst.models import model_config
-from horst.models.method_table import METHODS, SIZES
+from horst.models.registry import METHODS, SIZES
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reference" / "methods.md").read_text()

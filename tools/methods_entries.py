@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from horst.models.method_table import METHODS
+from horst.models.registry import METHODS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -13,7 +13,7 @@ from methods_entries import ABLATIONS, CE, ENTRIES, Entry
 from horst.evaluation.paper import paper_table
 from horst.heads import head_options
 from horst.models import model_config
-from horst.models.method_table import METHODS, Method
+from horst.models.registry import METHODS, Method
 from horst.models.summary import summarize
 
 TABLES = ("recognition", "anticipation", "ablations")

@@ -14,7 +14,7 @@ from horst.cli.models_table import FROZEN, loss_words
 from horst.configs import find_config, list_configs
 from horst.evaluation.paper import paper_values
 from horst.models import create_model, model_config
-from horst.models.method_table import METHODS, SIZES, method
+from horst.models.registry import METHODS, SIZES
 from horst.models.summary import summarize
 from horst.training.config import RunConfig, read_run
 
@@ -123,7 +123,7 @@ def test_one_task_alone(printed: Call) -> None:
 
 @pytest.mark.parametrize("name", ["rulstm", "vn_ce", "horst", "horst_url", "horst_2_x_joint_space_time", "imagine_rnn"])
 def test_one_method_in_detail(name: str, printed: Call) -> None:
-    one, out = method(name), printed(name, width=80)
+    one, out = METHODS[name], printed(name, width=80)
     assert out.startswith(f"{one.title} ({name})")
     assert max(map(len, out.splitlines())) <= 80
     for size in SIZES[one.task]:

@@ -20,7 +20,7 @@ from horst.data.readers.ssv2 import read_ssv2
 from horst.evaluation.paper import differences, paper_table, paper_tables, paper_values
 from horst.heads import head_options
 from horst.models import Predictor, model_config
-from horst.models.method_table import METHODS, SIZES, Method
+from horst.models.registry import METHODS, SIZES, Method
 from horst.training.config import Loss, RunConfig
 
 NAMES = [name for name in list_configs() if not name.startswith("studies/")]
@@ -132,9 +132,9 @@ def test_every_method_has_its_runs(method: Method) -> None:
     assert set(found) >= ({real} if method.options else {drawn, real})
     named = {(config.paper.table, config.paper.row) for configs in found.values() for config in configs if config.paper}
     assert set(method.rows.items()) <= named
-    others = {pair for one in METHODS.values() for pair in one.rows.items() if one.model == method.model}
+    others = {pair for one in METHODS.values() for pair in one.rows.items() if one.models == method.models}
     assert named <= others  # ATSN and VN-CE are one model and one loss
-    if method.name.isidentifier() and not method.model.startswith("horst"):
+    if method.name.isidentifier() and not method.module.endswith(".horst"):
         assert f"{drawn}/{method.name}" in NAMES
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from horst.errors import ConfigError
-from horst.heads.pool import FrameNorm, Pool
+from horst.heads.pool import FrameNorm, MapPool
 
 CHANNELS = 5
 
@@ -132,9 +132,9 @@ def test_half_precision_is_summed_in_that_of_the_statistics() -> None:
 
 def test_pool_gives_means_in_order() -> None:
     y, e = torch.randn(2, 3, CHANNELS, 4, 4), torch.randn(2, 3, CHANNELS, 4, 4)
-    pooled = Pool(CHANNELS, ("y", "e"), "none")(None, y=y, e=e)
+    pooled = MapPool(CHANNELS, ("y", "e"), "none")(None, y=y, e=e)
     torch.testing.assert_close(pooled, [y.mean((-2, -1)), e.mean((-2, -1))])
-    normed = Pool(CHANNELS, ("y", "e"), "batch")(None, y=y, e=e)
+    normed = MapPool(CHANNELS, ("y", "e"), "batch")(None, y=y, e=e)
     torch.testing.assert_close(normed[1], nn.BatchNorm1d(CHANNELS)(rows(pooled[1])).view(2, 3, CHANNELS))
     with pytest.raises(ConfigError, match="norm"):
-        Pool(CHANNELS, ("y",), "bach")  # type: ignore[arg-type]
+        MapPool(CHANNELS, ("y",), "bach")  # type: ignore[arg-type]

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from horst.errors import ConfigError, InputError, StateError
-from horst.layers import Core, CoreOutput
+from horst.layers import CORES, Core, CoreOutput, core_config, create_core
 from horst.models import MODELS, Predictor, create_model
-from horst.models.cores import CORES, core_config, create_core
 
 SMALL: dict[str, dict[str, Any]] = {
     "horst": {"hidden": [4, 6], "stride": [1, 2], "order": 3},

@@ -16,8 +16,7 @@ from horst.config import from_dict
 from horst.configs import find_config, list_configs
 from horst.errors import ConfigError
 from horst.evaluation.formatting import metric_title
-from horst.models import Predictor, model_config
-from horst.models.method_table import method
+from horst.models import METHODS, Predictor, model_config
 from horst.studies.config import Study, find_study, known_studies, overrides
 from horst.studies.plan import identity, plan
 from horst.studies.report import paper_lines
@@ -174,9 +173,9 @@ def test_rivals_and_labels() -> None:
     a, b, c = study.runs
     assert [study.rival(run) for run in (a, b, c)] == [None, "c", "a"]
     assert [replace(study, against=None).rival(run) for run in (a, b, c)] == [None, "c", None]
-    assert (a.label, b.label, c.label) == ("A", method("horst").title, "c")
+    assert (a.label, b.label, c.label) == ("A", METHODS["horst"].title, "c")
     assert replace(b, title="B").label == "B"
-    assert [run.known for run in (a, b)] == [None, method("horst")]
+    assert [run.known for run in (a, b)] == [None, METHODS["horst"]]
     assert study.run("c") is c
     assert (study.seeds, study.curve, study.folds) == ((0,), False, ())
 

@@ -11,7 +11,7 @@ import torch
 from horst.data.batches import Batch
 from horst.data.config import DataConfig, open_source
 from horst.data.example import Annotations
-from horst.models.method_table import METHODS, Method
+from horst.models.registry import METHODS, PRETRAINED, Method
 from horst.synth.make import make_kitchen, make_somethings
 from horst.training.build import build_model
 from horst.training.config import RunConfig
@@ -54,7 +54,7 @@ def batch(method: Method, annotations: Annotations) -> Batch:
 def run_of(method: Method) -> RunConfig:
     """The config of a method on what the package draws; HORST's are named otherwise."""
     folder = "somethings" if method.task == "recognition" else "kitchen"
-    name = "gpu" if method.model == "horst" else method.name
+    name = "gpu" if method.model_name("tiny") in PRETRAINED else method.name
     config = RunConfig.from_file(f"{folder}/{name}")
     # a small backbone and no dropout, so that a step is quick and the same each time
     options = {**config.model.options, **method.options_for("tiny"), "backbone": {"name": "stem", "widths": [6, 8]}}

@@ -25,7 +25,7 @@ from horst.data.readers.folder import read_csv
 from horst.errors import ConfigError, DataError
 from horst.evaluation.evaluate import evaluate
 from horst.models import create_model, load, save
-from horst.models.method_table import METHODS, Method
+from horst.models.registry import METHODS, Method
 from horst.training.build import build_model, learnt_loss, notices
 from horst.training.config import RunConfig
 from horst.training.fit import train
@@ -66,7 +66,7 @@ def run_of(method: Method) -> RunConfig:
     """The method's small model and its loss on the own CSV template."""
     config = RunConfig.from_file("own/csv_anticipation")
     options = {**method.options_for("tiny"), "backbone": {"name": "stem", "widths": [6, 8]}}
-    if method.model.startswith("horst"):
+    if method.module.endswith(".horst"):
         options = {"hidden": [8, 8], "stride": [2, 1], **options}
     if "hidden" in method.options:
         options["hidden"] = [8, 8]

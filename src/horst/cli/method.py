@@ -1,4 +1,4 @@
-"""`horst models METHOD`: what one method is, its models, its loss, its configs, and its rows of the paper."""
+"""`horst models METHOD`: one method, its models, its loss, its configs, and its results in the paper."""
 
 from __future__ import annotations
 
@@ -13,27 +13,28 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from horst.cli.models_table import TITLES, cost_cells, costs, loss_words, parts
+from horst.cli.models_table import TITLES, cost_cells, costs, loss_words
 from horst.configs import find_config, list_configs
 from horst.console import Console
 from horst.evaluation.paper import paper_table, paper_tables
 from horst.heads import HEADS
-from horst.models.cores import CORES
-from horst.models.method_table import METHODS, SIZES, Method
+from horst.layers import CORES
+from horst.models import METHODS, Method
 from horst.training.config import read_run
 
 LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "features", "name": "top_k"}
-"""What in a method's loss is told about in which file of `horst.training.losses`."""
+"""The file of `horst.training.losses` that describes an option of a method's loss."""
 
 
 def show_method(method: Method, as_json: bool) -> None:
-    models = {size: method.model_name(size) for size in SIZES[method.task]}
+    models = method.models
     configs, about = config_files(method), _about(method)
     if as_json:
         found = {
             "name": method.name,
             "title": method.title,
             "task": method.task,
+            "reference": method.reference,
             "about": about,
             "options": dict(method.options),
             "loss": dict(method.loss),
@@ -47,12 +48,13 @@ def show_method(method: Method, as_json: bool) -> None:
         return
     loss = ": ".join(filter(None, (loss_words(method), _plain(method.loss))))
     lines = {
+        "paper": method.reference,
         "core": about["core"],
         "head": about["head"],
         "loss": "\n".join(filter(None, (loss, about.get("loss")))),
         "options": _plain(method.options),
         "configs": "\n".join(configs),
-        "paper": "\n".join(_row_words(*row) for row in _rows(method)) or "-",
+        "results": "\n".join(_row_words(*row) for row in _rows(method)) or "-",
     }
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
@@ -70,7 +72,7 @@ def show_method(method: Method, as_json: bool) -> None:
 def _models(options: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0))
     table.add_column("model")
-    for header in ("params\ntrained", "GFLOP\na frame", "state", "streams"):
+    for header in ("params\ntrained", "GFLOP\nper frame", "state", "streams"):
         table.add_column(header, justify="right", no_wrap=True)
     for name, given in options.items():
         table.add_row(name, *cost_cells(costs(name, given)).values())
@@ -78,16 +80,16 @@ def _models(options: Mapping[str, Mapping[str, Any]]) -> Table:
 
 
 def _plain(options: Mapping[str, Any]) -> str:
-    """As a config has it."""
+    """As in a config."""
     return ", ".join(f"{key}: {value}" for key, value in options.items())
 
 
 def _about(method: Method) -> dict[str, str]:
-    """What the files say that make it: of core, head, and what its loss has besides cross-entropy."""
-    core, head = parts(method)
+    """What the docstrings say about its core, its head, and its loss if it is not cross-entropy only."""
+    config = method.config()
     found = {
-        "core": opening(sys.modules[CORES[core][1].__module__].__doc__),
-        "head": opening(sys.modules[HEADS[head].__module__].__doc__),
+        "core": opening(sys.modules[CORES[config.core.name].__module__].__doc__),
+        "head": opening(sys.modules[HEADS[config.head.name].__module__].__doc__),
     }
     for key, file in LOSS_FILES.items():
         if key in method.loss:
@@ -98,9 +100,9 @@ def _about(method: Method) -> dict[str, str]:
 
 
 def opening(doc: str | None, wanted: str = "") -> str:
-    """The first paragraphs of a docstring: what it is and whose, with the formulas that they lead to.
+    """The first paragraphs of a docstring, with the formulas that follow them.
 
-    `wanted`: after the first one go on with the paragraph that opens with this.
+    `wanted`: continue after the first one with the paragraph that starts with this.
     """
     first, *rest = (doc or "").strip().split("\n\n")
     rest = [p for p in rest if not p.startswith("Shapes")]
@@ -109,7 +111,7 @@ def opening(doc: str | None, wanted: str = "") -> str:
     for paragraph in rest[start : start + 2]:
         formulas = paragraph.startswith(" ")
         if formulas and last.endswith("."):
-            break  # not led to: an example of its use
+            break  # an example
         shown.append(paragraph if formulas else _joined(paragraph))
         if formulas:
             break
@@ -122,7 +124,7 @@ def _joined(paragraph: str) -> str:
 
 
 def _rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """(table, row, per cent by header) wherever the paper prints the method."""
+    """(table, row, per cent by header) for all rows of the method in the paper."""
     for table in paper_tables().values():
         for row in table.rows:
             if (table.name, row.name) in method.rows.items() or (
@@ -146,9 +148,9 @@ def config_files(method: Method) -> list[str]:
 
 
 def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:
-    """Whose run it is: by the row of the paper that it names, else by its model and loss.
+    """The methods of a run: by the row of the paper that it names, else by its model and loss.
 
-    Of several methods with the same it is the one that the file is named for.
+    If several methods have this model and loss, the name of the file decides.
     """
     if config.get("paper"):
         row = (config["paper"]["table"], config["paper"]["row"])
@@ -159,10 +161,10 @@ def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:
     fitting = [
         method
         for method in METHODS.values()
-        if config["model"]["name"] in {method.model_name(size) for size in SIZES[method.task]}
+        if config["model"]["name"] in method.models.values()
         and loss == method.loss
         and method.options.items() <= options.items()
     ]
     named = [method for method in fitting if method.name == stem]
-    most = max((len(method.options) for method in fitting), default=0)  # an ablation of HORST fits HORST too
+    most = max((len(method.options) for method in fitting), default=0)  # a run of an ablation also fits HORST
     return named or [method for method in fitting if len(method.options) == most]

@@ -1,4 +1,4 @@
-"""`horst models`: the methods of the paper's tables, what each costs and what the paper has of it; or one of them."""
+"""`horst models`: the methods of the paper's tables, the costs of each, and the paper's results."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from rich.table import Table
 from horst.console import Console
 from horst.errors import ConfigError
 from horst.evaluation.paper import paper_table
-from horst.models import model_config
-from horst.models.cores import create_core
-from horst.models.method_table import METHODS, SIZES, Method
-from horst.models.method_table import method as method_of
+from horst.layers import create_core
+from horst.models import METHODS, Method, list_methods, model_config
+from horst.models.registry import SIZES
 from horst.models.summary import summarize
 
 FROZEN = ("bn_inception",)
@@ -27,7 +26,7 @@ DATA = {
     "ssv2": "Something-Something v2",
     "ek55": "EPIC-Kitchens 55",
     "ek100": "EPIC-Kitchens 100",
-    "tiny": "drawn videos",
+    "tiny": "synthetic videos",
 }
 TITLES = {"recognition": "Early recognition", "anticipation": "Anticipation"}
 FIGURES = {
@@ -35,20 +34,20 @@ FIGURES = {
     "ek55": ("top-5 %\nat 1 s", ("action/top5@1s",)),
     "ek100": ("recall %\nat 1 s", ("action/recall5@1s",)),
 }
-"""What is shown of the paper: header and metrics. Of drawn videos it has nothing."""
-SPARED = ("name", "model", "streams")
-"""Columns that a narrow terminal goes without, in this order."""
+"""The results of the paper in the table: header and metrics. It has none on synthetic videos."""
+OPTIONAL = ("name", "model", "streams")
+"""Columns that a narrow terminal leaves out, in this order."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Costs:
-    """Of a model, as `summarize` counts."""
+    """The costs of a model, as `summarize` counts them."""
 
     parameters: int
-    """Of what is trained."""
+    """Trained parameters."""
     frozen_parameters: int
     flop: int
-    """A frame, of the whole model."""
+    """Per frame, of the whole model."""
     state_bytes: int
     streaming: bool
 
@@ -59,7 +58,7 @@ def show_methods(data: str, task: str | None, as_json: bool) -> None:
     if not sizes:
         raise ConfigError(f"--data {data} has no {task}: leave --task out, or choose another --data")
     if as_json:
-        listed = [_listed(method, sizes[method.task]) for method in METHODS.values() if method.task in sizes]
+        listed = [_listed(method, sizes[method.task]) for method in list_methods() if method.task in sizes]
         print(json.dumps({"data": data, "methods": listed}, indent=2))
         return
     console = Console()
@@ -70,13 +69,13 @@ def show_methods(data: str, task: str | None, as_json: bool) -> None:
 
 
 def find_method(name: str) -> Method:
-    """By name, or by the title that the table shows, in capitals or not."""
-    known = {method.title.casefold(): method for method in METHODS.values()} | METHODS
-    return known.get(name.casefold()) or method_of(name)
+    """By its name or its title, in any case."""
+    known = {method.title.casefold(): method for method in METHODS.values()} | dict(METHODS)
+    return known.get(name.casefold()) or METHODS[name]
 
 
 def costs(model: str, options: Mapping[str, Any]) -> Costs:
-    """Of a model by name. Many methods share one: each is built once."""
+    """The costs of a model by name, cached: many methods share a model."""
     return _costs(model, json.dumps(options, sort_keys=True))
 
 
@@ -97,7 +96,7 @@ def _costs(model: str, options: str) -> Costs:
 
 
 def figures(method: Method, size: str) -> dict[str, float]:
-    """What the paper prints of a method for a data set, per cent by metric, of those that the table shows."""
+    """The paper's results of a method on a data set, per cent by metric, for the metrics in the table."""
     shown = FIGURES[size][1] if size in FIGURES else ()
     printed: dict[str, float] = {}
     for name, row in method.rows.items():
@@ -108,7 +107,7 @@ def figures(method: Method, size: str) -> dict[str, float]:
 
 
 def loss_words(method: Method) -> str:
-    """The loss in a word or two; with "+" it is added to cross-entropy."""
+    """The loss in one or two words; "+" means that it is added to cross-entropy."""
     loss, k = method.loss, method.loss.get("k")
     if "name" in loss:
         return {"smooth_top_k": f"top-{k} SVM", "truncated_top_k": f"truncated top-{k}"}[loss["name"]]
@@ -120,14 +119,7 @@ def loss_words(method: Method) -> str:
         return "+ ranking"
     if "exponential" in loss:
         return "exponential"
-    return "marginal" if parts(method)[1] == "marginal" else "cross-entropy"
-
-
-def parts(method: Method) -> tuple[str, str]:
-    """The names of its core and its head."""
-    size = SIZES[method.task][0]
-    config = model_config(method.model_name(size), **method.options_for(size))
-    return config.core.name, config.head.name
+    return "marginal" if method.config().head.name == "marginal" else "cross-entropy"
 
 
 def _listed(method: Method, size: str) -> dict[str, Any]:
@@ -145,12 +137,12 @@ def _listed(method: Method, size: str) -> dict[str, Any]:
 
 
 def _fitting(task: str, size: str, console: Console) -> tuple[Table, tuple[str, ...]]:
-    """The table with the columns that the terminal has room for, and what was left out. Then titles fold."""
-    for count in range(len(SPARED) + 1):
-        table = _table(task, size, SPARED[:count])
+    """The table with the columns that fit the terminal, and those left out. If that is not enough, titles wrap."""
+    for count in range(len(OPTIONAL) + 1):
+        table = _table(task, size, OPTIONAL[:count])
         if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
             break
-    return table, SPARED[:count]
+    return table, OPTIONAL[:count]
 
 
 def _table(task: str, size: str, left_out: tuple[str, ...]) -> Table:
@@ -165,10 +157,9 @@ def _table(task: str, size: str, left_out: tuple[str, ...]) -> Table:
     for column in shown:
         justify: Any = "right" if column in numbers else "left"
         table.add_column(headers.get(column, column), justify=justify, no_wrap=column != "method", vertical="top")
-    for method in METHODS.values():
-        if method.task == task:
-            cells = _cells(method, size)
-            table.add_row(*(cells[column] for column in shown))
+    for method in list_methods(task):
+        cells = _cells(method, size)
+        table.add_row(*(cells[column] for column in shown))
     return table
 
 
@@ -208,19 +199,19 @@ def _bytes(count: int) -> str:
 
 
 def _caption(task: str, size: str, left_out: tuple[str, ...]) -> str:
-    """What the numbers are of."""
+    """What the numbers mean."""
     if size in ("ek55", "ek100"):
-        said = [
-            "params: what is trained; HORST's BN-Inception is frozen in its runs and not counted.",
-            "GFLOP: a frame through the whole model, HORST's BN-Inception too; the others read vectors that were"
-            " computed before, without their backbone's. Heads that run ahead go 1 s.",
+        lines = [
+            "params: trained parameters; HORST's BN-Inception is frozen and not counted.",
+            "GFLOP: per frame, with HORST's BN-Inception; the other methods read precomputed vectors, without a"
+            " backbone. Heads that unroll run 1 s ahead.",
         ]
     else:
-        said = ["params: what is trained, which is all; GFLOP: a frame through the whole model."]
+        lines = ["params: all parameters, which are all trained; GFLOP: per frame, of the whole model."]
     if task == "anticipation":
-        said.append("Losses with + are added to cross-entropy.")
+        lines.append("Losses with + are added to cross-entropy.")
     if size in FIGURES:
-        said.append("%: of the paper; - where it prints none.")
+        lines.append("%: the paper's results; - where it prints none.")
     if left_out:
-        said.append(f"A wider terminal shows more ({', '.join(left_out)}), --json all.")
-    return "\n".join((*said, "horst models METHOD tells more of one.\n"))
+        lines.append(f"A wider terminal shows more columns ({', '.join(left_out)}), --json shows all.")
+    return "\n".join((*lines, "horst models METHOD shows one method in detail.\n"))

@@ -7,7 +7,7 @@
     paper_values("ek55", "HORST-url")["action/top5@1s"]     31.58
 
 The numbers are in paper_tables.yaml. A run is compared with a row by its model, clips and data. The model of a row is
-that of its method (`horst.models.method_table`) for the table's data set; HORST may be of either variant. Training
+that of its method (`horst.models.registry`) for the table's data set; HORST may be of either variant. Training
 length and optimiser are not compared.
 """
 
@@ -26,7 +26,7 @@ from horst.config import from_dict
 from horst.errors import ConfigError, HorstError, did_you_mean
 from horst.layers import HORSTConfig
 from horst.models import MODELS, model_config
-from horst.models.method_table import METHODS, Method
+from horst.models.registry import METHODS, Method
 from horst.registry import Part
 
 OF_DATA = ("num_classes", "num_verbs", "num_nouns", "pairs")
@@ -58,7 +58,7 @@ class PaperTable:
     classes: dict[str, int]
     """Number of classes by task."""
     size: str
-    """The data set in the names of models; see `horst.models.method_table`."""
+    """The data set in the names of models; see `horst.models.registry`."""
     train: int
     """Examples of the training split."""
     examples: int

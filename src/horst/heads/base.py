@@ -1,135 +1,117 @@
-"""What every head offers, and how one that unrolls is asked: how many steps ahead."""
+"""The interface of every head, and the registry of heads."""
 
 from __future__ import annotations
 
+import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from numbers import Integral
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-import torch
 from torch import Tensor, nn
 
 from horst.config import check_positive
 from horst.errors import ConfigError, InputError
-from horst.heads.logits import Logits
-from horst.registry import Part
+from horst.registry import Part, Registry
 
-Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
-Advance = Callable[[tuple[Tensor, ...], list[int], int], tuple[Tensor, ...]]
+TASKS = ("action", "verb", "noun")
+
+
+@dataclass(frozen=True, slots=True)
+class Logits:
+    """Unnormalised scores by task, each (B, T, classes) for a clip and (B, classes) for a step.
+
+    `logits.verb` and `logits["verb"]` are the same. Early recognition has `action` only.
+    """
+
+    action: Tensor
+    verb: Tensor | None = None
+    noun: Tensor | None = None
+    future: Tensor | None = None
+    """The predicted pooled input of the core, (B, T, K, C) for K frames ahead. These are features, not scores."""
+
+    def __getitem__(self, task: str) -> Tensor:
+        value = getattr(self, task, None) if task in self.keys() else None
+        if value is None:
+            raise KeyError(f"no logits for {task!r}; there are {', '.join(self.keys())}")
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Logits:
+        """Apply `function` to the scores of every task."""
+        return Logits(**{task: function(self[task]) for task in self})
+
+    def keys(self) -> list[str]:
+        """The tasks that the head predicts."""
+        return [task for task in TASKS if getattr(self, task) is not None]
 
 
 class Head(nn.Module):
-    """Reads predictions off what a core gives: `head(y=..., ...)` returns `Logits`."""
+    """Turns the output of a core into predictions: `head(y=..., ...)` returns `Logits`."""
 
     reads: ClassVar[tuple[str, ...]] = ("y",)
-    """What of a core's output it takes, by keyword; see `CoreOutput.named`."""
+    """The outputs of a core that it takes, by keyword; see `CoreOutput.named`."""
     task: ClassVar[Literal["recognition", "anticipation"]] = "anticipation"
-    """Whether it names the action that it sees or the next one."""
+    """Whether it predicts the current action or the next one."""
     unrolls: ClassVar[bool] = False
+    """Whether it takes the time until the action; see `Unroller`."""
     classifiers: ClassVar[tuple[str, ...]] = ("fc",)
     """The layers whose shapes depend on the classes; `Predictor.reset_classifier` replaces them."""
     predicts_features: bool = False
-    """Whether it says what features come, in `Logits.future`."""
+    """Whether it predicts features, in `Logits.future`."""
     made_from: Part | None = None
-    """How `create_head` made it."""
+    """The name and options with which `create_head` made it."""
 
-    @property
-    @abstractmethod
-    def channels(self) -> int:
-        """Of the maps y that it reads."""
-
-    @property
-    @abstractmethod
-    def classes(self) -> dict[str, int]:
-        """How many it tells apart, by task."""
+    def __init__(self, channels: int, classes: dict[str, int]) -> None:
+        """`channels` of the maps y that it reads; the number of `classes` of each task."""
+        super().__init__()
+        check_positive(num_classes=classes["action"])
+        self.channels, self.classes = channels, classes
 
     @abstractmethod
     def forward(self, *args: Any, **options: Any) -> Logits:
-        """Maps (B, T, C, H, W), or (B, C, H, W) of one frame, by keyword; `valid` (B, T): no padding."""
+        """Maps (B, T, C, H, W), or (B, C, H, W) of one frame, by keyword. `valid` (B, T): the frames without padding."""
+
+
+HEADS: Registry[type[Head]] = Registry("head")
+"""The heads by name."""
+register_head = HEADS.register
+"""A decorator that adds a head: `@register_head("my_head")`."""
+
+
+def create_head(name: str, channels: int, *, features: int | None = None, **options: Any) -> Head:
+    """A head by name, for a core of `channels`: `create_head("recognition", 512, num_classes=41)`.
+
+    `features`: the channels of the core's input, for heads that read it too.
+    """
+    needed = {"features": features} if "features" in head_options(name) and features is not None else {}
+    head: Head = HEADS.create(name, channels, **options, **needed)
+    head.made_from = Part(name=name, options=options)
+    return head
+
+
+def head_options(name: str) -> list[str]:
+    """The options of a head; none for an unknown name."""
+    return [] if name not in HEADS else list(inspect.signature(HEADS[name]).parameters)[1:]
 
 
 def check_parts(num_verbs: int | None, num_nouns: int | None) -> dict[str, int]:
-    """{"verb": ..., "noun": ...}; empty where a head predicts the action alone, for data that has no other labels."""
+    """{"verb": ..., "noun": ...}; empty if the head predicts actions only."""
     if num_verbs is None and num_nouns is None:
         return {}
     if num_verbs is None or num_nouns is None:
         raise ConfigError(
-            f"num_verbs is {num_verbs} and num_nouns {num_nouns}: give both, or neither for actions alone"
+            f"num_verbs is {num_verbs} and num_nouns {num_nouns}: give both, or neither to predict actions only"
         )
     check_positive(num_verbs=num_verbs, num_nouns=num_nouns)
     return {"verb": num_verbs, "noun": num_nouns}
 
 
-class Unroller(Head):
-    """A head that runs ahead of what was seen, a frame a step, up to the time for which it is asked."""
-
-    unrolls = True
-    steps: int
-    """Of a whole clip: before frame t of it, the action is steps - t away."""
-
-    def horizons(self, unroll: Unroll | None, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
-        """The horizons of every frame, and whether an axis for several of them was asked for."""
-        if unroll is None:
-            if not clip:
-                raise InputError("one frame does not say how far off the action is: pass unroll (tau_a * fps steps)")
-            if frames > self.steps:
-                raise InputError(f"the clip has {frames} frames and the head unrolls over {self.steps}: pass unroll")
-            unroll = [self.steps - t for t in range(frames)]
-        given: Any = unroll.tolist() if hasattr(unroll, "tolist") else unroll  # a tensor or an array
-        if not isinstance(given, Sequence):  # one horizon for all
-            rows, several = [[given]] * frames, False
-        elif not clip:
-            rows, several = [list(given)], True
-        else:
-            several = all(isinstance(row, Sequence) for row in given)
-            rows = [list(row) for row in given] if several else [[row] for row in given]
-        if len(rows) != frames or len({len(row) for row in rows}) != 1 or not rows[0]:
-            raise InputError(
-                f"unroll is {unroll}; {frames} frames take a number, {frames} of them or {frames} equal rows"
-            )
-        for value in (v for row in rows for v in row):
-            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-                raise InputError(f"unroll holds {value!r}; it counts LSTM steps, whole numbers from 1 on")
-        return rows, several
-
-    @staticmethod
-    def ahead(
-        state: tuple[Tensor, ...], horizons: list[list[int]], advance: Advance, keep: int | None = None
-    ) -> tuple[Tensor, Tensor | None]:
-        """Runs `advance` from every frame on, as far as its longest horizon; a frame drops out once that is reached.
-
-        Args:
-            state: Tensors (B, T, C), what the steps of each frame begin with.
-            horizons: Of every frame, U of them.
-            advance: (the state of the frames that still run, their places, the step from 1 on) -> the state after it.
-            keep: Which of the state's tensors is wanted as it was after every step, too.
-
-        Returns:
-            The first of the state's tensors after each horizon, (B, T, U, C), and what was kept, (B, T, K, C), with
-            zeros after a frame's longest horizon.
-        """
-        reached: list[dict[int, Tensor]] = [{} for _ in horizons]
-        running = list(range(len(horizons)))
-        kept = []
-        for k in range(1, max(max(row) for row in horizons) + 1):
-            still = [i for i, t in enumerate(running) if max(horizons[t]) >= k]
-            if len(still) < len(running):
-                state = tuple(select(a, still) for a in state)
-                running = [running[i] for i in still]
-            state = advance(state, running, k)
-            for i, t in enumerate(running):
-                if k in horizons[t]:
-                    reached[t][k] = state[0][:, i]
-            if keep is not None:
-                blank = state[keep].new_zeros(state[keep].shape[0], state[keep].shape[2])
-                at = {t: state[keep][:, i] for i, t in enumerate(running)}
-                kept.append(torch.stack([at.get(t, blank) for t in range(len(horizons))], 1))
-        out = torch.stack([torch.stack([reached[t][k] for k in row], 1) for t, row in enumerate(horizons)], 1)
-        return out, torch.stack(kept, 2) if kept else None
-
-
-def select(x: Tensor, places: Sequence[int]) -> Tensor:
-    """x (B, T, C) at some frames; of neighbours without a copy, and without numbers that travel to a GPU."""
-    first, after = places[0], places[-1] + 1
-    return x[:, first:after] if list(places) == list(range(first, after)) else x[:, list(places)]
+def check_maps(channels: int, **maps: Tensor) -> None:
+    """InputError for maps that are not (B, T, channels, H, W) or (B, channels, H, W)."""
+    for name, m in maps.items():
+        if m.ndim not in (4, 5) or m.shape[-3] != channels:
+            shape = f"(B, T, {channels}, H, W) or (B, {channels}, H, W)"
+            raise InputError(f"{name} has shape {tuple(m.shape)}; this head takes {shape}")

@@ -1,4 +1,4 @@
-"""Verbs and nouns read off the actions: an action is a verb with a noun, and a verb is as likely as all its actions.
+"""Verb and noun probabilities as sums over actions: an action is a verb with a noun.
 
 Furnari, Battiato, Farinella 2018, "Leveraging Uncertainty to Rethink Loss Functions and Evaluation Measures for
 Egocentric Action Anticipation": p(v) = sum_{a with verb v} p(a), and likewise for nouns. Cross-entropy of these logits
@@ -16,16 +16,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 NEVER = math.log(torch.finfo(torch.float32).tiny)
-"""The logit of a class without any action: as good as impossible, yet a number."""
+"""The logit of a class without any action: practically impossible, but finite."""
 
 
 def marginal_logits(action_logits: Tensor, pairs: Tensor, verbs: int, nouns: int) -> tuple[Tensor, Tensor]:
-    """The logarithms of the probabilities of verbs (..., V) and nouns (..., N).
+    """The log-probabilities of verbs (..., V) and nouns (..., N).
 
     Args:
         action_logits: (..., A)
         pairs: (A, 2) int64, verb and noun of each action.
-        verbs: V. One that no action has gets the logit `NEVER` and no gradient.
+        verbs: V. A verb without actions gets the logit `NEVER` and no gradient.
         nouns: N, likewise.
     """
     actions = F.log_softmax(action_logits, -1)
@@ -33,7 +33,7 @@ def marginal_logits(action_logits: Tensor, pairs: Tensor, verbs: int, nouns: int
 
 
 def _summed(actions: Tensor, group: Tensor, groups: int) -> Tensor:
-    """log sum_{a in group} exp(actions_a) for each of the groups, each group taken from its own largest."""
+    """log sum_{a in group} exp(actions_a) for each group, relative to its largest entry."""
     with torch.no_grad():
         most = actions.new_zeros((*actions.shape[:-1], groups))
         most = most.scatter_reduce(-1, group.expand(actions.shape), actions, "amax", include_self=False)

@@ -1,7 +1,7 @@
-"""What every head begins with: the mean of each map over its places, and on request a batch norm of it.
+"""The first layer of every head: global average pooling of each map, and optionally a batch norm.
 
 After a norm over (C, H, W) the mean of a map differs little between clips, so a linear layer on it learns slowly at
-first. A batch norm of the means brings these differences out; in evaluation it is part of the linear layer.
+first. A batch norm of the means amplifies these differences; in evaluation it is part of the linear layer.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.config import check_type
-from horst.heads.logits import check_maps
+from horst.heads.base import check_maps
 
 Norm = Literal["none", "batch"]
 
 
-class Pool(nn.Module):
-    """Maps (B, T, C, H, W) or (B, C, H, W) -> their means (..., C), in the order in which they were announced."""
+class MapPool(nn.Module):
+    """Maps (B, T, C, H, W) or (B, C, H, W) -> their means (..., C), in the order of `maps`."""
 
     def __init__(self, channels: int, maps: tuple[str, ...], norm: Norm) -> None:
         super().__init__()
@@ -29,14 +29,14 @@ class Pool(nn.Module):
         self.norms = nn.ModuleDict({name: FrameNorm(channels) for name in maps} if norm == "batch" else {})
 
     def forward(self, valid: Tensor | None, **maps: Tensor) -> list[Tensor]:
-        """`valid` (B, T): which frames are no padding."""
+        """`valid` (B, T): which frames are not padding."""
         check_maps(self.channels, **maps)
         means = {name: m.mean((-2, -1)) for name, m in maps.items()}
         return [self.norms[name](m, valid) if name in self.norms else m for name, m in means.items()]
 
 
 class FrameNorm(nn.BatchNorm1d):
-    """Batch norm over all frames of a batch: padding is left out, and processes of a distributed run share statistics.
+    """Batch norm over all frames of a batch, without padding. Processes of a distributed run share statistics.
 
     Unlike torch's SyncBatchNorm it works on CPUs too.
     """
@@ -51,7 +51,7 @@ class FrameNorm(nn.BatchNorm1d):
         wide = x.to(self.running_mean.dtype)
         places = tuple(range(x.ndim - 1))
         count = wide.new_full((), x[..., 0].numel()) if valid is None else valid.sum().to(wide.dtype)
-        if valid is not None:  # what stands in the padding may be anything
+        if valid is not None:  # the padding may hold anything
             wide = torch.where(valid.unsqueeze(-1), wide, 0.0)
         sums = _over_processes(torch.cat([wide.sum(places), count.reshape(1)]))
         total = sums[-1].detach()
@@ -60,13 +60,13 @@ class FrameNorm(nn.BatchNorm1d):
         if valid is not None:
             centred = torch.where(valid.unsqueeze(-1), centred, 0.0)
         variance = _over_processes((centred * centred).sum(places)) / total.clamp_min(1)
-        self._remember(mean.detach(), variance.detach() * total / (total - 1).clamp_min(1), total > 0)
+        self._update(mean.detach(), variance.detach() * total / (total - 1).clamp_min(1), total > 0)
         normed = centred * torch.rsqrt(variance + self.eps)
         return (normed * self.weight + self.bias).to(x.dtype)
 
     @torch.no_grad()
-    def _remember(self, mean: Tensor, variance: Tensor, counts: Tensor) -> None:
-        """`counts`: whether there was a frame at all."""
+    def _update(self, mean: Tensor, variance: Tensor, counts: Tensor) -> None:
+        """Update the running statistics. `counts`: whether there was any frame."""
         assert self.running_mean is not None
         assert self.running_var is not None
         assert self.num_batches_tracked is not None
@@ -78,14 +78,14 @@ class FrameNorm(nn.BatchNorm1d):
 
 
 def _over_processes(sums: Tensor) -> Tensor:
-    """Sums over all processes of a distributed run; gradients find their way back to each."""
+    """Sums over all processes of a distributed run, with gradients."""
     if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
         return _Summed.apply(sums)
     return sums
 
 
 class _Summed(torch.autograd.Function):
-    """A sum over processes. What each of them makes of it depends on every summand, so gradients are summed too."""
+    """A sum over processes. The result of every process depends on every summand, so gradients are summed too."""
 
     @staticmethod
     def forward(ctx: Any, sums: Tensor) -> Tensor:

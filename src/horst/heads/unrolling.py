@@ -1,29 +1,112 @@
-"""Anticipation with unrolling (appendix): an LSTM runs on from each frame over the time that nobody has seen yet.
+"""Anticipation with unrolling (appendix): from each frame an LSTM runs on until the action starts.
 
-How many steps it runs (`unroll`, tau_a * fps) depends on where a frame stands before the action, which only the caller
-knows: over a clip of `steps` frames it is steps - t by default, a stream passes the horizons that it wants.
+The number of steps (`unroll`, tau_a * fps) depends on the time until the action, which only the caller knows. For a
+clip of `steps` frames it is steps - t by default; a stream passes the horizons that it wants.
 
 Shapes: B batch, T frames, C channels, U horizons.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-from horst.heads.base import Unroll, Unroller, check_parts, select
-from horst.heads.logits import Logits, check_maps
-from horst.heads.pool import FrameNorm, Norm, Pool
-from horst.heads.verb_noun_action import Form, check_head
+from horst.config import check_positive, check_type
+from horst.errors import InputError
+from horst.heads.base import Head, Logits, check_maps, check_parts, register_head
+from horst.heads.pool import FrameNorm, MapPool, Norm
+from horst.heads.verb_noun_action import Form
+
+Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
+Advance = Callable[[tuple[Tensor, ...], list[int], int], tuple[Tensor, ...]]
 
 
+class Unroller(Head):
+    """A head that runs on after the last frame, one step per frame time, until the action starts (its horizon)."""
+
+    unrolls = True
+    steps: int
+    """Length of a whole clip: at frame t the action is steps - t frames away."""
+
+    def horizons(self, unroll: Unroll | None, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
+        """The horizons of every frame, and whether the output gets an axis for several of them."""
+        if unroll is None:
+            if not clip:
+                raise InputError("the time until the action is unknown for one frame: pass unroll (tau_a * fps steps)")
+            if frames > self.steps:
+                raise InputError(f"the clip has {frames} frames and the head unrolls over {self.steps}: pass unroll")
+            unroll = [self.steps - t for t in range(frames)]
+        given: Any = unroll.tolist() if hasattr(unroll, "tolist") else unroll  # a tensor or an array
+        if not isinstance(given, Sequence):  # one horizon for all
+            rows, several = [[given]] * frames, False
+        elif not clip:
+            rows, several = [list(given)], True
+        else:
+            several = all(isinstance(row, Sequence) for row in given)
+            rows = [list(row) for row in given] if several else [[row] for row in given]
+        if len(rows) != frames or len({len(row) for row in rows}) != 1 or not rows[0]:
+            raise InputError(
+                f"unroll is {unroll}; {frames} frames take a number, {frames} of them or {frames} equal rows"
+            )
+        for value in (v for row in rows for v in row):
+            if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+                raise InputError(f"unroll holds {value!r}; it takes LSTM steps, whole numbers from 1 on")
+        return rows, several
+
+    @staticmethod
+    def ahead(
+        state: tuple[Tensor, ...], horizons: list[list[int]], advance: Advance, keep: int | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Run `advance` from every frame, up to its longest horizon.
+
+        Args:
+            state: Tensors (B, T, C), the start of the steps of each frame.
+            horizons: U of them for every frame.
+            advance: (state of the frames that still run, their indices, the step from 1 on) -> the state after it.
+            keep: Index of the state's tensor to return after every step, too.
+
+        Returns:
+            The first of the state's tensors after each horizon, (B, T, U, C), and the kept one, (B, T, K, C), with
+            zeros after a frame's longest horizon.
+        """
+        reached: list[dict[int, Tensor]] = [{} for _ in horizons]
+        running = list(range(len(horizons)))
+        kept = []
+        for k in range(1, max(max(row) for row in horizons) + 1):
+            still = [i for i, t in enumerate(running) if max(horizons[t]) >= k]
+            if len(still) < len(running):
+                state = tuple(select(a, still) for a in state)
+                running = [running[i] for i in still]
+            state = advance(state, running, k)
+            for i, t in enumerate(running):
+                if k in horizons[t]:
+                    reached[t][k] = state[0][:, i]
+            if keep is not None:
+                blank = state[keep].new_zeros(state[keep].shape[0], state[keep].shape[2])
+                at = {t: state[keep][:, i] for i, t in enumerate(running)}
+                kept.append(torch.stack([at.get(t, blank) for t in range(len(horizons))], 1))
+        out = torch.stack([torch.stack([reached[t][k] for k in row], 1) for t, row in enumerate(horizons)], 1)
+        return out, torch.stack(kept, 2) if kept else None
+
+
+def select(x: Tensor, frames: Sequence[int]) -> Tensor:
+    """x (B, T, C) at some frames; for neighbouring frames a view, without sending indices to a GPU."""
+    first, after = frames[0], frames[-1] + 1
+    return x[:, first:after] if list(frames) == list(range(first, after)) else x[:, list(frames)]
+
+
+@register_head("unrolling")
 class UnrollingHead(Unroller):
-    """h_url and c_url start from what was seen, the LSTM reads mean(y_t) at every step, its last h gives the action.
+    """HORST-url: an LSTM starts from what was attended to and reads mean(y_t) at every step; its last h is classified.
 
-    In the form "paper", xi_v and xi_n read e + STATT, and FC_feat, FC_c, FC_h make the LSTM's first state of them. In
-    the form "released" they read STATT alone, and one linear layer with batch norm makes (h, c) of [xi_n; xi_v].
+    In the form "paper", xi_v and xi_n read e + STATT, and FC_feat, FC_c, FC_h compute the LSTM's first state from them.
+    In the form "released" they read STATT only, and one linear layer with batch norm computes (h, c) from [xi_n; xi_v].
 
-    Without `num_verbs` and `num_nouns` the action is all that is predicted; xi_v and xi_n still start the LSTM.
+    Without `num_verbs` and `num_nouns` only the action is predicted; xi_v and xi_n still initialise the LSTM.
     """
 
     reads = ("y", "e", "statt")
@@ -40,10 +123,12 @@ class UnrollingHead(Unroller):
         form: Form = "paper",
         norm: Norm = "none",
     ) -> None:
-        super().__init__()
-        check_head(form, num_classes=num_classes, steps=steps)
-        self.form, self.steps, self.parts = form, steps, check_parts(num_verbs, num_nouns)
-        self.pool = Pool(channels, self.reads if form == "paper" else ("y", "statt"), norm)
+        parts = check_parts(num_verbs, num_nouns)
+        super().__init__(channels, {"action": num_classes, **parts})
+        check_type("form", form, Form)
+        check_positive(steps=steps)
+        self.form, self.steps = form, steps
+        self.pool = MapPool(channels, self.reads if form == "paper" else ("y", "statt"), norm)
         self.fc_xi_v = nn.Linear(channels, channels)
         self.fc_xi_n = nn.Linear(channels, channels)
         if form == "paper":
@@ -54,19 +139,11 @@ class UnrollingHead(Unroller):
             self.fuse = nn.Sequential(nn.Linear(2 * channels, 2 * channels), FrameNorm(2 * channels))
         self.lstm = nn.LSTMCell(channels, channels)
         self.fc_a = nn.Linear(channels, num_classes)
-        if self.parts:
-            self.fc_v = nn.Linear(channels, self.parts["verb"])
-            self.fc_n = nn.Linear(channels, self.parts["noun"])
+        if parts:
+            self.fc_v = nn.Linear(channels, parts["verb"])
+            self.fc_n = nn.Linear(channels, parts["noun"])
             self.fc_a2v = nn.Linear(num_classes, channels)
             self.fc_a2n = nn.Linear(num_classes, channels)
-
-    @property
-    def channels(self) -> int:
-        return self.lstm.input_size
-
-    @property
-    def classes(self) -> dict[str, int]:
-        return {"action": self.fc_a.out_features, **self.parts}
 
     def forward(
         self,
@@ -80,11 +157,11 @@ class UnrollingHead(Unroller):
     ) -> Logits:
         """Logits (B, T, classes) of maps (B, T, C, H, W), or (B, classes) of one frame (B, C, H, W).
 
-        `unroll`: LSTM steps, from 1 on; one number for all frames, or one a frame, or U of them a frame, which puts an
-        axis of U horizons before the classes. For one frame: a number, or U of them. `valid` (B, T): no padding.
-        `complete` is for pretraining by sequence completion: the LSTM reads the frames that really follow.
+        `unroll`: LSTM steps, from 1 on: one number for all frames, or one per frame, or U per frame, which adds an axis
+        of U horizons before the classes. For one frame: a number, or U of them. `valid` (B, T): which frames are not
+        padding. `complete`: pretraining by sequence completion, in which the LSTM reads the frames that follow.
         """
-        check_maps(self.lstm.input_size, y=y, e=e, statt=statt)
+        check_maps(self.channels, y=y, e=e, statt=statt)
         clip = y.ndim == 5
         y, e, statt = self.pool(valid, y=y, e=e, statt=statt)
         if not clip:
@@ -94,11 +171,11 @@ class UnrollingHead(Unroller):
         xi_v, xi_n = torch.relu(self.fc_xi_v(seen)), torch.relu(self.fc_xi_n(seen))
         h_url = self._unroll(y, *self._first_state(xi_v, xi_n, valid), horizons, complete)  # (B, T, U, C)
         action = self.fc_a(h_url)
-        said = [action]
-        if self.parts:
-            said.append(self.fc_v(xi_v.unsqueeze(2) + self.fc_a2v(action)))
-            said.append(self.fc_n(xi_n.unsqueeze(2) + self.fc_a2n(action)))
-        logits = [a if several else a.squeeze(2) for a in said]
+        scores = [action]
+        if "verb" in self.classes:
+            scores.append(self.fc_v(xi_v.unsqueeze(2) + self.fc_a2v(action)))
+            scores.append(self.fc_n(xi_n.unsqueeze(2) + self.fc_a2n(action)))
+        logits = [a if several else a.squeeze(2) for a in scores]
         return Logits(*(logits if clip else [a.squeeze(1) for a in logits]))
 
     def _first_state(self, xi_v: Tensor, xi_n: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,6 @@
 """Action anticipation (appendix, "Anticipation"): verb, noun and action of what comes next.
 
-Shapes as in `recognition`; A actions.
+Shapes: B batch, T frames, C channels, H x W map.
 """
 
 from __future__ import annotations
@@ -10,26 +10,21 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_positive, check_type
-from horst.heads.base import Head, check_parts
-from horst.heads.logits import Logits
-from horst.heads.pool import Norm, Pool
+from horst.config import check_type
+from horst.heads.base import Head, Logits, check_parts, register_head
+from horst.heads.pool import MapPool, Norm
 
 Form = Literal["paper", "released"]
 
 
-def check_head(form: str, **sizes: int) -> None:
-    check_type("form", form, Form)
-    check_positive(**sizes)
-
-
+@register_head("verb_noun_action")
 class VerbNounActionHead(Head):
-    """logit_a = FC_a([e; y; STATT]); the action's logits inform those of verb (from STATT) and noun (from e).
+    """logit_a = FC_a([e; y; STATT]); the action's logits are an input of verb (with STATT) and noun (with e).
 
-    In the form "paper" they do so inside, FC_v(chi_v + FC_a2v(logit_a)); in the form "released" outside,
-    FC_v(chi_v) + FC_a2v(logit_a), and FC_a reads [y; e; STATT].
+    In the form "paper", FC_v(chi_v + FC_a2v(logit_a)). In the form "released", FC_v(chi_v) + FC_a2v(logit_a), and FC_a
+    reads [y; e; STATT].
 
-    Without `num_verbs` and `num_nouns` FC_a is all there is, for data with labels of the action alone.
+    Without `num_verbs` and `num_nouns` there is only FC_a, for data with action labels only.
     """
 
     reads = ("y", "e", "statt")
@@ -45,31 +40,23 @@ class VerbNounActionHead(Head):
         form: Form = "paper",
         norm: Norm = "none",
     ) -> None:
-        super().__init__()
-        check_head(form, num_classes=num_classes)
-        self.form, self._channels, self.parts = form, channels, check_parts(num_verbs, num_nouns)
-        self.pool = Pool(channels, ("y", "e", "statt"), norm)
+        parts = check_parts(num_verbs, num_nouns)
+        super().__init__(channels, {"action": num_classes, **parts})
+        check_type("form", form, Form)
+        self.form = form
+        self.pool = MapPool(channels, ("y", "e", "statt"), norm)
         self.fc_a = nn.Linear(3 * channels, num_classes)
-        if self.parts:
-            verbs, nouns = self.parts["verb"], self.parts["noun"]
+        if parts:
+            verbs, nouns = parts["verb"], parts["noun"]
             self.fc_v = nn.Linear(channels, verbs)
             self.fc_n = nn.Linear(channels, nouns)
             self.fc_a2v = nn.Linear(num_classes, channels if form == "paper" else verbs)
             self.fc_a2n = nn.Linear(num_classes, channels if form == "paper" else nouns)
 
-    @property
-    def channels(self) -> int:
-        return self._channels
-
-    @property
-    def classes(self) -> dict[str, int]:
-        return {"action": self.fc_a.out_features, **self.parts}
-
     def forward(self, *, y: Tensor, e: Tensor, statt: Tensor, valid: Tensor | None = None) -> Logits:
         y, e, statt = self.pool(valid, y=y, e=e, statt=statt)
-        seen = [y, e, statt] if self.form == "released" else [e, y, statt]
-        action = self.fc_a(torch.cat(seen, -1))
-        if not self.parts:
+        action = self.fc_a(torch.cat([y, e, statt] if self.form == "released" else [e, y, statt], -1))
+        if "verb" not in self.classes:
             return Logits(action)
         if self.form == "released":
             return Logits(action, self.fc_v(statt) + self.fc_a2v(action), self.fc_n(e) + self.fc_a2n(action))

@@ -2,27 +2,44 @@
 
 from horst.layers.cell import HORSTCell
 from horst.layers.config import HORSTConfig
-from horst.layers.core import Core, CoreConfig, CoreOutput, State
+from horst.layers.core import (
+    CORES,
+    Core,
+    CoreConfig,
+    CoreOutput,
+    Device,
+    Lengths,
+    State,
+    core_config,
+    create_core,
+    register_core,
+)
 from horst.layers.horst import HORST
 from horst.layers.recurrent import CoreStep, LSTMCell, Memory, RecurrentCore, RecurrentState, VectorCore
 from horst.layers.state import HORSTState, LayerState
 from horst.layers.window import WindowCore
 
 __all__ = [
+    "CORES",
     "HORST",
     "Core",
     "CoreConfig",
     "CoreOutput",
     "CoreStep",
+    "Device",
     "HORSTCell",
     "HORSTConfig",
     "HORSTState",
     "LSTMCell",
     "LayerState",
+    "Lengths",
     "Memory",
     "RecurrentCore",
     "RecurrentState",
     "State",
     "VectorCore",
     "WindowCore",
+    "core_config",
+    "create_core",
+    "register_core",
 ]

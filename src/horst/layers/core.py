@@ -1,4 +1,4 @@
-"""The contract that every temporal core keeps: HORST's and those of the methods that it is compared with.
+"""The interface of every temporal core: HORST and the methods that it is compared with.
 
     state = core.init_state(batch_size, height, width)
     out, state = core.step(x_t, state)            # one frame
@@ -14,35 +14,64 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol, Self
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, ClassVar, Protocol, Self, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
 
-from horst.config import from_dict
-from horst.errors import InputError
+from horst.config import check_dropout, check_positive, check_type, from_dict
+from horst.errors import ConfigError, InputError
 from horst.ops.backend import BackendChoice, Wanted
+from horst.registry import Registry
+
+Lengths = Tensor | Sequence[int] | None
+"""Frames of each sample of a batch; None: all have the same number."""
+Device = torch.device | str | None
 
 
 class CoreConfig:
-    """The options of a core: a frozen dataclass with `in_channels`, plain data, saved beside the weights."""
+    """The options of a core: a frozen dataclass with `in_channels`. It is plain data and is saved with the weights.
+
+    Whole numbers, and lists of them, must be positive, unless the metadata of a field says {"zero": True}. `dropout` is
+    a number from 0 to below 1.
+    """
 
     __slots__ = ()
     name: ClassVar[str]
-    """In saved models and in `horst.models.CORES`."""
+    """Its name in configs and saved models."""
     title: ClassVar[str]
-    """As its paper calls it."""
+    """Its name in the paper."""
     in_channels: int
+
+    def __post_init__(self) -> None:
+        cls: Any = type(self)
+        hints = _hints(cls)
+        for option in fields(self):  # type: ignore[arg-type]
+            name, value, hint = option.name, getattr(self, option.name), hints[option.name]
+            if name == "dropout":
+                check_dropout(value)
+            elif hint is int or (hint == int | None and value is not None):
+                if not (option.metadata.get("zero") and value == 0 and type(value) is int):
+                    check_positive(**{name: value})
+            elif get_origin(hint) is tuple:
+                if not isinstance(value, list | tuple) or not (value or option.default == ()):
+                    raise ConfigError(f"{name} is {value!r}; it takes whole numbers, at least one")
+                for number in value:
+                    check_positive(**{f"an entry of {name}": number})
+                object.__setattr__(self, name, tuple(value))  # the class is frozen for everybody else
+            elif hint is bool or get_args(hint):
+                check_type(name, value, hint)
 
     @classmethod
     def from_dict(cls, options: dict[str, Any]) -> Self:
-        """From plain data (JSON), with an error that names near matches for an unknown option."""
+        """From plain data (JSON). The error for an unknown option names close matches."""
         return from_dict(cls, options, cls.name)
 
     @property
     def about(self) -> str:
-        """In a few words, for people."""
+        """A short description."""
         return self.title
 
 
@@ -66,7 +95,7 @@ class State(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CoreOutput:
-    """What heads and pictures read. Leading axes are (B, T) for a clip and (B,) for a step."""
+    """What heads and figures read. Leading axes are (B, T) for a clip and (B,) for a step."""
 
     y: Tensor
     """(B, T, C, H, W), the output of the last layer."""
@@ -79,9 +108,9 @@ class CoreOutput:
     temporal: tuple[Tensor, ...] | None = None
     """On request, T(Q, K) of each layer, (B, T, S), aligned likewise. Frame -1 is the all-zero state of the start."""
     more: Mapping[str, Tensor] = field(default_factory=dict)
-    """What else a core gives to heads made for it, by name."""
+    """Other outputs, for heads made for this core, by name."""
     future: Tensor | None = None
-    """What a core foretells of its own pooled input: (B, T, K, C) for K frames ahead, or (B, T, M, K, C) guesses."""
+    """The predicted pooled input: (B, T, K, C) for K frames ahead, or (B, T, M, K, C) for M guesses."""
 
     def named(self, name: str) -> Tensor:
         """What a head reads by that name: y, the last layer's e or statt, or one of `more`."""
@@ -91,16 +120,18 @@ class CoreOutput:
 
 
 class Core(nn.Module):
-    """What a predictor needs of a core."""
+    """A temporal core: it turns the feature maps of frames, one after another, into what a head reads."""
 
+    config_class: ClassVar[type[CoreConfig]]
+    """Set by `register_core`."""
     config: Any
     """A `CoreConfig`."""
     gives: ClassVar[tuple[str, ...]] = ("y",)
-    """What heads may read; see `CoreOutput.named`."""
+    """What heads can read; see `CoreOutput.named`."""
     predicts_features: bool = False
-    """Whether it says what its pooled input will be, in `CoreOutput.future`."""
+    """Whether it predicts its future pooled input, in `CoreOutput.future`."""
     streaming: bool = True
-    """Whether it takes frame after frame; if not, whole clips alone."""
+    """Whether it takes one frame at a time; if not, whole clips only."""
 
     @property
     @abstractmethod
@@ -109,40 +140,39 @@ class Core(nn.Module):
 
     @property
     def like(self) -> Tensor:
-        """A tensor of the device and precision that the core is on."""
+        """A tensor on the device and in the precision of the core."""
         return next(itertools.chain(self.parameters(), self.buffers()))
 
     @property
     def order(self) -> int:
-        """How many past frames its attention tells of; 0: none."""
+        """How many past frames it returns attention weights for; 0: none."""
         return 0
 
     @abstractmethod
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         """The size of y for maps of height x width."""
 
-    @abstractmethod
     def init_state(
-        self,
-        batch_size: int,
-        height: int,
-        width: int,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, batch_size: int, height: int, width: int, *, device: Device = None, dtype: torch.dtype | None = None
     ) -> Any:
         """The state before the first frame, for maps of height x width (the size of the core's input)."""
+        if batch_size < 1:
+            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
+        self.check_size(height, width)
+        state = self.first_state(batch_size, height, width)
+        if device is None and dtype is None:
+            return state
+        return state.map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
+
+    @abstractmethod
+    def first_state(self, batch_size: int, height: int, width: int) -> Any:
+        """`init_state` on the device and in the precision of the core."""
 
     @abstractmethod
     def forward(
-        self,
-        x: Tensor,
-        state: Any = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        *,
-        attention: bool = False,
+        self, x: Tensor, state: Any = None, lengths: Lengths = None, *, attention: bool = False
     ) -> tuple[CoreOutput, Any]:
-        """A clip x (B, T, C, H, W), continuing from `state` or starting afresh."""
+        """A clip x (B, T, C, H, W), continuing from `state` or from the first frame on."""
 
     @abstractmethod
     def step(self, x: Tensor, state: Any, *, attention: bool = False) -> tuple[CoreOutput, Any]:
@@ -150,18 +180,18 @@ class Core(nn.Module):
 
     @abstractmethod
     def check_state(self, state: Any, batch_size: int, height: int, width: int) -> None:
-        """Refuse a state that is not of this core, or not for a batch of maps of height x width."""
+        """StateError for the state of another core, batch or map size."""
 
     @abstractmethod
     def use_backend(self, name: Wanted) -> None:
-        """Run clips by another implementation than the one that fits best; see `horst.ops.backend`."""
+        """Choose the implementation that runs clips; see `horst.ops.backend`."""
 
     @abstractmethod
     def backend(self, device: torch.device) -> BackendChoice:
-        """What runs clips on a device, and why."""
+        """The implementation that runs clips on a device, and why."""
 
     def check_input(self, x: Tensor, rank: int, shape: str) -> None:
-        """Says what is wrong with an input before an operation says it less clearly."""
+        """InputError for an input that an operation would reject less clearly."""
         if not isinstance(x, Tensor):
             raise InputError(f"the input is a {type(x).__name__}; a tensor is needed: torch.from_numpy makes one")
         if x.ndim != rank:
@@ -183,8 +213,40 @@ class Core(nn.Module):
             raise InputError(f"a map of {height}x{width} vanishes under the strides {stride}: use a larger one")
 
 
-def check_lengths(lengths: Tensor | Sequence[int] | None, batch: int, frames: int) -> list[int]:
-    """The lengths of a batch of clips as numbers: all frames by default, each from 1 to `frames`."""
+CORES: Registry[type[Core]] = Registry("core")
+"""The cores by name."""
+
+
+def register_core(config: type[CoreConfig]) -> Callable[[type[Core]], type[Core]]:
+    """A decorator that adds a core, built from `config`, under the name of that config."""
+
+    def add(core: type[Core]) -> type[Core]:
+        core.config_class = config
+        return CORES.register(config.name)(core)
+
+    return add
+
+
+def core_config(data: dict[str, Any]) -> CoreConfig:
+    """From plain data: {"name": ..., **options}. Without a name it is HORST."""
+    options = dict(data)
+    return CORES[options.pop("name", "horst")].config_class.from_dict(options)
+
+
+def create_core(config: CoreConfig) -> Core:
+    """The core of a config, with new weights."""
+    make: Any = CORES[config.name]
+    core: Core = make(config)
+    return core
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def check_lengths(lengths: Lengths, batch: int, frames: int) -> list[int]:
+    """The lengths of a batch of clips as numbers from 1 to `frames`; by default all frames."""
     if lengths is None:
         return [frames] * batch
     values: Any = lengths.tolist() if hasattr(lengths, "tolist") else lengths
@@ -202,5 +264,5 @@ def ended_frames(frames: Sequence[int], x: Tensor) -> Tensor:
 
 
 def zero_where(x: Tensor, ended: Tensor) -> Tensor:
-    """x (B, T, ...) with zeros where a sample has ended; what was there, even NaN, is gone without a trace."""
+    """x (B, T, ...) with zeros where a sample has ended, even if there was NaN."""
     return x.masked_fill(ended.view(*ended.shape, *(1,) * (x.ndim - 2)), 0.0)

@@ -9,7 +9,6 @@ Shapes: B batch, T frames, S past states, C channels, H x W map.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -17,14 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from horst.config import check_type
-from horst.errors import ConfigError, InputError, StateError
+from horst.errors import ConfigError, StateError
 from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
-from horst.layers.core import Core, CoreOutput, check_lengths, ended_frames, zero_where
+from horst.layers.core import Core, CoreOutput, Lengths, check_lengths, ended_frames, register_core, zero_where
 from horst.layers.state import HORSTState
 from horst.ops.backend import BackendChoice, Wanted
 
 
+@register_core(HORSTConfig)
 class HORST(Core):
     """The core of the paper. `HORST(in_channels=128, hidden=(128, 256), variant="released")` or from a config."""
 
@@ -56,13 +56,13 @@ class HORST(Core):
         return self.config.order
 
     def use_backend(self, name: Wanted) -> None:
-        """Run clips by another implementation than the one that fits best; see `horst.ops.backend`."""
+        """Choose the implementation that runs clips; see `horst.ops.backend`."""
         check_type("backend", name, Wanted)
         for cell in self.cells:
             cell.use_backend(name)
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """What runs clips on a device, and why."""
+        """The implementation that runs clips on a device, and why."""
         return self.cells[0].backend(device)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
@@ -71,37 +71,17 @@ class HORST(Core):
             height, width = cell.output_size(height, width)
         return height, width
 
-    def init_state(
-        self,
-        batch_size: int,
-        height: int,
-        width: int,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> HORSTState:
-        """The state before the first frame, for maps of height x width (the size of the core's input)."""
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
-        self.check_size(height, width)
+    def first_state(self, batch_size: int, height: int, width: int) -> HORSTState:
         states = []
         for cell in self.cells:
             states.append(cell.init_state(batch_size, height, width))
             height, width = cell.output_size(height, width)
-        state = HORSTState(tuple(states), self.config)
-        if device is None and dtype is None:
-            return state
-        return state.map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
+        return HORSTState(tuple(states), self.config)
 
     def forward(
-        self,
-        x: Tensor,
-        state: HORSTState | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        *,
-        attention: bool = False,
+        self, x: Tensor, state: HORSTState | None = None, lengths: Lengths = None, *, attention: bool = False
     ) -> tuple[CoreOutput, HORSTState]:
-        """A clip x (B, T, C, H, W), continuing from `state` or starting afresh.
+        """A clip x (B, T, C, H, W), continuing from `state` or from the first frame on.
 
         With `lengths` (frames of each sample, 1..T) what comes after a sample's end is ignored: its outputs there are
         zero and its state is that of its own last frame. `attention` adds the weights to the output.
@@ -126,7 +106,7 @@ class HORST(Core):
         return _collect(outputs, attention), HORSTState(tuple(states), self.config)
 
     def step(self, x: Tensor, state: HORSTState, *, attention: bool = False) -> tuple[CoreOutput, HORSTState]:
-        """One frame x (B, C, H, W) of every stream. The state passed in is left as it was."""
+        """One frame x (B, C, H, W) of every stream. The state passed in is not changed."""
         self.check_input(x, 4, "(B, C, H, W)")
         self.check_state(state, x.shape[0], x.shape[-2], x.shape[-1])
         outputs, states = [], []
@@ -138,7 +118,7 @@ class HORST(Core):
         return _collect(outputs, attention), HORSTState(tuple(states), self.config)
 
     def check_state(self, state: HORSTState, batch_size: int, height: int, width: int) -> None:
-        """Refuse a state that is not of this core, or not for a batch of maps of height x width."""
+        """StateError for the state of another core, batch or map size."""
         if not isinstance(state, HORSTState):
             raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
         if state.config != self.config:

@@ -1,7 +1,7 @@
-"""Cores that are written as one step: the clip is its fold, the state is named tensors that start at zero.
+"""Cores that are defined by one step: a clip is a loop over it, and the state is named tensors that start at zero.
 
-A core says what it remembers (`memory`) and what it does with a frame (`advance`). Where a clip can be computed faster
-than frame by frame it overrides `unfold` too.
+A core defines what it remembers (`memory`) and what it does with a frame (`advance`). Where a clip can be computed
+faster than frame by frame, it overrides `unfold` too.
 
 Shapes: B batch, T frames, C channels, H x W map.
 """
@@ -18,7 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError, InputError, StateError
-from horst.layers.core import Core, CoreConfig, CoreOutput, check_lengths, ended_frames, zero_where
+from horst.layers.core import Core, CoreConfig, CoreOutput, Lengths, check_lengths, ended_frames, zero_where
 from horst.ops.backend import BackendChoice, Wanted
 
 Memory = dict[str, Tensor]
@@ -27,13 +27,13 @@ Memory = dict[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class RecurrentState:
-    """What a folded core remembers."""
+    """The state of a recurrent core."""
 
     memory: Memory
     count: Tensor
     """(B,) int64: how many frames each stream has seen."""
     config: CoreConfig
-    """Of the core that made it: another one refuses it."""
+    """Of the core that made it: another core rejects the state."""
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         yield from self.memory.items()
@@ -45,25 +45,29 @@ class RecurrentState:
         return replace(self, memory=memory, count=function(self.count))
 
     def detach(self) -> RecurrentState:
-        """Cut off from the graph that made it, as truncated backpropagation needs."""
+        """Detached from the graph, as truncated backpropagation needs."""
         return self.map(Tensor.detach)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the state takes; the same at every step."""
+        """Bytes of the state; the same at every step."""
         return sum(value.nbytes for _, value in self.tensors())
 
 
 class CoreStep(NamedTuple):
-    """What a step gives: y and what else the core announces in `gives`, each (B, C, H, W), and what it foretells."""
+    """The output of a step: y and what else is in `gives`, each (B, C, H, W), and predicted features."""
 
     maps: Mapping[str, Tensor]
     future: Tensor | None = None
     """(B, K, C), or (B, M, K, C)"""
 
+    def as_maps(self) -> CoreStep:
+        """Vectors (..., C) as maps of one position, (..., C, 1, 1)."""
+        return self._replace(maps={name: value[..., None, None] for name, value in self.maps.items()})
+
 
 class RecurrentCore(Core):
-    """A core whose clip is the fold of its step."""
+    """A core whose clip is a loop over its step."""
 
     config: Any
 
@@ -73,7 +77,7 @@ class RecurrentCore(Core):
 
     @abstractmethod
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
-        """The shapes of what one stream remembers, for maps of height x width."""
+        """The shapes of the state of one stream, for maps of height x width."""
 
     @abstractmethod
     def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
@@ -81,70 +85,57 @@ class RecurrentCore(Core):
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """A clip x (B, T, C, H, W) without padding: `advance`, frame after frame."""
-        said = []
+        steps = []
         for t, frame in enumerate(x.unbind(1)):
             out, memory = self.advance(frame, memory, count + t)
-            said.append(out)
-        return stack(said), memory
+            steps.append(out)
+        return stack(steps), memory
+
+    def unfold_first(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
+        """`unfold` for a clip without frames before it, where that is faster."""
+        return self.unfold(x, memory, count)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         return height, width
 
-    def init_state(
-        self,
-        batch_size: int,
-        height: int,
-        width: int,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
-    ) -> RecurrentState:
-        """The state before the first frame, for maps of height x width (the size of the core's input)."""
-        if batch_size < 1:
-            raise InputError(f"batch_size is {batch_size}; it must be at least 1")
-        self.check_size(height, width)
-        device, dtype = device or self.like.device, dtype or self.like.dtype
-        shapes = self.memory(height, width)
-        memory = {name: torch.zeros(batch_size, *shape, device=device, dtype=dtype) for name, shape in shapes.items()}
-        return RecurrentState(memory, torch.zeros(batch_size, dtype=torch.int64, device=device), self.config)
+    def first_state(self, batch_size: int, height: int, width: int) -> RecurrentState:
+        like, shapes = self.like, self.memory(height, width)
+        memory = {name: like.new_zeros(batch_size, *shape) for name, shape in shapes.items()}
+        return RecurrentState(memory, like.new_zeros(batch_size, dtype=torch.int64), self.config)
 
     def forward(
-        self,
-        x: Tensor,
-        state: RecurrentState | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        *,
-        attention: bool = False,
+        self, x: Tensor, state: RecurrentState | None = None, lengths: Lengths = None, *, attention: bool = False
     ) -> tuple[CoreOutput, RecurrentState]:
-        """A clip x (B, T, C, H, W), continuing from `state` or starting afresh.
+        """A clip x (B, T, C, H, W), continuing from `state` or from the first frame on.
 
         With `lengths` (frames of each sample, 1..T) what comes after a sample's end is ignored: its outputs there are
         zero and its state is that of its own last frame.
         """
-        self._refuse(attention)
+        self._check_request(attention, stream=state is not None)
         self.check_input(x, 5, "(B, T, C, H, W)")
         frames = check_lengths(lengths, x.shape[0], x.shape[1])
+        unfold = self.unfold_first if state is None else self.unfold
         if state is None:
             state = self.init_state(x.shape[0], *x.shape[-2:])
         else:
             self.check_state(state, x.shape[0], *x.shape[-2:])
         if min(frames) == x.shape[1]:
-            said, memory = self.unfold(x, state.memory, state.count)
+            output, memory = unfold(x, state.memory, state.count)
         else:
-            said, memory = self._unfold_ragged(x, state, ended_frames(frames, x))
+            output, memory = self._unfold_ragged(x, state, ended_frames(frames, x))
         count = state.count + torch.tensor(frames, device=x.device) if lengths is not None else state.count + x.shape[1]
-        return self._output(said), RecurrentState(memory, count, self.config)
+        return self._output(output), RecurrentState(memory, count, self.config)
 
     def step(self, x: Tensor, state: RecurrentState, *, attention: bool = False) -> tuple[CoreOutput, RecurrentState]:
-        """One frame x (B, C, H, W) of every stream. The state passed in is left as it was."""
-        self._refuse(attention)
+        """One frame x (B, C, H, W) of every stream. The state passed in is not changed."""
+        self._check_request(attention, stream=True)
         self.check_input(x, 4, "(B, C, H, W)")
         self.check_state(state, x.shape[0], *x.shape[-2:])
-        said, memory = self.advance(x, state.memory, state.count)
-        return self._output(said), RecurrentState(memory, state.count + 1, self.config)
+        output, memory = self.advance(x, state.memory, state.count)
+        return self._output(output), RecurrentState(memory, state.count + 1, self.config)
 
     def check_state(self, state: RecurrentState, batch_size: int, height: int, width: int) -> None:
-        """Refuse a state that is not of this core, or not for a batch of maps of height x width."""
+        """StateError for the state of another core, batch or map size."""
         if not isinstance(state, RecurrentState):
             raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
         if state.config != self.config:
@@ -164,17 +155,17 @@ class RecurrentCore(Core):
                 raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
 
     def use_backend(self, name: Wanted) -> None:
-        """There is plain PyTorch alone."""
+        """Only plain PyTorch is available."""
         if name not in ("auto", "reference"):
-            raise ConfigError(f"the backend {name} is for HORST; {self.config.title} runs as plain PyTorch: use auto")
+            raise ConfigError(f"the backend {name} is for HORST; {self.config.title} runs in plain PyTorch: use auto")
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """Plain PyTorch, anywhere."""
-        return BackendChoice("reference", f"{self.config.title} has no kernels of its own")
+        """Plain PyTorch on every device."""
+        return BackendChoice("reference", f"{self.config.title} has no kernels")
 
     def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[CoreStep, Memory]:
-        """A clip whose samples end at different frames: from there on a sample's memory stays as it is."""
-        x, memory, said = zero_where(x, ended), state.memory, []
+        """A clip whose samples end at different frames: after its end a sample's memory does not change."""
+        x, memory, steps = zero_where(x, ended), state.memory, []
         for t, frame in enumerate(x.unbind(1)):
             out, after = self.advance(frame, memory, state.count + t)
             over = ended[:, t]
@@ -182,18 +173,20 @@ class RecurrentCore(Core):
                 name: torch.where(over.view(-1, *(1,) * (value.ndim - 1)), memory[name], value)
                 for name, value in after.items()
             }
-            said.append(out)
-        whole = stack(said)
+            steps.append(out)
+        whole = stack(steps)
         future = None if whole.future is None else zero_where(whole.future, ended)
         return CoreStep({name: zero_where(m, ended) for name, m in whole.maps.items()}, future), memory
 
-    def _refuse(self, attention: bool) -> None:
+    def _check_request(self, attention: bool, stream: bool) -> None:
         if attention:
-            raise InputError(f"{self.config.title} keeps no weights of attention over past frames: leave attention out")
+            raise InputError(f"{self.config.title} has no attention weights over past frames: leave attention out")
+        if stream and not self.streaming:
+            raise InputError(f"{self.config.title} takes whole clips only with these options: it cannot stream")
 
-    def _output(self, said: CoreStep) -> CoreOutput:
-        maps = dict(said.maps)
-        return CoreOutput(maps.pop("y"), more=maps, future=said.future)
+    def _output(self, output: CoreStep) -> CoreOutput:
+        maps = dict(output.maps)
+        return CoreOutput(maps.pop("y"), more=maps, future=output.future)
 
 
 class VectorCore(RecurrentCore):
@@ -201,34 +194,34 @@ class VectorCore(RecurrentCore):
 
     @abstractmethod
     def memory_sizes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of what one stream remembers."""
+        """The shapes of the state of one stream."""
 
     @abstractmethod
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """One frame x (B, C) as `advance`; what is said are vectors (B, C')."""
+        """One frame x (B, C), as `advance`; the outputs are vectors (B, C')."""
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return self.memory_sizes()
 
     def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        said, memory = self.read(x.mean((-2, -1)), memory, count)
-        return said._replace(maps={name: v[..., None, None] for name, v in said.maps.items()}), memory
+        output, memory = self.read(x.mean((-2, -1)), memory, count)
+        return output.as_maps(), memory
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         return min(height, 1), min(width, 1)
 
 
-def stack(said: Sequence[CoreStep]) -> CoreStep:
-    """What was said frame after frame, as one clip (B, T, ...)."""
-    maps = {name: torch.stack([s.maps[name] for s in said], 1) for name in said[0].maps}
-    futures = [s.future for s in said if s.future is not None]
+def stack(steps: Sequence[CoreStep]) -> CoreStep:
+    """The outputs of single frames as those of one clip (B, T, ...)."""
+    maps = {name: torch.stack([s.maps[name] for s in steps], 1) for name in steps[0].maps}
+    futures = [s.future for s in steps if s.future is not None]
     return CoreStep(maps, torch.stack(futures, 1) if futures else None)
 
 
 class LSTMCell(nn.Module):
     """[i, f, g, o] = W [x; h] + b; c' = f c + i g; h' = o tanh(c'), with torch's names and order of gates.
 
-    Written out so that costs are counted and graphs exported on any device; the same numbers as torch's.
+    Written out so that costs can be counted and graphs exported on any device. It computes the same numbers as torch's.
     """
 
     def __init__(self, inputs: int, hidden: int) -> None:
@@ -254,11 +247,11 @@ class LSTMCell(nn.Module):
         return self.recur(self.project(x), h, c)
 
     def project(self, x: Tensor) -> Tensor:
-        """The input's share of the gates, which of a whole clip is one product."""
+        """The part of the gates that depends on the input: one product for a whole clip."""
         return F.linear(x, self.weight_ih, self.bias_ih)
 
     def recur(self, given: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
-        """The state after a step, with the input's share of its gates."""
+        """The state after a step, from the part of the gates that `project` computed."""
         gates = given + F.linear(h, self.weight_hh, self.bias_hh)
         i, f, g, o = gates.chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()

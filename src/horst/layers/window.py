@@ -1,4 +1,4 @@
-"""Cores that look at the last frames of a stream through a window.
+"""Cores that read the last frames of a stream, a sliding window.
 
 Shapes: B batch, T frames, N frames of a window, C channels.
 """
@@ -14,40 +14,40 @@ from horst.layers.recurrent import CoreStep, Memory, VectorCore
 
 
 class WindowCore(VectorCore):
-    """A core that looks at the last `window` frames of a stream, or at all of a younger one.
+    """A core that reads the last `window` frames of a stream, or all of a younger one.
 
-    A clip is looked at through all its windows at once.
+    A clip is computed for all its windows at once.
     """
 
     window: int
 
     @property
     def remembered(self) -> int:
-        """Channels of what is kept of a frame."""
+        """Channels of what is stored of a frame."""
         return int(self.config.in_channels)
 
     def prepare(self, x: Tensor) -> Tensor:
-        """What is kept of frames (..., C): themselves, unless overridden."""
+        """What is stored of frames (..., C); by default the frames themselves."""
         return x
 
     @abstractmethod
     def look(self, window: Tensor, age: Tensor) -> CoreStep:
-        """What windows (B, T, N, C) show, the newest frame last.
+        """The output for windows (B, T, N, C), newest frame last.
 
-        `age` (B, T): how many frames of them were seen, 1 to N; the slots before these are zero.
+        `age` (B, T): how many of their frames exist, 1 to N; the entries before these are zero.
         """
 
     def memory_sizes(self) -> dict[str, tuple[int, ...]]:
         return {"queue": (self.window, self.remembered)}
 
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        said, memory = self._slide(x.unsqueeze(1), memory, count)
-        future = None if said.future is None else said.future.squeeze(1)
-        return CoreStep({name: v.squeeze(1) for name, v in said.maps.items()}, future), memory
+        output, memory = self._slide(x.unsqueeze(1), memory, count)
+        future = None if output.future is None else output.future.squeeze(1)
+        return CoreStep({name: v.squeeze(1) for name, v in output.maps.items()}, future), memory
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        said, memory = self._slide(x.mean((-2, -1)), memory, count)
-        return said._replace(maps={name: v[..., None, None] for name, v in said.maps.items()}), memory
+        output, memory = self._slide(x.mean((-2, -1)), memory, count)
+        return output.as_maps(), memory
 
     def _slide(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """Frames x (B, T, C), each with the window that ends with it."""
@@ -56,5 +56,5 @@ class WindowCore(VectorCore):
         window = queue[:, 1:].unfold(1, self.window, 1).mT  # (B, T, N, C)
         age = (count.unsqueeze(1) + torch.arange(1, frames + 1, device=device)).clamp_max(self.window)
         unseen = torch.arange(self.window, device=device) < self.window - age.unsqueeze(-1)  # (B, T, N)
-        said = self.look(window.masked_fill(unseen.unsqueeze(-1), 0.0), age)
-        return said, {"queue": queue[:, frames:].contiguous()}
+        output = self.look(window.masked_fill(unseen.unsqueeze(-1), 0.0), age)
+        return output, {"queue": queue[:, frames:].contiguous()}

@@ -1,18 +1,26 @@
-"""Whole models: the predictor, the registry of names, and saved folders."""
+"""Whole models: the predictor, the models and methods by name, and saved models."""
 
-from horst.models.batched_step import BatchedStep
+from horst.models import methods as methods
+from horst.models.batched_step import BatchedStep, StepOutput
 from horst.models.checkpoint import load, save
 from horst.models.hub import open_model, pretrained_models
 from horst.models.predictor import Predictor, PredictorConfig, PredictorOutput
-from horst.models.registry import MODELS, create_model, model_config
+from horst.models.registry import METHODS, MODELS, Method, create_model, list_methods, list_models, model_config
+from horst.models.registry import register_method as register_method
+from horst.models.registry import register_model as register_model
 
 __all__ = [
+    "METHODS",
     "MODELS",
     "BatchedStep",
+    "Method",
     "Predictor",
     "PredictorConfig",
     "PredictorOutput",
+    "StepOutput",
     "create_model",
+    "list_methods",
+    "list_models",
     "load",
     "model_config",
     "open_model",

@@ -72,7 +72,7 @@ class BatchedStep:
         if isinstance(model.backbone, PrecomputedMaps):
             raise InputError("the model reads precomputed feature maps, not images: use model.step")
         if not model.core.streaming:
-            raise InputError(f"{model.core.config.title} takes whole clips only here: it cannot stream")
+            raise InputError(f"{model.core.config.title} takes whole clips only with these options: it cannot stream")
         self.model, self.size = model, size or model.size
         self.device = next(model.parameters()).device
         self.active = torch.ones(batch_size, dtype=torch.uint8, device=self.device)

@@ -1,4 +1,4 @@
-"""The predictor: frames -> backbone -> core -> head, with the contract of the core.
+"""The predictor: frames -> backbone -> core -> head. It has the same interface as the core.
 
     model = create_model("horst_tiny")
     out, _ = model(frames)                        # a clip (B, T, 3, H, W), RGB in 0..255
@@ -19,25 +19,20 @@ import torch
 from torch import Tensor, nn
 
 from horst.backbones import Backbone, create_backbone
-from horst.errors import ConfigError, InputError, did_you_mean
+from horst.config import from_dict
+from horst.errors import ConfigError, InputError
 from horst.heads import Head, Logits, Unroll, Unroller, create_head
-from horst.layers import Core, CoreConfig, CoreOutput
+from horst.layers import Core, CoreConfig, CoreOutput, Device, Lengths, core_config, create_core
 from horst.layers.core import check_lengths
-from horst.models.cores import core_config, create_core
 from horst.registry import Part
 
 if TYPE_CHECKING:
     from horst.streaming import StreamSession
 
-LARGEST = 4096
-"""Pixels each way. The limits are far above what anybody uses: a config that exceeds them would take all memory."""
-FASTEST = 1000
-"""Frames a second."""
-WIDTHS = ("in_channels", "hidden", "mlp", "projection")
-WIDEST = 65_536
-"""Channels."""
-LONGEST = 1024
-"""States that a core remembers, steps that it goes ahead, and the like."""
+# Limits far above any real use: a config that exceeds them would fill the memory.
+MAX_PIXELS, MAX_FPS, MAX_CHANNELS, MAX_LENGTH = 4096, 1000, 65_536, 1024
+CHANNELS = ("in_channels", "hidden", "mlp", "projection")
+"""The options of cores that count channels; the others count states, steps and the like."""
 
 Labels = dict[str, list[str]]
 """Names of the classes, by task: {"action": [...]}, and for anticipation "verb" and "noun" too."""
@@ -45,59 +40,65 @@ Labels = dict[str, list[str]]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PredictorConfig:
-    """All that it takes to build a predictor; plain data, saved beside the weights."""
+    """Everything that is needed to build a predictor. It is plain data and is saved with the weights."""
 
     backbone: Part
     core: CoreConfig
     head: Part
     size: tuple[int, int]
-    """Height and width of the frames that the model was made for; others work, at another cost."""
+    """Height and width of the frames that the model is made for; others work, at another cost."""
     fps: float
-    """Frames per second that the model was made for."""
+    """Frames per second that the model is made for."""
 
     def __post_init__(self) -> None:
-        _size(self.size)
-        _number("fps", self.fps)
+        size: Any = self.size
+        if not isinstance(size, list | tuple) or len(size) != 2 or not all(type(v) is int and v > 0 for v in size):
+            raise ConfigError(f"size is {size!r}; it takes [height, width]")
+        if max(size) > MAX_PIXELS:
+            raise ConfigError(f"size is {size!r}; height and width are at most {MAX_PIXELS} pixels")
+        if (
+            isinstance(self.fps, bool)
+            or not isinstance(self.fps, int | float)
+            or not 1 / MAX_FPS <= self.fps <= MAX_FPS
+        ):
+            raise ConfigError(f"fps is {self.fps!r}; it takes a number from {1 / MAX_FPS} to {MAX_FPS}")
+        object.__setattr__(self, "size", tuple(size))
+        object.__setattr__(self, "fps", float(self.fps))
         for name, value in asdict(self.core).items():  # type: ignore[call-overload]
-            limit = WIDEST if name in WIDTHS else LONGEST
+            limit = MAX_CHANNELS if name in CHANNELS else MAX_LENGTH
             for number in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(number, int | float) and number > limit:
                     raise ConfigError(f"{name} of {self.core.title} is {number}; it takes at most {limit}")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data. A core other than HORST is told by its name."""
+        """Plain data. A core other than HORST has its name in it."""
         data = asdict(self)
         return data if self.core.name == "horst" else {**data, "core": {"name": self.core.name, **data["core"]}}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PredictorConfig:
-        known = list(cls.__slots__)
-        for name in data:
-            if name not in known:
-                raise ConfigError(f"a model's config has no entry {name!r}{did_you_mean(name, known)}")
-        for name in known:
-            if name not in data:
-                raise ConfigError(f"the model's config lacks the entry {name!r}")
-        return cls(
-            backbone=_part("backbone", data["backbone"]),
-            core=core_config(_mapping("core", data["core"])),
-            head=_renamed(_part("head", data["head"])),
-            size=_size(data["size"]),
-            fps=_number("fps", data["fps"]),
-        )
+        core, head = data.get("core"), data.get("head")
+        if "core" in data:
+            if not isinstance(core, dict):
+                raise ConfigError(f"core is {core!r}; it takes a mapping of options")
+            data = {**data, "core": core_config(core)}
+        if isinstance(head, dict) and isinstance(head.get("options"), dict):  # its name in older versions
+            renamed = {("num_classes" if key == "num_actions" else key): v for key, v in head["options"].items()}
+            data = {**data, "head": {**head, "options": renamed}}
+        return from_dict(cls, data)
 
 
 @dataclass(frozen=True, slots=True)
 class PredictorOutput:
-    """What a predictor says of a clip (leading axes B, T) or of one frame (B)."""
+    """The prediction for a clip (leading axes B, T) or for one frame (B)."""
 
     logits: Logits
     core: CoreOutput
-    """What the head read, and on request the attention."""
+    """The input of the head, and on request the attention weights."""
 
 
 class Predictor(nn.Module):
-    """A backbone, a temporal core and a head in a row. Any core with the contract of `horst.layers.Core` fits."""
+    """A backbone, a temporal core and a head."""
 
     def __init__(
         self,
@@ -123,7 +124,9 @@ class Predictor(nn.Module):
                 f"the head {type(head).__name__} reads {missing[0]}, which {core.config.title} does not give"
             )
         self.backbone, self.core, self.head = backbone, core, head
-        self.size, self.fps = _size(size), _number("fps", fps)
+        part = Part(name="")
+        checked = PredictorConfig(backbone=part, core=core.config, head=part, size=size, fps=fps)
+        self.size, self.fps = checked.size, checked.fps
         self.labels = check_labels(labels, head.classes) if labels else None
 
     @classmethod
@@ -132,22 +135,6 @@ class Predictor(nn.Module):
         core = create_core(config.core)
         head = create_head(config.head.name, core.channels, features=config.core.in_channels, **config.head.options)
         return cls(backbone, core, head, size=config.size, fps=config.fps, labels=labels)
-
-    @property
-    def config(self) -> PredictorConfig:
-        """From which the model can be built again. Its parts must come from `create_backbone` and `create_head`."""
-        for part, make in ((self.backbone, "create_backbone"), (self.head, "create_head")):
-            if part.made_from is None:
-                raise ConfigError(f"a {type(part).__name__} made by hand has no config: make it with {make}")
-        assert self.backbone.made_from is not None
-        assert self.head.made_from is not None
-        return PredictorConfig(
-            backbone=self.backbone.made_from,
-            core=self.core.config,
-            head=self.head.made_from,
-            size=self.size,
-            fps=self.fps,
-        )
 
     @classmethod
     def from_pretrained(cls, source: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
@@ -169,43 +156,48 @@ class Predictor(nn.Module):
         return push_to_hub(self, repo, **options)
 
     @property
+    def config(self) -> PredictorConfig:
+        """From which the model can be built again. Its parts must come from `create_backbone` and `create_head`."""
+        parts: dict[str, Part] = {}
+        for kind, part in (("backbone", self.backbone), ("head", self.head)):
+            if part.made_from is None:
+                raise ConfigError(f"this {type(part).__name__} has no config: build it with create_{kind}")
+            parts[kind] = part.made_from
+        return PredictorConfig(**parts, core=self.core.config, size=self.size, fps=self.fps)
+
+    @property
     def num_classes(self) -> int:
-        """The number of actions that the model tells apart."""
+        """The number of actions."""
         return self.head.classes["action"]
 
     def reset_classifier(self, num_classes: int | Sequence[str] | Labels, **options: Any) -> None:
-        """Replace the classifier by a new one with other classes. The rest of the model keeps its weights.
+        """Replace the classifier by a new one for other classes. The rest of the model keeps its weights.
 
         Args:
-            num_classes: Their number; or their names; or the names by task, {"action": [...], "verb": [...], ...}.
+            num_classes: Their number, or their names, or the names by task {"action": [...], "verb": [...], ...}.
             options: Other options of the head, such as `num_verbs` and `num_nouns`.
         """
-        made_from, labels = self.config.head, None
+        before, labels = self.config.head, None
         if not isinstance(num_classes, int):
             labels = num_classes if isinstance(num_classes, dict) else {"action": list(num_classes)}
             counts = {task: len(names) for task, names in labels.items()}
             num_classes = counts.pop("action", 0)
             options = {f"num_{task}s": count for task, count in counts.items()} | options
-        kept = dict(made_from.options)
-        if "pairs" in kept and "pairs" not in options:  # they belong to the old classes
+        kept = dict(before.options)
+        if "pairs" in kept and "pairs" not in options:  # verb and noun of each of the old classes
             kept = {key: value for key, value in kept.items() if key not in ("num_verbs", "num_nouns", "pairs")}
         kept |= {"num_classes": num_classes, **options}
-        head = create_head(made_from.name, self.core.channels, features=self.core.config.in_channels, **kept)
-        old = self.head.state_dict()
-        shared = {key: value for key, value in old.items() if key.partition(".")[0] not in head.classifiers}
-        head.load_state_dict(shared, strict=False)
-        parameter = next(self.head.parameters())
+        head = create_head(before.name, self.core.channels, features=self.core.config.in_channels, **kept)
+        weights = self.head.state_dict()
+        head.load_state_dict(
+            {k: v for k, v in weights.items() if k.split(".")[0] not in head.classifiers}, strict=False
+        )
         self.labels = check_labels(labels, head.classes) if labels else None
-        self.head = head.to(parameter.device, parameter.dtype).train(self.training)
+        like = next(self.head.parameters())
+        self.head = head.to(like.device, like.dtype).train(self.training)
 
     def init_state(
-        self,
-        batch_size: int,
-        height: int,
-        width: int,
-        *,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        self, batch_size: int, height: int, width: int, *, device: Device = None, dtype: torch.dtype | None = None
     ) -> Any:
         """The state before the first frame, for frames of height x width."""
         return self.core.init_state(batch_size, *self.backbone.output_size(height, width), device=device, dtype=dtype)
@@ -214,7 +206,7 @@ class Predictor(nn.Module):
         self,
         frames: Tensor,
         state: Any = None,
-        lengths: Tensor | Sequence[int] | None = None,
+        lengths: Lengths = None,
         *,
         unroll: Unroll | None = None,
         attention: bool = False,
@@ -226,10 +218,10 @@ class Predictor(nn.Module):
         maps = self.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
         out, state = self.core(maps, state, lengths, attention=attention)
         valid = None
-        if lengths is not None and self.training:  # a batch norm counts no padding
-            places = torch.arange(frames.shape[1], device=frames.device)
-            valid = places < torch.tensor(seen, device=frames.device).unsqueeze(1)
-        return PredictorOutput(self.read(out, valid, **_given(unroll=unroll)), out), state
+        if lengths is not None and self.training:  # a batch norm does not count padding
+            indices = torch.arange(frames.shape[1], device=frames.device)
+            valid = indices < torch.tensor(seen, device=frames.device).unsqueeze(1)
+        return PredictorOutput(self.read(out, valid, unroll=unroll), out), state
 
     def step(
         self, frame: Tensor, state: Any, *, unroll: Unroll | None = None, attention: bool = False
@@ -238,16 +230,24 @@ class Predictor(nn.Module):
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
-        return PredictorOutput(self.read(out, **_given(unroll=unroll)), out), state
+        return PredictorOutput(self.read(out, unroll=unroll), out), state
 
     def stream(self, **options: Any) -> StreamSession:
-        """A live stream of frames with times; options: `horst.streaming.StreamSession`."""
+        """A session for a live stream of frames with times; options: `horst.streaming.StreamSession`."""
         from horst.streaming import StreamSession
 
         return StreamSession(self, **options)
 
+    def read(
+        self, out: CoreOutput, valid: Tensor | None = None, unroll: Unroll | None = None, **options: Any
+    ) -> Logits:
+        """The head's output for a core's output. `valid` (B, T): which frames are not padding; `options` of the head."""
+        if unroll is not None:
+            options["unroll"] = unroll
+        return self.head(**{name: out.named(name) for name in self.head.reads}, valid=valid, **options)
+
     def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: Any) -> None:
-        """Everything that can be wrong is found before the backbone runs: it may keep statistics."""
+        """Check the input before the backbone runs, because that may update statistics."""
         if not isinstance(frames, Tensor):
             raise InputError(f"the {what} is a {type(frames).__name__}; a tensor is needed: torch.from_numpy makes one")
         if frames.ndim != rank or 0 in frames.shape:
@@ -260,7 +260,7 @@ class Predictor(nn.Module):
             self.core.check_state(state, frames.shape[0], *size)
 
     def _unroll(self, unroll: Unroll | None, state: Any, frames: int, *, clip: bool) -> Unroll | None:
-        """The horizons that the head is asked for. A clip that continues one counts on from where that ended."""
+        """The horizons for the head. A clip that continues another one counts on from its end."""
         if not isinstance(self.head, Unroller):
             if unroll is not None:
                 raise InputError(f"unroll is {unroll}, but this model's head does not unroll: leave it out")
@@ -268,22 +268,14 @@ class Predictor(nn.Module):
         if unroll is None and clip and state is not None:
             seen = set(state.count.tolist())
             if len(seen) > 1 or max(seen) + frames > self.head.steps:
-                raise InputError(f"after {max(seen)} frames it is not known how far off the action is: pass unroll")
+                raise InputError(f"after {max(seen)} frames the time until the action is unknown: pass unroll")
             unroll = [self.head.steps - max(seen) - t for t in range(frames)]
         self.head.horizons(unroll, frames, clip)
         return unroll
 
-    def read(self, out: CoreOutput, valid: Tensor | None = None, **options: Any) -> Logits:
-        """What the head says of a core's output. `valid` (B, T): no padding; `options`: the head's."""
-        return self.head(**{name: out.named(name) for name in self.head.reads}, valid=valid, **options)
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
 
 def check_labels(labels: Labels, classes: dict[str, int]) -> Labels:
-    """Labels that fit a head: one name a class, for each of its tasks or for none."""
+    """Labels that fit a head: one name per class, for all or some of its tasks."""
     if not isinstance(labels, dict):
         raise ConfigError(f"labels is a {type(labels).__name__}; it takes names by task, such as {{'action': [...]}}")
     for task, names in labels.items():
@@ -296,38 +288,3 @@ def check_labels(labels: Labels, classes: dict[str, int]) -> Labels:
         if not all(isinstance(name, str) for name in names):
             raise ConfigError(f"the labels for {task!r} must be strings")
     return {task: list(names) for task, names in labels.items()}
-
-
-def _mapping(what: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{what} is {value!r}; it takes a mapping of options")
-    return value
-
-
-def _part(what: str, value: Any) -> Part:
-    data = _mapping(what, value)
-    if set(data) - {"name", "options"} or not isinstance(data.get("name"), str):
-        raise ConfigError(f"{what} is {value!r}; it takes a name and options")
-    return Part(name=data["name"], options=_mapping(f"options of the {what}", data.get("options", {})))
-
-
-def _renamed(head: Part) -> Part:
-    """Models saved by older versions have `num_actions` for `num_classes`."""
-    options = {("num_classes" if key == "num_actions" else key): value for key, value in head.options.items()}
-    return Part(name=head.name, options=options)
-
-
-def _number(what: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ConfigError(f"{what} is {value!r}; it takes a number above 0")
-    if value > FASTEST or value < 1 / FASTEST:
-        raise ConfigError(f"{what} is {value!r}; it takes a number from {1 / FASTEST} to {FASTEST}")
-    return float(value)
-
-
-def _size(value: Any) -> tuple[int, int]:
-    if not isinstance(value, list | tuple) or len(value) != 2 or not all(type(v) is int and v > 0 for v in value):
-        raise ConfigError(f"size is {value!r}; it takes [height, width]")
-    if max(value) > LARGEST:
-        raise ConfigError(f"size is {value!r}; it takes at most {LARGEST} pixels each way")
-    return value[0], value[1]

@@ -1,134 +1,196 @@
-"""The models by name: HORST as in the paper's experiments, small for CPUs, and what it is compared with."""
+"""Models and methods by name.
+
+A model is a function that returns a `PredictorConfig`; `create_model` builds it. A method is a model for each data set,
+the loss that trains it, and a card: its title, its paper, its rows in the paper's tables. A method is one file in
+`horst.models.methods`; methods that differ by their loss only share a file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, replace
-from typing import Any
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, overload
 
 import torch
 
 from horst.backbones import create_backbone
 from horst.errors import ConfigError, did_you_mean
-from horst.heads import head_options
-from horst.layers import HORSTConfig
+from horst.heads import HEADS, head_options
+from horst.layers import CoreConfig, HORSTConfig
+from horst.models.hub import open_model, pretrained_models
 from horst.models.predictor import Labels, Predictor, PredictorConfig
-from horst.models.zoo import TINY_STEM, ZOO
-from horst.registry import Part
+from horst.registry import Part, Registry
 
-
-def horst_ssv2() -> PredictorConfig:
-    """Early recognition on Something-Something v2: two strided convolutions and four HORST layers."""
-    return PredictorConfig(
-        backbone=Part(name="stem"),
-        core=HORSTConfig(in_channels=128, hidden=(128, 256, 512, 512), stride=(1, 1, 2, 2)),
-        head=Part(name="recognition", options={"num_classes": 41}),
-        size=(224, 224),
-        fps=12.0,
-    )
-
-
-def horst_ek55() -> PredictorConfig:
-    """Anticipation on EPIC-Kitchens 55: frozen BN-Inception and two HORST layers of 1024 channels.
-
-    The backbone's weights are random until `horst.backbones.load_tsn` has put RULSTM's TSN checkpoint into it.
-    """
-    return PredictorConfig(
-        backbone=Part(name="bn_inception"),
-        core=HORSTConfig(in_channels=1024, hidden=(1024, 1024)),
-        head=Part(name="verb_noun_action", options={"num_classes": 2513, "num_verbs": 125, "num_nouns": 352}),
-        size=(256, 454),
-        fps=4.0,
-    )
-
-
-def horst_ek100() -> PredictorConfig:
-    """Anticipation on EPIC-Kitchens 100: frozen BN-Inception and two HORST layers of 512 channels."""
-    return PredictorConfig(
-        backbone=Part(name="bn_inception"),
-        core=HORSTConfig(in_channels=1024, hidden=(512, 512)),
-        head=Part(name="verb_noun_action", options={"num_classes": 3806, "num_verbs": 97, "num_nouns": 300}),
-        size=(256, 454),
-        fps=4.0,
-    )
-
-
-def horst_ek55_unroll() -> PredictorConfig:
-    """horst_ek55 with the unrolling classifier (HORST-url)."""
-    return _unrolling(horst_ek55())
-
-
-def horst_ek100_unroll() -> PredictorConfig:
-    """horst_ek100 with the unrolling classifier (HORST-url)."""
-    return _unrolling(horst_ek100())
-
-
-def horst_tiny() -> PredictorConfig:
-    """Early recognition on a CPU: a narrow stem and three narrow HORST layers on frames of 112 x 112."""
-    return PredictorConfig(
-        backbone=Part(name="stem", options=TINY_STEM),
-        core=HORSTConfig(in_channels=64, hidden=(64, 64, 96), stride=(1, 2, 1)),
-        head=Part(name="recognition", options={"num_classes": 16, "norm": "batch"}),
-        size=(112, 112),
-        fps=12.0,
-    )
-
-
-def horst_tiny_anticipation() -> PredictorConfig:
-    """horst_tiny for anticipation: four frames a second of a kitchen, what comes next."""
-    return replace(
-        horst_tiny(),
-        head=Part(
-            name="verb_noun_action", options={"num_classes": 75, "num_verbs": 14, "num_nouns": 20, "norm": "batch"}
-        ),
-        size=(96, 168),
-        fps=4.0,
-    )
-
-
-def horst_tiny_anticipation_unroll() -> PredictorConfig:
-    """horst_tiny_anticipation with the unrolling classifier (HORST-url)."""
-    return _unrolling(horst_tiny_anticipation())
-
-
-def _unrolling(config: PredictorConfig) -> PredictorConfig:
-    return replace(config, head=Part(name="unrolling", options=config.head.options))
-
-
-MODELS: dict[str, Callable[[], PredictorConfig]] = {
-    make.__name__: make
-    for make in (
-        horst_ssv2,
-        horst_ek55,
-        horst_ek55_unroll,
-        horst_ek100,
-        horst_ek100_unroll,
-        horst_tiny,
-        horst_tiny_anticipation,
-        horst_tiny_anticipation_unroll,
-    )
-} | ZOO
-OTHER_OPTIONS = ("backbone", "size", "fps")
+SIZES = {"recognition": ("ssv2", "tiny"), "anticipation": ("ek55", "ek100", "tiny")}
+"""The data sets that models are made for, by task. "tiny" is the synthetic data."""
+TINY_STEM = {"widths": [24, 48, 64], "norm": "channel"}
+"""The backbone of small models that read maps: 112 x 112 pixels become 14 x 14 positions."""
+TINY_FRAMES = {"widths": [24, 48, 64, 96, 128], "norm": "batch"}
+"""The backbone of small models that read the mean of a map: its receptive field covers a hand and an object."""
 HORST_KEEPS = ("in_channels", "hidden", "stride", "order", "heads")
-"""Of a named model, whichever variant is asked for; the variant fills the rest."""
+"""The options of a HORST model that do not depend on the variant."""
+
+ModelFunction = Callable[[], PredictorConfig]
+MODELS: Registry[ModelFunction] = Registry("model")
+PRETRAINED: dict[str, str] = {}
+"""The models of MODELS with weights in the package, and the names of these weights."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Method:
+    """A row of the paper's tables."""
+
+    name: str
+    title: str
+    """Its name in the paper."""
+    task: str
+    models: Mapping[str, str]
+    """Its model for each data set of `SIZES`."""
+    module: str
+    """The module that defines it, whose docstring describes it."""
+    reference: str
+    """Authors, year and title of its paper."""
+    idea: str
+    """In a few words."""
+    parameters: str = "not published"
+    """The number of parameters that its authors publish."""
+    rows: Mapping[str, str] = field(default_factory=dict)
+    """Its rows in the tables of `horst.evaluation.paper`."""
+    loss: Mapping[str, Any] = field(default_factory=dict)
+    """The options of a run's loss that make the method."""
+    clips: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """`steps` and `stride` of its clips, by data set, where they differ from RULSTM's protocol."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options of the model that make the method: the ablations of HORST."""
+
+    @property
+    def year(self) -> int:
+        """Of its paper."""
+        return int(re.search(r"\b(19|20)\d\d\b", self.reference).group())  # type: ignore[union-attr]
+
+    def options_for(self, size: str) -> dict[str, Any]:
+        """`options` for the model of a data set: the layers of an ablation are as wide there as the others."""
+        width = {"hidden": [96, 96]} if size == "tiny" and "hidden" in self.options else {}
+        return {**self.options, **width}
+
+    def model_name(self, size: str) -> str:
+        """The name of its model for a data set."""
+        if size not in self.models:
+            raise ConfigError(f"size is {size!r}; {self.title} has models for {', '.join(self.models)}")
+        return self.models[size]
+
+    def config(self, size: str | None = None) -> PredictorConfig:
+        """Its model for a data set; by default the first one."""
+        size = size or next(iter(self.models))
+        return model_config(self.model_name(size), **self.options_for(size))
+
+
+METHODS: Registry[Method] = Registry("method")
+
+
+@overload
+def register_model(function: ModelFunction, /) -> ModelFunction: ...
+@overload
+def register_model(*, pretrained: str) -> Callable[[ModelFunction], ModelFunction]: ...
+def register_model(function: ModelFunction | None = None, /, *, pretrained: str | None = None) -> Any:
+    """A decorator that adds a model: `@register_model` before a function that returns a `PredictorConfig`.
+
+    The model has the name of the function. `pretrained`: the name of its weights, if the package has some.
+    """
+    if function is None:
+        return partial(register_model, pretrained=pretrained)
+    name = function.__name__  # type: ignore[attr-defined]
+    if pretrained:
+        PRETRAINED[name] = pretrained
+    return MODELS.register(name)(function)
+
+
+def register_method(name: str, *, task: str, **card: Any) -> Callable[[Any], Any]:
+    """A decorator that adds a method and its models: before a function that takes a data set and returns a config.
+
+    The models are named <function>_<data set>. Several methods can decorate one function.
+
+    Args:
+        name: The name of the method.
+        task: "recognition" or "anticipation".
+        card: The other fields of `Method`.
+    """
+
+    def add(function: Callable[[str], PredictorConfig]) -> Callable[[str], PredictorConfig]:
+        models = {size: f"{function.__name__}_{size}" for size in SIZES[task]}
+        for size, model in models.items():
+            if model not in MODELS:
+                MODELS.register(model)(partial(function, size))
+        METHODS.register(name)(Method(name=name, task=task, models=models, module=function.__module__, **card))
+        return function
+
+    return add
+
+
+def list_methods(task: str | None = None) -> list[Method]:
+    """The methods of a task, or all: recognition first, by year, and HORST last as in the paper's tables."""
+    chosen = [method for method in METHODS.values() if task in (None, method.task)]
+    return sorted(chosen, key=lambda m: (list(SIZES).index(m.task), m.module.endswith(".horst"), m.year))
+
+
+def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[str]:
+    """The names of the models that match a pattern; `pretrained`: only those with weights in the package.
+
+    >>> import horst
+    >>> horst.list_models("*conv*ssv2")
+    ['conv_lstm_ssv2', 'conv_tt_lstm_ssv2']
+    """
+    return sorted(name for name in (PRETRAINED if pretrained else MODELS) if fnmatchcase(name, pattern))
+
+
+def recognition(size: str, core: CoreConfig) -> PredictorConfig:
+    """Early recognition: a core with HORST's backbone and head."""
+    if size == "ssv2":
+        head = Part(name="recognition", options={"num_classes": 41})
+        return PredictorConfig(backbone=Part(name="stem"), core=core, head=head, size=(224, 224), fps=12.0)
+    head = Part(name="recognition", options={"num_classes": 16, "norm": "batch"})
+    backbone = Part(name="stem", options=TINY_STEM)
+    return PredictorConfig(backbone=backbone, core=core, head=head, size=(112, 112), fps=12.0)
+
+
+def anticipation(size: str, core: CoreConfig, head: str = "action", **options: Any) -> PredictorConfig:
+    """Anticipation: a core on the feature vectors of RULSTM's TSN, or on a small backbone of its own.
+
+    `options` of the head. Heads that take numbers of verbs and nouns get them from the data.
+    """
+    classes = {"ek55": 2513, "ek100": 3806, "tiny": 75}[size]
+    part = Part(name=head, options={"num_classes": classes, "dropout": lstm_sizes(size)["dropout"], **options})
+    if size == "tiny":
+        backbone = Part(name="stem", options=TINY_FRAMES)
+        return PredictorConfig(backbone=backbone, core=core, head=part, size=(96, 168), fps=4.0)
+    backbone = Part(name="maps", options={"channels": 1024})
+    return PredictorConfig(backbone=backbone, core=core, head=part, size=(1, 1), fps=4.0)
+
+
+def lstm_sizes(size: str) -> dict[str, Any]:
+    """The sizes of RULSTM, which other methods on its features share, and small ones for the synthetic data."""
+    if size == "tiny":
+        return {"in_channels": 128, "hidden": 256, "dropout": 0.2}
+    return {"in_channels": 1024, "hidden": 1024, "dropout": 0.8}
 
 
 def model_config(name: str, **options: Any) -> PredictorConfig:
     """The config of a model by name, with options of its core, head or backbone changed.
 
-    Options of the core are the fields of its config (`HORSTConfig`), those of the head are its keywords; what both have
-    is given to both. `backbone` is a name or {"name": ..., **options}; the core's input then follows its channels.
-    `variant="released"` selects the released form of HORST's core and head; `size` and `fps` say for which frames the
-    model is meant.
+    Options of the core are the fields of its config (`HORSTConfig`), those of the head are its keywords; an option that
+    both have is given to both. `backbone` is a name or {"name": ..., **options}; the core's input then follows its
+    channels. `variant="released"` selects the released form of HORST's core and head. `size` and `fps` are those of the
+    frames.
     """
-    if name not in MODELS:
-        raise ConfigError(f"there is no model {name!r}{did_you_mean(name, MODELS, 'There are')}")
     config = MODELS[name]()
     if "num_actions" in options:  # its name in configs of older versions
         options["num_classes"] = options.pop("num_actions")
     core_options = [f.name for f in fields(config.core)]  # type: ignore[arg-type]
     of_head = [option for option in head_options(config.head.name) if option != "features"]
-    known = dict.fromkeys((*core_options, *of_head, *OTHER_OPTIONS))
+    known = dict.fromkeys((*core_options, *of_head, "backbone", "size", "fps"))
     for option in options:
         if option not in known:
             raise ConfigError(f"{name} has no option {option!r}{did_you_mean(option, known)}")
@@ -138,9 +200,7 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
         read_before = config.backbone.name == "maps"
         config = _with_backbone(config, options["backbone"])
         if read_before and config.backbone.name != "maps" and "size" not in options:
-            raise ConfigError(
-                f"{name} is for vectors; with the backbone {config.backbone.name} give the frames' size too"
-            )
+            raise ConfigError(f"{name} reads vectors; with the backbone {config.backbone.name}, give `size` too")
         core["in_channels"] = config.core.in_channels
     core |= {key: value for key, value in options.items() if key in core_options}
     head = {key: value for key, value in options.items() if key in of_head}
@@ -154,9 +214,36 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     )
 
 
-def create_model(name: str, *, labels: Labels | None = None, **options: Any) -> Predictor:
-    """A model by name with fresh weights: `create_model("horst_ssv2", num_classes=41, variant="released", order=3)`."""
-    return Predictor.from_config(model_config(name, **options), labels=labels)
+def create_model(name: str, *, pretrained: bool = False, labels: Labels | None = None, **options: Any) -> Predictor:
+    """Build a model by name, with new weights or with those of the package.
+
+    >>> import horst
+    >>> model = horst.create_model("horst_tiny", num_classes=5, order=3)
+    >>> finetuned = horst.create_model("horst_tiny", pretrained=True, num_classes=5)  # a new classifier
+
+    Args:
+        name: One of `list_models()`.
+        pretrained: Load the weights of `list_models(pretrained=True)`.
+        labels: The names of the classes, {"action": [...]}.
+        options: See `model_config`. A pretrained model takes those of `Predictor.reset_classifier` only.
+    """
+    if not pretrained:
+        return Predictor.from_config(model_config(name, **options), labels=labels)
+    if name not in PRETRAINED and name not in pretrained_models():
+        known = list_models(pretrained=True)
+        raise ConfigError(f"there are no weights for {name!r}{did_you_mean(name, known, 'There are weights for')}")
+    model = open_model(PRETRAINED.get(name, name))
+    if labels or "num_classes" in options:
+        model.reset_classifier(options.pop("num_classes", None) or labels or 0, **options)
+        model.labels = labels or model.labels
+    elif options:
+        raise ConfigError(f"a pretrained model has no option {next(iter(options))!r}: it takes num_classes or labels")
+    return model.eval()
+
+
+def task_of(config: PredictorConfig) -> str:
+    """The task of a model: "recognition" or "anticipation"."""
+    return HEADS[config.head.name].task
 
 
 def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> PredictorConfig:
@@ -168,7 +255,7 @@ def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> Pre
             before = create_backbone(config.backbone.name, **config.backbone.options)
             options.setdefault("channels", before.channels)
             size = before.output_size(*size)
-        # Its shape alone is wanted here, so no weights are looked for.
+        # only its shape is needed, so no weights are loaded
         after = create_backbone(name, **{key: value for key, value in options.items() if key != "pretrained"})
     core = replace(config.core, in_channels=after.channels)  # type: ignore[type-var]
     return replace(config, backbone=Part(name=name, options=options), core=core, size=size)

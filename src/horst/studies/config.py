@@ -28,8 +28,7 @@ from horst.config import from_dict, read_yaml
 from horst.configs import config_name, find_base, find_config, list_configs, path_root
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, did_you_mean
-from horst.models.method_table import Method
-from horst.models.method_table import method as method_of
+from horst.models.registry import METHODS, Method
 from horst.training.config import PATH_KEYS, absolute_path
 
 FOLDER = Path("configs") / "studies"
@@ -49,13 +48,13 @@ class StudyRun:
     changes: dict[str, Any] = field(default_factory=dict)
     """After those of the study, by dotted keys."""
     method: str | None = None
-    """Of `horst.models.method_table`: for its title and the paper's figures."""
+    """Of `horst.models.registry`: for its title and the paper's figures."""
     against: str | None = None
     """The run that this one is compared with, in place of the study's."""
 
     @property
     def known(self) -> Method | None:
-        return None if self.method is None else method_of(self.method)
+        return None if self.method is None else METHODS[self.method]
 
     @property
     def label(self) -> str:
@@ -103,7 +102,7 @@ class Study:
             if run.config is None and self.base is None:
                 raise ConfigError(f"the run {run.name!r} has no config and the study has no base: give one of them")
             if run.method is not None:
-                method_of(run.method)  # raises, with near matches
+                METHODS[run.method]  # raises, with near matches
         for rival in (self.against, *(run.against for run in self.runs)):
             if rival is not None and rival not in names:
                 raise ConfigError(f"against is {rival!r}{did_you_mean(rival, names, 'The runs are')}")

@@ -16,7 +16,7 @@ from horst.data.example import Task
 from horst.errors import ConfigError, did_you_mean
 from horst.evaluation.metrics import bin_of, decided, label_ranks
 from horst.evaluation.predictions import Predictions, position_name, positions
-from horst.heads.logits import TASKS
+from horst.heads import TASKS
 from horst.studies.statistics import Statistic
 
 LOWER_IS_BETTER = ("calibration", "decided")

@@ -1,8 +1,8 @@
-"""ActionBanks: the recent past, seen in the light of the whole past, at several time scales.
+"""ActionBanks: attention between the recent past and the whole past, at several time scales, without recurrence.
 
 Sener, Singhania, Yao 2020, "Temporal Aggregate Representations for Long-Range Video Understanding". A span of frames is
-cut into snippets, and of each snippet the maximum of every feature is kept. With S the D x K_S snippets of all that is
-remembered, R the D x K_R ones of a recent span, and [;] concatenation:
+cut into snippets, and each snippet keeps the maximum of every feature. With S the D x K_S snippets of all stored frames,
+R the D x K_R ones of a recent span, and [;] concatenation:
 
     NLB(A, B) = B + drop(act(norm(softmax(th(B) ph(A)^T / sqrt(d)) g(A))) W_o)    th, ph, g: D x K -> D x d
     S' = act(NLB(S, S)),   R' = act(NLB(S', R))                                   act = ReLU, also in NLB
@@ -10,14 +10,14 @@ remembered, R the D x K_R ones of a recent span, and [;] concatenation:
     aggregate of R = [W [r_1; r_2; ...] + b; max(s_1, s_2, ...)]                  over the ways to cut S
     y = [aggregates of all recent spans]
 
-As the authors' code has it, the layers th, ph and g mix snippets, and it is the D features that attend to each other:
-the attention is D x D, and the norm is over D x d. There each aggregate has its own classifiers and their scores are
-summed; a linear layer on y is that sum. There each of them is trained with a cross-entropy of its own; here their sum
-is.
+As in the authors' code, the layers th, ph and g mix snippets, and the D features attend to each other: the attention is
+D x D, and the norm is over D x d. In a stream that is younger than a span the frames so far are cut: snippet k of n
+frames is frames floor(k n / K) up to floor((k + 1) n / K), and at least one.
 
-A stream that is younger than a span has its frames cut instead: snippet k of n frames is frames floor(k n / K) up to
-floor((k + 1) n / K), and at least one. The authors pool features of 30 fps over 6 s of the past and recent spans of
-0.4, 0.8, 1.2 and 1.6 s; the defaults are the nearest whole frames at 4 fps, and the 14 frames of a clip.
+Differences from the authors' code: it pools features of 30 fps over 6 s, with recent spans of 0.4, 0.8, 1.2 and 1.6 s;
+the defaults here are the nearest whole frames at 4 fps and the 14 frames of a clip. It has classifiers and a
+cross-entropy for each aggregate, and for verb and noun, and sums their scores; a linear layer on y is that sum, and has
+one cross-entropy of the action.
 
 Shapes: B batch, T frames, N frames of a window, D channels, K snippets.
 """
@@ -25,17 +25,16 @@ Shapes: B batch, T frames, N frames of a window, D channels, K snippets.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
-from horst.layers import CoreConfig
-from horst.layers.recurrent import CoreStep
-from horst.layers.window import WindowCore
+from horst.layers import CoreConfig, CoreStep, WindowCore, register_core
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import anticipation, lstm_sizes, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,11 +47,11 @@ class ActionBanksConfig(CoreConfig):
     in_channels: int
     """D, of the features."""
     memory: int = 14
-    """How many frames are remembered."""
+    """How many frames are stored."""
     spanning: tuple[int, ...] = (2, 3, 5)
-    """Into how many snippets all that is remembered is cut; one number a scale."""
+    """Into how many snippets the stored frames are cut; one number per scale."""
     recent: tuple[int, ...] = (2, 3, 5, 6)
-    """The recent spans, in frames; each has its own aggregate."""
+    """The recent spans in frames; each has an aggregate."""
     recent_snippets: int = 2
     """Into how many snippets a recent span is cut."""
     hidden: int = 512
@@ -61,18 +60,9 @@ class ActionBanksConfig(CoreConfig):
     """In the blocks."""
 
     def __post_init__(self) -> None:
-        check_positive(in_channels=self.in_channels, memory=self.memory, hidden=self.hidden)
-        check_positive(recent_snippets=self.recent_snippets)
-        for name in ("spanning", "recent"):
-            values = getattr(self, name)
-            if not isinstance(values, list | tuple) or not values:
-                raise ConfigError(f"{name} is {values!r}; it takes whole numbers, at least one")
-            for value in values:
-                check_positive(**{name: value})
-            object.__setattr__(self, name, tuple(values))  # the class is frozen for everybody else
+        CoreConfig.__post_init__(self)
         if max(self.recent) > self.memory:
             raise ConfigError(f"recent has a span of {max(self.recent)} frames and memory is {self.memory}: raise it")
-        check_dropout(self.dropout)
 
     @property
     def about(self) -> str:
@@ -81,21 +71,21 @@ class ActionBanksConfig(CoreConfig):
 
 
 def snippets(window: Tensor, age: Tensor, span: int, parts: int) -> Tensor:
-    """(..., D, parts): the last `span` frames of windows (..., N, D), or the `age` (...) that there are, max-pooled."""
+    """(..., D, parts): the last `span` frames of windows (..., N, D), or the `age` (...) that exist, max-pooled."""
     device = age.device
     frames = age.clamp_max(span).unsqueeze(-1)  # (..., 1)
     part = torch.arange(parts, device=device)
     first = part * frames // parts  # (..., K), counted from the span's first frame
     last = torch.maximum((part + 1) * frames // parts - 1, first)
     longest = torch.arange(-(-span // parts), device=device)
-    place = torch.minimum(first.unsqueeze(-1) + longest, last.unsqueeze(-1))  # (..., K, frames of the longest)
-    slot = place.flatten(-2) + window.shape[-2] - frames
+    index = torch.minimum(first.unsqueeze(-1) + longest, last.unsqueeze(-1))  # (..., K, frames of the longest)
+    slot = index.flatten(-2) + window.shape[-2] - frames
     chosen = window.gather(-2, slot.unsqueeze(-1).expand(*slot.shape, window.shape[-1]))
     return chosen.unflatten(-2, (parts, len(longest))).amax(-2).mT
 
 
-class NonLocal(nn.Module):
-    """NLB(A, B): each feature of B (..., D, K_B) is informed by those of A (..., D, K_A) that are like it."""
+class NonLocalBlock(nn.Module):
+    """NLB(A, B): each feature of B (..., D, K_B) attends to those of A (..., D, K_A)."""
 
     def __init__(self, features: int, keys: int, queries: int, hidden: int, dropout: float) -> None:
         super().__init__()
@@ -112,13 +102,13 @@ class NonLocal(nn.Module):
         return b + self.dropout(self.out(torch.relu(self.norm(found))))
 
 
-class Coupling(nn.Module):
+class CouplingBlock(nn.Module):
     """(r, s), each (..., d), of one recent span R (..., D, K_R) and one way S (..., D, K_S) to cut the past."""
 
     def __init__(self, features: int, past: int, recent: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        self.past = NonLocal(features, past, past, hidden, dropout)
-        self.recent = NonLocal(features, past, recent, hidden, dropout)
+        self.past = NonLocalBlock(features, past, past, hidden, dropout)
+        self.recent = NonLocalBlock(features, past, recent, hidden, dropout)
         self.mlp_r, self.mlp_s = (
             nn.Sequential(nn.Linear(k * features, hidden), nn.ReLU(), nn.Dropout(dropout), nn.Linear(hidden, hidden))
             for k in (2 * recent, past + 2 * recent)
@@ -131,13 +121,13 @@ class Coupling(nn.Module):
         return self.mlp_r(both.flatten(-2)), self.mlp_s(torch.cat([s, both], -1).flatten(-2))
 
 
-class Aggregate(nn.Module):
-    """One recent span, coupled with the past at every scale: (..., 2 d)."""
+class TemporalAggregate(nn.Module):
+    """One recent span with the past at every scale: (..., 2 d)."""
 
     def __init__(self, config: ActionBanksConfig) -> None:
         super().__init__()
         sizes = config.recent_snippets, config.hidden, config.dropout
-        self.couplings = nn.ModuleList(Coupling(config.in_channels, past, *sizes) for past in config.spanning)
+        self.couplings = nn.ModuleList(CouplingBlock(config.in_channels, past, *sizes) for past in config.spanning)
         self.join = nn.Linear(len(config.spanning) * config.hidden, config.hidden)
 
     def forward(self, pasts: list[Tensor], recent: Tensor) -> Tensor:
@@ -146,15 +136,16 @@ class Aggregate(nn.Module):
         return torch.cat([self.join(torch.cat(r, -1)), torch.stack(s).amax(0)], -1)
 
 
+@register_core(ActionBanksConfig)
 class ActionBanks(WindowCore):
-    """y_t: the aggregates of all recent spans, side by side."""
+    """y_t: the aggregates of all recent spans, concatenated."""
 
     config: ActionBanksConfig
 
     def __init__(self, config: ActionBanksConfig) -> None:
         super().__init__(config)
         self.window = config.memory
-        self.aggregates = nn.ModuleList(Aggregate(config) for _ in config.recent)
+        self.aggregates = nn.ModuleList(TemporalAggregate(config) for _ in config.recent)
 
     @property
     def channels(self) -> int:
@@ -166,3 +157,18 @@ class ActionBanks(WindowCore):
         recents = [snippets(window, age, span, config.recent_snippets) for span in config.recent]
         seen = [aggregate(pasts, recent) for aggregate, recent in zip(self.aggregates, recents, strict=True)]
         return CoreStep({"y": torch.cat(seen, -1)})
+
+
+@register_method(
+    "action_banks",
+    title="ActionBanks",
+    task="anticipation",
+    reference="Sener, Singhania, Yao 2020, Temporal Aggregate Representations for Long-Range Video Understanding",
+    idea="recent spans attend to the past",
+    parameters="118,376,184 counted from the authors' code, with verbs and nouns",
+    rows={"ek55-backbones": "ActionBanks"},
+)
+def action_banks(size: str) -> PredictorConfig:
+    small: dict[str, Any] = {"hidden": 64, "spanning": (2, 3), "recent": (2, 5)} if size == "tiny" else {}
+    core = ActionBanksConfig(in_channels=lstm_sizes(size)["in_channels"], **small)
+    return anticipation(size, core, dropout=0.0)

@@ -1,27 +1,27 @@
-"""AVT-h: a causal transformer foretells the next frame's features, and the next action is read off these.
+"""AVT-h: a causal transformer predicts the features of the next frame, and the action is classified from these.
 
-Girdhar, Grauman 2021, "Anticipative Video Transformer", its head, on the features z of any backbone. With the window of
-the last n <= N frames, counted from its first one, and p_i a learnt vector for each place in it:
+Girdhar, Grauman 2021, "Anticipative Video Transformer", its head, on the features z of any backbone. A frame is one
+vector, and the whole window is computed again for every frame; HORST keeps the positions of a map apart and is
+recurrent. With the window of the last n <= N frames, counted from its first one, and p_i a learnt vector for each index:
 
     u^0_i   = drop(W_enc z_i + p_i)
     v       = u^l + drop(attention(norm(u^l)))          each frame to itself and those before it
     u^{l+1} = v + drop(W_2 gelu(W_1 norm(v)))           4 d units, gelu by tanh, as in GPT-2
     z^_{i+1} = W_dec norm(u^L_i),  y_t = z^_{t+1}
 
-A linear classifier of y names the action; z^ is taught to be the features that come (`horst.training.losses`). The
-authors teach their classifier the actions that are going on in the window too; that needs labels of every frame and is
-left out. Their table of places has 1024 rows, of which a window uses the first N; here there are N. Their frames are
-1 s (or 0.5 s) apart, so that the next one is where the action starts; what the next one is here, the data says.
+z^ learns to equal the features that come (`loss.features`).
 
-A window that slides gives each frame a new place in it, so all of it is computed anew; a clip that starts afresh and is
-no longer than a window is one pass.
+Differences from the authors' code (github.com/facebookresearch/AVT): it has a table of 1024 position vectors, of which a
+window uses the first N; here there are N. It learns 1 s before the action only; here at every anticipation time. On
+EPIC-Kitchens 100 it also learns the current action of each frame, which needs labels of every frame and is left out. Its
+frames are 0.5 s (EPIC-Kitchens 55) or 1 s (100) apart, and so are those of the runs there; in the synthetic kitchen they
+are 0.25 s apart. It has 12 layers on EPIC-Kitchens 55 and 6 on 100.
 
 Shapes: B batch, T frames, N frames of a window, C channels, d hidden units.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,16 +29,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
-from horst.layers.core import CoreConfig, CoreOutput, check_lengths
-from horst.layers.recurrent import CoreStep, RecurrentState
-from horst.layers.window import WindowCore
+from horst.layers import CoreConfig, CoreStep, Memory, WindowCore, register_core
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import anticipation, lstm_sizes, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AVTConfig(CoreConfig):
-    """A causal transformer over the last frames. Those of its defaults: EPIC-KITCHENS-100 on features of TSN."""
+    """A causal transformer over the last frames. Defaults: EPIC-Kitchens 100 on TSN features."""
 
     name: ClassVar[str] = "avt"
     title: ClassVar[str] = "AVT-h"
@@ -52,24 +51,22 @@ class AVTConfig(CoreConfig):
     heads: int = 4
     """Of attention, in each layer."""
     context: int = 10
-    """N, how many frames it looks at, the last one among them."""
+    """N, the frames of the window."""
     dropout: float = 0.1
-    """Of what enters the first layer, of attention, and of what each part of a layer adds."""
+    """Of the input, of attention, and of what each part of a layer adds."""
 
     def __post_init__(self) -> None:
-        check_positive(in_channels=self.in_channels, hidden=self.hidden, layers=self.layers)
-        check_positive(heads=self.heads, context=self.context)
+        CoreConfig.__post_init__(self)
         if self.hidden % self.heads:
-            raise ConfigError(f"hidden is {self.hidden}, which {self.heads} heads do not divide")
-        check_dropout(self.dropout)
+            raise ConfigError(f"hidden is {self.hidden}, which is not divisible by {self.heads} heads")
 
     @property
     def about(self) -> str:
         return f"AVT-h, {self.layers} causal layers of {self.hidden} units over {self.context} frames"
 
 
-class Block(nn.Module):
-    """Attention and two layers, each after a norm and added to what it reads."""
+class CausalBlock(nn.Module):
+    """Causal attention and an MLP, each after a norm and with a residual connection."""
 
     def __init__(self, hidden: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -90,8 +87,9 @@ class Block(nn.Module):
         return found.transpose(1, 2).flatten(2)
 
 
+@register_core(AVTConfig)
 class AVT(WindowCore):
-    """y_t = z^_{t+1}, and that is what it foretells."""
+    """y_t = z^_{t+1}, the predicted features."""
 
     config: AVTConfig
     predicts_features = True
@@ -102,7 +100,9 @@ class AVT(WindowCore):
         self.encoder = nn.Linear(config.in_channels, config.hidden, bias=False)
         self.places = nn.Parameter(torch.empty(config.context, config.hidden))
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.Sequential(*(Block(config.hidden, config.heads, config.dropout) for _ in range(config.layers)))
+        self.blocks = nn.Sequential(
+            *(CausalBlock(config.hidden, config.heads, config.dropout) for _ in range(config.layers))
+        )
         self.norm = nn.LayerNorm(config.hidden)
         self.decoder = nn.Linear(config.hidden, config.in_channels, bias=False)
         self._initialise()
@@ -120,45 +120,49 @@ class AVT(WindowCore):
     def channels(self) -> int:
         return self.config.in_channels
 
-    def forward(
-        self,
-        x: Tensor,
-        state: RecurrentState | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        *,
-        attention: bool = False,
-    ) -> tuple[CoreOutput, RecurrentState]:
-        """A clip x (B, T, C, H, W), as `RecurrentCore.forward`; in one pass where that is the same."""
-        self._refuse(attention)
-        self.check_input(x, 5, "(B, T, C, H, W)")
-        batch, frames = x.shape[:2]
-        ragged = min(check_lengths(lengths, batch, frames)) < frames
-        if state is not None or frames > self.window or ragged:
-            return super().forward(x, state, lengths)
-        state = self.init_state(batch, *x.shape[-2:])
+    def unfold_first(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
+        """One pass, if the clip is not longer than a window."""
+        frames = x.shape[1]
+        if frames > self.window:
+            return self.unfold(x, memory, count)
         z = x.mean((-2, -1))
-        said = self._say(self.foretell(z))
-        queue = torch.cat([state.memory["queue"][:, frames:], z], 1)
-        after = RecurrentState({"queue": queue}, state.count + frames, self.config)
-        return self._output(said._replace(maps={"y": said.maps["y"][..., None, None]})), after
+        return self._output_of(self.predict(z)).as_maps(), {"queue": torch.cat([memory["queue"][:, frames:], z], 1)}
 
     def look(self, window: Tensor, age: Tensor) -> CoreStep:
         shape, slots = age.shape, torch.arange(self.window, device=age.device)
         window, age = window.flatten(0, 1), age.flatten().unsqueeze(-1)
-        # what was seen goes to the front, where its places are counted from; nothing looks at what is behind it
+        # existing frames go to the front, where indices start; causal attention hides what is after them
         order = (slots + self.window - age) % self.window  # (B T, N)
         window = window.gather(1, order.unsqueeze(-1).expand(window.shape))
-        foretold = self.foretell(window, age - 1).squeeze(1)
-        return self._say(foretold.unflatten(0, shape))
+        return self._output_of(self.predict(window, age - 1).squeeze(1).unflatten(0, shape))
 
-    def foretell(self, z: Tensor, last: Tensor | None = None) -> Tensor:
-        """z^ (B, N, C) after each frame of z (B, N, C), or after those in the places `last` (B, n) alone."""
+    def predict(self, z: Tensor, last: Tensor | None = None) -> Tensor:
+        """z^ (B, N, C) after each frame of z (B, N, C), or only after those with the indices `last` (B, n)."""
         u = self.blocks(self.dropout(self.encoder(z) + self.places[: z.shape[1]]))
         if last is not None:
             u = u.gather(1, last.unsqueeze(-1).expand(*last.shape, u.shape[-1]))
         return self.decoder(self.norm(u))
 
     @staticmethod
-    def _say(foretold: Tensor) -> CoreStep:
-        """Of z^ (..., C)."""
-        return CoreStep({"y": foretold}, foretold.unsqueeze(-2))
+    def _output_of(predicted: Tensor) -> CoreStep:
+        return CoreStep({"y": predicted}, predicted.unsqueeze(-2))
+
+
+@register_method(
+    "avt",
+    title="AVT-h",
+    task="anticipation",
+    reference="Girdhar, Grauman 2021, Anticipative Video Transformer",
+    idea="a causal transformer predicts features",
+    parameters="613,170,641 counted from the authors' code",
+    rows={"ek55-backbones": "AVT-h", "ek100": "AVT-h"},
+    loss={"features": 1.0},
+    clips={"ek55": {"steps": 11, "stride": 0.5}, "ek100": {"steps": 10, "stride": 1.0}},
+)
+def avt(size: str) -> PredictorConfig:
+    features = lstm_sizes(size)["in_channels"]
+    if size == "tiny":
+        return anticipation(size, AVTConfig(in_channels=features, hidden=128, layers=3, context=14))
+    if size == "ek55":
+        return anticipation(size, AVTConfig(in_channels=features, layers=12, heads=8))
+    return anticipation(size, AVTConfig(in_channels=features), dropout=0.2)  # as in the authors' code

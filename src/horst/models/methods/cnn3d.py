@@ -1,58 +1,58 @@
-"""3D-CNN: a stack of 3-D convolutions and the mean of what it makes of the frames so far.
+"""3D-CNN: a stack of 3-D convolutions, and the mean of their output over the frames so far.
 
-The baseline of "Eidetic 3D LSTM: A Model for Video Prediction and Beyond", Wang et al., 2019, after "Learning
-Spatiotemporal Features with 3D Convolutional Networks", Tran, Bourdev, Fergus, Torresani, Paluri, 2015:
+Tran, Bourdev, Fergus, Torresani, Paluri 2015, "Learning Spatiotemporal Features with 3D Convolutional Networks"; as a
+baseline in Wang et al. 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond". It is the only method for early
+recognition that is not recurrent: three neighbouring frames show motion, and the order of frames further apart is lost
+in the mean.
 
     x^0 = the frames;   x^{l+1} = relu(norm(W_l * pool(x^l) + b_l));   y_t = mean over the frames 0 .. t of the last x
 
-`*` convolves k x k x k, with zeros around. How this network looked (widths, layers, norm, pooling) is not published:
-all are options but the norm, which takes the channels and places of each frame together and no other frame, so that
-the past never sees the future.
+`*` convolves k x k x k with zero padding. The norm is over the channels and positions of each frame, so that no frame
+sees a later one. With `padding="causal"` a convolution sees the frame and those before it: the network takes one frame
+at a time and remembers the last k - 1 inputs of each layer and the mean. With `padding="centred"` it sees both
+directions, as networks for whole clips do: y_t is the output for the frames 0 .. t as a clip of its own, the cost grows
+with the square of the length, and it cannot stream.
 
-A convolution in time either looks back alone (`padding="causal"`): then the network takes frame after frame, and
-remembers the last k - 1 inputs of each layer and the mean. Or it looks both ways (`padding="centred"`), as in networks
-for whole clips: then y_t is what the network makes of the frames 0 .. t as a clip of its own. The cost grows with the
-square of the length, and there is nothing that a stream could go on from.
+Not published: the network (layers, widths, norm, pooling). This one has HORST's widths and strides.
 
 Shapes: B batch, T frames, C channels, H x W map.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_type
-from horst.errors import ConfigError, InputError
-from horst.layers import CoreOutput, CoreStep, Memory, RecurrentState
+from horst.errors import ConfigError
+from horst.layers import CoreStep, Memory, RecurrentState, register_core
 from horst.layers.core import zero_where
-from horst.models.methods.stack import StackConfig, StackedCore, pooled
+from horst.models.methods.stack import NARROW, WIDE, StackConfig, StackedCore, pooled
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import recognition, register_method
 
 Padding = Literal["causal", "centred"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CNN3DConfig(StackConfig):
-    """A stack of 3-D convolutions; `kernel` is their extent in time, too."""
+    """A stack of 3-D convolutions; `kernel` is also their extent in time."""
 
     name: ClassVar[str] = "cnn3d"
     title: ClassVar[str] = "3D-CNN"
 
     padding: Padding = "causal"
-    """Convolutions look back alone; or `centred`, both ways within the frames so far, for whole clips."""
+    """What convolutions see: only earlier frames; or `centred`, both directions within the frames so far."""
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
-        check_type("padding", self.padding, Padding)
         if self.kernel < 3:
-            raise ConfigError("kernel is 1; it takes an odd number from 3 on: one frame alone shows no motion")
+            raise ConfigError("kernel is 1; it takes an odd number from 3 on: one frame shows no motion")
 
 
-class Block(nn.Module):
+class ConvBlock3d(nn.Module):
     """Convolution, norm of each frame, ReLU."""
 
     def __init__(self, in_channels: int, channels: int, kernel: int) -> None:
@@ -66,6 +66,7 @@ class Block(nn.Module):
         return self.norm(maps.flatten(0, 1)).relu().unflatten(0, maps.shape[:2])
 
 
+@register_core(CNN3DConfig)
 class CNN3D(StackedCore):
     """The stack and the running mean."""
 
@@ -73,7 +74,7 @@ class CNN3D(StackedCore):
 
     def __init__(self, config: CNN3DConfig) -> None:
         super().__init__(config)
-        self.layers = nn.ModuleList(Block(*w, config.kernel) for w in self.widths)
+        self.layers = nn.ModuleList(ConvBlock3d(*w, config.kernel) for w in self.widths)
         self.streaming = config.padding == "causal"
 
     @property
@@ -88,22 +89,6 @@ class CNN3D(StackedCore):
         past = {f"x{i}": (self.config.kernel - 1, channels, *size) for i, ((channels, _), size) in layers}
         return {**past, "mean": (self.channels, *sizes[-1])}
 
-    def forward(
-        self,
-        x: Tensor,
-        state: RecurrentState | None = None,
-        lengths: Tensor | Sequence[int] | None = None,
-        *,
-        attention: bool = False,
-    ) -> tuple[CoreOutput, RecurrentState]:
-        if state is not None:
-            self._refuse_to_go_on()
-        return super().forward(x, state, lengths, attention=attention)
-
-    def step(self, x: Tensor, state: RecurrentState, *, attention: bool = False) -> tuple[CoreOutput, RecurrentState]:
-        self._refuse_to_go_on()
-        return super().step(x, state, attention=attention)
-
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         if not self.streaming:
             prefixes = [self._centred(x[:, : t + 1]).mean(1) for t in range(x.shape[1])]
@@ -111,10 +96,10 @@ class CNN3D(StackedCore):
         after, span = {}, self.config.kernel - 1
         for i, (block, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
             seen = torch.cat([memory[f"x{i}"], pooled(x, stride)], 1)
-            # a copy, so that the state does not hold on to the clip; autocast may have computed in another dtype
+            # a copy, so that the state does not keep the clip alive; autocast may have computed in another dtype
             after[f"x{i}"] = seen[:, -span:].to(memory[f"x{i}"].dtype, copy=True)
             x = block(seen)
-        # as the mean so far plus its change: small numbers, even where a sum over a long stream would be a large one
+        # the mean so far plus its change, because a sum over a long stream would lose precision
         mean = memory["mean"].unsqueeze(1)
         number = count.view(-1, 1, 1, 1, 1) + torch.arange(1, x.shape[1] + 1, device=x.device).view(-1, 1, 1, 1)
         y = mean + (x.to(mean.dtype) - mean).cumsum(1) / number
@@ -124,8 +109,8 @@ class CNN3D(StackedCore):
     def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[CoreStep, Memory]:
         if self.streaming:
             return super()._unfold_ragged(x, state, ended)
-        said, memory = self.unfold(zero_where(x, ended), state.memory, state.count)
-        return CoreStep({"y": zero_where(said.maps["y"], ended)}), memory
+        output, memory = self.unfold(zero_where(x, ended), state.memory, state.count)
+        return CoreStep({"y": zero_where(output.maps["y"], ended)}), memory
 
     def _centred(self, x: Tensor) -> Tensor:
         """The stack on a clip (B, T, C, H, W), with zeros on both ends of each convolution."""
@@ -135,6 +120,15 @@ class CNN3D(StackedCore):
             x = block(torch.cat([ends, x, ends], 1))
         return x
 
-    def _refuse_to_go_on(self) -> None:
-        if not self.streaming:
-            raise InputError("a 3D-CNN with padding='centred' takes whole clips alone; padding='causal' makes a stream")
+
+@register_method(
+    "cnn3d",
+    title="3D-CNN",
+    task="recognition",
+    reference="Tran et al. 2015, Learning Spatiotemporal Features with 3D Convolutional Networks",
+    idea="convolve over time, then average",
+    rows={"early-recognition": "3D-CNN"},
+)
+def cnn3d(size: str) -> PredictorConfig:
+    options: dict[str, Any] = {**NARROW, "hidden": (96, 128, 160)} if size == "tiny" else WIDE
+    return recognition(size, CNN3DConfig(**options))

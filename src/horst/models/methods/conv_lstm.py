@@ -1,16 +1,19 @@
 """ConvLSTM: an LSTM whose states are maps and whose products are convolutions.
 
-"Convolutional LSTM Network: A Machine Learning Approach for Precipitation Nowcasting", Shi, Chen, Wang, Yeung, Wong,
-Woo, 2015. A stack of layers, each on the (pooled) output of the one before, with zeros as first state:
+Shi, Chen, Wang, Yeung, Wong, Woo 2015, "Convolutional LSTM Network: A Machine Learning Approach for Precipitation
+Nowcasting". What a layer remembers stays at its position in the map, but everything about the past is in one state. A
+stack of layers, each on the (pooled) output of the one before, with zeros as first state:
 
     [i, f, o, g] = W * [x_t; h_{t-1}] + b
     c_t = s(f) c_{t-1} + s(i) tanh(g)
     h_t = s(o) tanh(c_t)
 
-`*` convolves, s is the sigmoid; y is h of the last layer. With `peepholes`, the gates see the cell too:
-i += w_i c_{t-1}, f += w_f c_{t-1}, o += w_o c_t. The paper has a weight for every place of the map. Maps may have any
-size here, so a peephole has one weight a channel. The networks of early recognition that HORST is compared with have
-none; their widths, kernels and strides were not published and are options.
+`*` convolves, s is the sigmoid; y is h of the last layer. With `peepholes`, the gates also see the cell:
+i += w_i c_{t-1}, f += w_f c_{t-1}, o += w_o c_t. The paper has a weight for every position of the map; maps can have any
+size here, so a peephole has one weight per channel.
+
+Not published: the network for early recognition. This one has HORST's widths and strides, kernels of 3 and no
+peepholes, as in the code of Conv-TT-LSTM.
 
 Shapes: B batch, T frames, C channels, H x W map.
 """
@@ -18,13 +21,15 @@ Shapes: B batch, T frames, C channels, H x W map.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_type
-from horst.models.methods.stack import CellStack, StackConfig, lstm, split_gates, stacked
+from horst.layers import register_core
+from horst.models.methods.stack import NARROW, WIDE, CellStack, StackConfig, lstm_step, split_gates, stacked
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import recognition, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,15 +40,11 @@ class ConvLSTMConfig(StackConfig):
     title: ClassVar[str] = "ConvLSTM"
 
     peepholes: bool = False
-    """Gates that see the cell, by one weight a channel."""
-
-    def __post_init__(self) -> None:
-        StackConfig.__post_init__(self)
-        check_type("peepholes", self.peepholes, bool)
+    """Gates that see the cell, with one weight per channel."""
 
 
 class ConvLSTMCell(nn.Module):
-    """One layer. What its input says is computed over a whole clip at once, the rest frame by frame."""
+    """One layer. The input's part of the gates is computed for a whole clip at once, the rest frame by frame."""
 
     def __init__(self, in_channels: int, channels: int, kernel: int, *, peepholes: bool = False) -> None:
         super().__init__()
@@ -55,11 +56,12 @@ class ConvLSTMCell(nn.Module):
         observed, recurrent = split_gates(self.conv, x)
         states = []
         for now in observed:
-            h, c = lstm(now, recurrent(h), c, self.peepholes, fused=fused)
+            h, c = lstm_step(now, recurrent(h), c, self.peepholes, fused=fused)
             states.append(h)
         return stacked(states), h.to(c.dtype), c
 
 
+@register_core(ConvLSTMConfig)
 class ConvLSTM(CellStack):
     """The stack. A layer remembers h and c."""
 
@@ -69,10 +71,20 @@ class ConvLSTM(CellStack):
         super().__init__(config)
         self.layers = nn.ModuleList(ConvLSTMCell(*w, config.kernel, peepholes=config.peepholes) for w in self.widths)
 
-    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
-        layers = enumerate(zip(self.config.hidden, self.sizes(height, width), strict=True))
-        return {f"{name}{i}": (channels, *size) for i, (channels, size) in layers for name in "hc"}
-
     @property
     def unknown(self) -> str:
         return "peepholes" if self.config.peepholes else ""
+
+
+@register_method(
+    "conv_lstm",
+    title="ConvLSTM",
+    task="recognition",
+    reference="Shi et al. 2015, Convolutional LSTM Network: A Machine Learning Approach for Precipitation Nowcasting",
+    idea="an LSTM of convolutions",
+    parameters="3.97 M for 12 layers of video prediction (Su et al. 2020)",
+    rows={"early-recognition": "ConvLSTM"},
+)
+def conv_lstm(size: str) -> PredictorConfig:
+    options: dict[str, Any] = {**NARROW, "hidden": (64, 64, 96)} if size == "tiny" else WIDE
+    return recognition(size, ConvLSTMConfig(**options))

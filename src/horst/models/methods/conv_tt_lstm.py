@@ -1,9 +1,10 @@
 """Conv-TT-LSTM: a ConvLSTM whose gates read the last `steps` states through a chain of convolutions.
 
-"Convolutional Tensor-Train LSTM for Spatio-temporal Learning", Su, Byeon, Kossaifi, Huang, Kautz, Anandkumar, 2020.
-A product of convolutions over many states is written as a tensor-train with `ranks` channels between its cores. With
-the N = `steps` last states, oldest first and zero before the first frame, order M and L = N - M + 1, window w_l holds
-the L states from position l on:
+Su, Byeon, Kossaifi, Huang, Kautz, Anandkumar 2020, "Convolutional Tensor-Train LSTM for Spatio-temporal Learning". A
+full product of several states would have too many weights, so it is a tensor-train: a chain of small convolutions with
+`ranks` channels between them. The weights of past states are fixed after training, while HORST computes them for every
+frame. With the N = `steps` last states, oldest first and zero before the first frame, order M and L = N - M + 1, window
+w_l holds the L states from index l on:
 
     z_0 = A_0 * w_0 + a_0
     z_l = A_l * w_l + a_l + B_{l-1} * z_{l-1} + b_{l-1}       l = 1 .. M-1
@@ -12,8 +13,11 @@ the L states from position l on:
     h_t = s(o) tanh(c_t)
 
 A_l convolves k x k x L to `ranks` channels, B_l k x k from `ranks` to `ranks`; y is h of the last layer. This is the
-"fixed window" form. For early recognition the authors gave no layers, widths, kernel, steps or ranks: they are
-options. The defaults of order, steps and ranks are those of their networks for video prediction, whose kernel is 5.
+"fixed window" form.
+
+Not published: the network for early recognition, neither by its authors nor by those of HORST, who trained one of order
+3. This one has HORST's widths and strides, kernels of 3, and for the rest the defaults of the authors' code for video
+prediction: 3 steps, 8 ranks.
 
 Shapes: B batch, T frames, C channels, H x W map, N states, L states in a window.
 """
@@ -27,10 +31,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_positive
 from horst.errors import ConfigError
+from horst.layers import register_core
 from horst.models.methods.repeated import Convolve, repeated
-from horst.models.methods.stack import CellStack, StackConfig, lstm, split_gates, stacked
+from horst.models.methods.stack import NARROW, WIDE, CellStack, StackConfig, lstm_step, split_gates, stacked
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import recognition, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,15 +55,12 @@ class ConvTTLSTMConfig(StackConfig):
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
-        check_positive(order=self.order, steps=self.steps, ranks=self.ranks)
         if self.steps < self.order:
-            raise ConfigError(
-                f"steps is {self.steps} and order {self.order}; a chain of that order needs as many steps"
-            )
+            raise ConfigError(f"steps is {self.steps} and order {self.order}: the order is at most the steps")
 
 
 class ConvTTLSTMCell(nn.Module):
-    """One layer. What its input says is computed over a whole clip at once, the rest frame by frame."""
+    """One layer. The input's part of the gates is computed for a whole clip at once, the rest frame by frame."""
 
     def __init__(self, in_channels: int, channels: int, kernel: int, *, order: int, steps: int, ranks: int) -> None:
         super().__init__()
@@ -78,7 +81,7 @@ class ConvTTLSTMCell(nn.Module):
         states = list(past.unbind(1))
         for now in observed:
             z = tensor_train(states[-self.steps :], windows, chain)
-            h, c = lstm(now, recurrent(z), c, fused=fused)
+            h, c = lstm_step(now, recurrent(z), c, fused=fused)
             states.append(h)
         past = torch.stack([state.to(c.dtype) for state in states[-self.steps :]], 1)
         return stacked(states[self.steps :]), past, c
@@ -98,6 +101,7 @@ def _repeated(convs: Iterable[Any]) -> list[Convolve]:
     return [repeated(conv.weight, conv.bias) for conv in convs]
 
 
+@register_core(ConvTTLSTMConfig)
 class ConvTTLSTM(CellStack):
     """The stack. A layer remembers its last N h, the oldest first, and c."""
 
@@ -105,11 +109,20 @@ class ConvTTLSTM(CellStack):
 
     def __init__(self, config: ConvTTLSTMConfig) -> None:
         super().__init__(config)
+        self.past = config.steps
         options = {"order": config.order, "steps": config.steps, "ranks": config.ranks}
         self.layers = nn.ModuleList(ConvTTLSTMCell(*w, config.kernel, **options) for w in self.widths)
 
-    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
-        shapes: dict[str, tuple[int, ...]] = {}
-        for i, (channels, size) in enumerate(zip(self.config.hidden, self.sizes(height, width), strict=True)):
-            shapes |= {f"h{i}": (self.config.steps, channels, *size), f"c{i}": (channels, *size)}
-        return shapes
+
+@register_method(
+    "conv_tt_lstm",
+    title="Conv-TT-LSTM",
+    task="recognition",
+    reference="Su et al. 2020, Convolutional Tensor-Train LSTM for Spatio-temporal Learning",
+    idea="several states through a tensor-train",
+    parameters="2.69 M for 12 layers of video prediction (Su et al. 2020)",
+    rows={"early-recognition": "Conv-TT-LSTM (retrained)"},
+)
+def conv_tt_lstm(size: str) -> PredictorConfig:
+    options: dict[str, Any] = {**NARROW, "hidden": (96, 96, 128)} if size == "tiny" else WIDE
+    return recognition(size, ConvTTLSTMConfig(**options))

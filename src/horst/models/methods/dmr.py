@@ -1,17 +1,20 @@
-"""DMR: from one frame, the features of the frames to come, in several guesses.
+"""DMR predicts the features of the next second from one frame, several times.
 
-Vondrick, Pirsiavash, Torralba 2016, "Anticipating Visual Representations from Unlabeled Video". The future is open: M
-networks foretell it each in its own way, and only the one that came nearest learns from it (`horst.training.losses`,
-"mse"). What is to come is named from all of them:
+Vondrick, Pirsiavash, Torralba 2016, "Anticipating Visual Representations from Unlabeled Video". The future is uncertain,
+so M networks predict it, and only the one that is closest to the real features learns from them (`loss.features`). One
+classifier reads the predictions, and their mean is used:
 
-    f_m(x_t) = (f^1_m, ..., f^K_m) = V_m act(U_m x_t + a_m) + b_m       foretells x_{t+1} ... x_{t+K}
+    f_m(x_t) = (f^1_m, ..., f^K_m) = V_m act(U_m x_t + a_m) + b_m       predicts x_{t+1} ... x_{t+K}
     y_t      = 1/M sum_m g(drop(f^K_m(x_t)))                            g the identity, or act(W f + c)
 
-A linear classifier of this mean is the mean of the guesses' classifiers. In the paper only the frame one second later
-is foretold; here it is each of the K steps up to it, and the farthest is read. The paper first foretells, from video
-without labels, and then trains a classifier on it; here both are learnt at once. There the networks share units of
-their layers at random; here they share none. As a baseline of RULSTM (Furnari, Farinella 2019), g is a layer of 1024
-units with dropout 0.8. Left open there: the width of the networks.
+A linear classifier of this mean is the mean of the guesses' classifiers.
+
+Differences from the paper: it predicts the frame one second later only; here each of the K steps up to it is predicted,
+and the last one is classified. It first learns to predict, from video without labels, and then trains a classifier; here
+both are learnt together. Its networks share units at random; here they share none. As in RULSTM's comparison (Furnari,
+Farinella 2019), g is a layer of 1024 units with dropout 0.8.
+
+Not published: the width of the networks. Here it is 1024.
 
 Shapes: B batch, T frames, C channels, M guesses, K steps ahead.
 """
@@ -24,14 +27,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_dropout, check_positive
-from horst.layers import CoreConfig
-from horst.layers.recurrent import CoreStep, Memory, VectorCore
+from horst.layers import CoreConfig, CoreStep, Memory, VectorCore, register_core
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import anticipation, lstm_sizes, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DMRConfig(CoreConfig):
-    """Networks that foretell features."""
+    """Networks that predict features."""
 
     name: ClassVar[str] = "dmr"
     title: ClassVar[str] = "DMR"
@@ -41,27 +44,22 @@ class DMRConfig(CoreConfig):
     hidden: int = 1024
     """Units of each network's layer."""
     guesses: int = 3
-    """M, how many networks there are."""
+    """M, the number of networks."""
     ahead: int = 4
-    """K, how many frames are foretold: one second of four frames."""
+    """K, how many frames are predicted: one second of four frames."""
     mlp: int | None = None
-    """Units of a layer (FC, ReLU) that reads each guess, the same for all; None: there is none."""
+    """Units of a layer (FC, ReLU) that reads each guess, shared by all; None: no layer."""
     dropout: float = 0.0
-    """Of each guess before it is read."""
-
-    def __post_init__(self) -> None:
-        check_positive(in_channels=self.in_channels, hidden=self.hidden, guesses=self.guesses, ahead=self.ahead)
-        if self.mlp is not None:
-            check_positive(mlp=self.mlp)
-        check_dropout(self.dropout)
+    """Of each guess."""
 
     @property
     def about(self) -> str:
         return f"DMR, {self.guesses} guesses of the next {self.ahead} frames, {self.hidden} hidden units"
 
 
+@register_core(DMRConfig)
 class DMR(VectorCore):
-    """It remembers nothing: every frame speaks for itself."""
+    """It remembers nothing: the prediction depends on one frame."""
 
     config: DMRConfig
     predicts_features = True
@@ -87,14 +85,27 @@ class DMR(VectorCore):
         return self.guess(x), {}
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        said = self.guess(x.mean((-2, -1)))
-        return said._replace(maps={"y": said.maps["y"][..., None, None]}), {}
+        return self.guess(x.mean((-2, -1))).as_maps(), {}
 
     def guess(self, x: Tensor) -> CoreStep:
-        """Of frames x (..., C), however many."""
+        """The output for frames x (..., C)."""
         guesses = torch.stack([network(x) for network in self.networks], -2)  # (..., M, K C)
         future = guesses.unflatten(-1, (self.config.ahead, self.config.in_channels))  # (..., M, K, C)
         last = self.dropout(future[..., -1, :])
         if self.mlp is not None:
             last = torch.relu(self.mlp(last))
         return CoreStep({"y": last.mean(-2)}, future)
+
+
+@register_method(
+    "dmr",
+    title="DMR",
+    task="anticipation",
+    reference="Vondrick, Pirsiavash, Torralba 2016, Anticipating Visual Representations from Unlabeled Video",
+    idea="several guesses of the future",
+    rows={"ek55": "DMR"},
+    loss={"features": 1.0},
+)
+def dmr(size: str) -> PredictorConfig:
+    sizes = lstm_sizes(size)
+    return anticipation(size, DMRConfig(**sizes, mlp=sizes["hidden"]), dropout=0.0)

@@ -1,8 +1,10 @@
 """E3D-LSTM: 3-D convolutions inside a recurrent cell that recalls its past cells by attention.
 
-"Eidetic 3D LSTM: A Model for Video Prediction and Beyond", Wang, Jiang, Yang, Li, Long, Fei-Fei, 2019. A layer works
-on the last `window` frames at once. It has a hidden state H and a cell C; one memory M goes up through all layers and
-on to the first layer of the next frame. Before the first frame all are zero, and so are the frames.
+Wang, Jiang, Yang, Li, Long, Fei-Fei 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond". Instead of a
+forget gate, a query finds by attention what is relevant in the cells of past frames. Like HORST it attends to the past,
+but from every position to every other one, which costs the square of their number. A layer reads the last `window`
+frames at once. It has a hidden state H and a cell C; one memory M goes up through all layers and on to the first layer
+of the next frame. Before the first frame all are zero, and so are the frames.
 
     [i, g, r, o] = LN(W_h * H_{t-1}) + the first four of LN(W_x * X_t)
     RECALL = softmax(s(r) K^T) K,   K = the past cells of the layer
@@ -12,32 +14,36 @@ on to the first layer of the next frame. Before the first frame all are zero, an
     O = s(o + W_co * C_t + W_mo * M')
     H_t = O tanh(W_1 * [C_t; M'])
 
-`*` is a convolution of depth x kernel x kernel (W_1: 1 x 1 x 1), s the sigmoid, LN normalises channels, window and
-map together. y is H of the last layer at the newest frame. The zero that an even depth needs comes before the window,
-so that this frame reads all of it. M' goes on; the public release passed the old M by mistake, as its authors say.
+`*` is a convolution of depth x kernel x kernel (W_1: 1 x 1 x 1), s the sigmoid, LN normalises channels, window and map
+together. y is H of the last layer at the newest frame. The zero that an even depth needs comes before the window, so
+that this frame reads all of it.
 
-Paper and release differ in two places, which are options (`output_gate`, `carry`). The paper recalls all cells of a
-clip; here the last `history` of them, so that a stream of any length needs the same memory. The release recalls the
-zero cell of the start too, which is left out here. The method has no pooling:
-with `stride`, M is pooled as the layer's input is, and comes back to the first layer as nearest neighbours. The
-network of early recognition (widths, encoder) was not released.
+Differences from the authors' code (github.com/google/e3d_lstm): it recalls all cells of a clip and the zero cell before
+them; this one recalls the last `history` = 8, so that the memory of a stream is constant. It passes on the old M by
+mistake, as its authors say; this one passes on M'. Its output gate is sigmoid(tanh(.)); `output_gate` and `carry` choose
+between paper and code. It has no pooling: with `stride`, M is pooled as the layer's input is, and returns to the first
+layer by nearest neighbours.
 
-Shapes: B batch, C channels, D frames of the window, H x W map, S cells of the history, P = D H W places.
+Not published: the network for early recognition. This one has four layers of 128 channels on 28 x 28 positions, which
+fits a GPU, and kernels of 3. `e3d_lstm_tiny` recalls from the same position only (`recall="position"`).
+
+Shapes: B batch, C channels, D frames of the window, H x W map, S cells of the history, P = D H W positions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.config import check_positive, check_type
 from horst.errors import ConfigError
-from horst.layers import CoreStep, Memory
-from horst.models.methods.stack import StackConfig, StackedCore
+from horst.layers import CoreStep, Memory, register_core
+from horst.models.methods.stack import NARROW, StackConfig, StackedCore
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import recognition, register_method
 
 Recall = Literal["all", "position"]
 OutputGate = Literal["sigmoid", "tanh-sigmoid"]
@@ -53,13 +59,13 @@ class E3DLSTMConfig(StackConfig):
 
     kernel: int = 5
     depth: int = 2
-    """Frames that a convolution spans, at most the window."""
+    """Frames that a convolution covers, at most the window."""
     window: int = 2
-    """Frames that a layer works on at once."""
+    """Frames that a layer reads at once."""
     history: int = 8
     """How many past cells are recalled."""
     recall: Recall = "all"
-    """From every place of the past cells, as published: the cost grows with (H W)^2; or from the same place alone."""
+    """From every position of the past cells, as published, at a cost of (H W)^2; or from the same position only."""
     output_gate: OutputGate = "sigmoid"
     """s(.) of the paper, or s(tanh(.)) of the release."""
     carry: Carry = "convolved"
@@ -67,17 +73,15 @@ class E3DLSTMConfig(StackConfig):
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
-        check_positive(depth=self.depth, window=self.window, history=self.history)
-        check_type("recall", self.recall, Recall)
-        check_type("output_gate", self.output_gate, OutputGate)
-        check_type("carry", self.carry, Carry)
         if self.depth > self.window:
-            raise ConfigError(f"depth is {self.depth} and the window has {self.window} frames: take no more than these")
+            raise ConfigError(
+                f"depth is {self.depth} and the window has {self.window} frames: the depth is at most the window"
+            )
         if len(set(self.hidden)) > 1:
-            raise ConfigError(f"hidden is {self.hidden}; one memory goes through all layers: make them equally wide")
+            raise ConfigError(f"hidden is {self.hidden}; all layers share one memory: give them the same width")
 
 
-class Conv(nn.Sequential):
+class SameConv3d(nn.Sequential):
     """A 3-D convolution that keeps the size, and the norm after it."""
 
     def __init__(self, inputs: int, outputs: int, depth: int, kernel: int, *, norm: bool = True) -> None:
@@ -94,12 +98,12 @@ class E3DLSTMCell(nn.Module):
         super().__init__()
         self.config = config
         shape = config.depth, config.kernel
-        self.from_x = Conv(in_channels, 7 * channels, *shape)
-        self.from_h = Conv(channels, 4 * channels, *shape)
-        self.from_m = Conv(channels, (4 if config.carry == "convolved" else 3) * channels, *shape)
+        self.from_x = SameConv3d(in_channels, 7 * channels, *shape)
+        self.from_h = SameConv3d(channels, 4 * channels, *shape)
+        self.from_m = SameConv3d(channels, (4 if config.carry == "convolved" else 3) * channels, *shape)
         self.norm = nn.GroupNorm(1, channels)
-        self.gate_c = Conv(channels, channels, *shape, norm=False)
-        self.gate_m = Conv(channels, channels, *shape, norm=False)
+        self.gate_c = SameConv3d(channels, channels, *shape, norm=False)
+        self.gate_m = SameConv3d(channels, channels, *shape, norm=False)
         self.merge = nn.Conv3d(2 * channels, channels, 1)
 
     def forward(self, x: Tensor, h: Tensor, history: Tensor, m: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -117,12 +121,13 @@ class E3DLSTMCell(nn.Module):
         if self.config.output_gate == "tanh-sigmoid":
             o = o.tanh()
         h = o.sigmoid() * self.merge(torch.cat([c, m], 1)).tanh()
-        dtype = history.dtype  # autocast picks others here and there; a state has one
+        dtype = history.dtype  # autocast changes it in places; a state has one
         return h.to(dtype), c.to(dtype), m.to(dtype)
 
 
+@register_core(E3DLSTMConfig)
 class E3DLSTM(StackedCore):
-    """The stack. It remembers the window's earlier frames, M, and of each layer H and the last cells, oldest first."""
+    """The stack. It remembers the earlier frames of the window, M, and of each layer H and the last cells."""
 
     config: E3DLSTMConfig
 
@@ -145,7 +150,7 @@ class E3DLSTM(StackedCore):
         return shapes
 
     def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """A clip is its fold: the first layer waits for the memory of the last layer at the frame before."""
+        """A clip cannot be faster: the first layer needs the memory of the last layer at the frame before."""
         after, m = {}, memory["m"]
         for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
             if stride > 1:
@@ -165,9 +170,9 @@ class E3DLSTM(StackedCore):
 
 
 def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tensor:
-    """What a query (B, C, D, H, W) finds in the past cells (B, S, C, D, H, W), of which the last `count` are there.
+    """What a query (B, C, D, H, W) finds in the past cells (B, S, C, D, H, W), of which the last `count` exist.
 
-    Without any it finds zero: it looks at all, and all are zero.
+    Without any the result is zero: it reads all, and all are zero.
     """
     slots, seen = history.shape[1], count.unsqueeze(1)
     there = (torch.arange(slots, device=count.device) >= slots - seen) | (seen == 0)  # (B, S)
@@ -182,3 +187,19 @@ def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tenso
         q.unsqueeze(1), k.unsqueeze(1), k.unsqueeze(1), mask[:, None, None], scale=1.0
     )
     return found.squeeze(1).transpose(1, 2).unflatten(2, query.shape[2:])
+
+
+@register_method(
+    "e3d_lstm",
+    title="E3D-LSTM",
+    task="recognition",
+    reference="Wang et al. 2019, Eidetic 3D LSTM: A Model for Video Prediction and Beyond",
+    idea="recall past cells by attention",
+    parameters="12,898,832 for video prediction, counted from the authors' code",
+    rows={"early-recognition": "E3D-LSTM"},
+)
+def e3d_lstm(size: str) -> PredictorConfig:
+    if size == "tiny":
+        narrow: dict[str, Any] = {**NARROW, "hidden": (32,) * 3}
+        return recognition(size, E3DLSTMConfig(**narrow, kernel=3, recall="position"))
+    return recognition(size, E3DLSTMConfig(in_channels=128, hidden=(128,) * 4, stride=(2, 2, 1, 1), kernel=3))

@@ -1,29 +1,30 @@
-"""FN, the two-stream feedback network.
+"""FN, the two-stream feedback network: two LSTMs, of which the second reads the last output of the network.
 
-De Geest, Tuytelaars 2018, "Modeling Temporal Structure with LSTM for Online Action Detection". One stream interprets
-the input, the other follows how it goes on, and reads what the network said of the frame before:
+De Geest, Tuytelaars 2018, "Modeling Temporal Structure with LSTM for Online Action Detection". One stream interprets the
+input, the other one models how it continues:
 
     (a_t, .) = LSTM_A(drop(x_t), .)
     (b_t, .) = LSTM_B([a_t; y_{t-1}], .)         or [a_t; W_p y_{t-1} + b_p]
     y_t = relu(W [a_t; b_t] + b)
 
-x_t is the mean of a map over its places, y_{-1} is zero. The paper feeds back the class scores; a core knows no
-classes, so it is y that returns, or a projection of it. What is left open: the sizes on RULSTM's features, for which
-RULSTM's are taken.
+x_t is the mean of a map over its positions, y_{-1} is zero. The paper feeds back the class scores. A core has no
+classes, so y is fed back, or a projection of it (`projection`).
+
+Not published: the sizes on these features. Both LSTMs have RULSTM's 1024 channels.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_dropout, check_positive
-from horst.errors import ConfigError
-from horst.layers import CoreConfig, CoreStep, LSTMCell, Memory, VectorCore
+from horst.layers import CoreConfig, CoreStep, LSTMCell, Memory, VectorCore, register_core
 from horst.models.methods.lstm import roll
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import anticipation, lstm_sizes, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,16 +38,10 @@ class FeedbackConfig(CoreConfig):
     """Channels of the maps whose mean is read."""
     hidden: int = 1024
     """Channels of both LSTMs and of y."""
-    projection: int = 0
-    """Channels to which y is projected before it is fed back; 0: it is fed back as it is."""
+    projection: int = field(default=0, metadata={"zero": True})
+    """Channels to which y is projected before it is fed back; 0: no projection."""
     dropout: float = 0.0
     """Of the input, in training."""
-
-    def __post_init__(self) -> None:
-        check_positive(in_channels=self.in_channels, hidden=self.hidden)
-        if type(self.projection) is not int or self.projection < 0:
-            raise ConfigError(f"projection is {self.projection!r}; it takes a whole number, 0 for none")
-        check_dropout(self.dropout)
 
     @property
     def about(self) -> str:
@@ -54,6 +49,7 @@ class FeedbackConfig(CoreConfig):
         return f"two LSTMs of {self.hidden} channels on the mean of each map, {back} fed back"
 
 
+@register_core(FeedbackConfig)
 class Feedback(VectorCore):
     """Remembers h and c of both streams, and its last output."""
 
@@ -77,20 +73,32 @@ class Feedback(VectorCore):
 
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         a, c = self.lstm_a(self.dropout(x), memory["h_a"], memory["c_a"])
-        after = {"h_a": a, "c_a": c, **self._follow(a, memory)}
+        after = {"h_a": a, "c_a": c, **self._second_stream(a, memory)}
         return CoreStep({"y": after["y"]}), after
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """As the fold, but the stream to which nothing is fed back runs first."""
+        """The first stream, which gets no feedback, runs over the whole clip first."""
         a, c = roll(self.lstm_a, self.dropout(x.mean((-2, -1))), memory["h_a"], memory["c_a"])
         y = []
         for frame in a:
-            memory = self._follow(frame, memory)
+            memory = self._second_stream(frame, memory)
             y.append(memory["y"])
-        return CoreStep({"y": torch.stack(y, 1)[..., None, None]}), {"h_a": a[-1], "c_a": c[-1], **memory}
+        return CoreStep({"y": torch.stack(y, 1)}).as_maps(), {"h_a": a[-1], "c_a": c[-1], **memory}
 
-    def _follow(self, a: Tensor, memory: Memory) -> Memory:
-        """The second stream and the output, after stream one said `a` (B, C)."""
+    def _second_stream(self, a: Tensor, memory: Memory) -> Memory:
+        """The second stream and the output, from the first stream's output `a` (B, C)."""
         b, c = self.lstm_b(torch.cat([a, self.project(memory["y"])], -1), memory["h_b"], memory["c_b"])
         y = torch.relu(self.fuse(torch.cat([a, b], -1)))
-        return {"h_b": b, "c_b": c, "y": y.to(memory["y"].dtype)}  # a state stays in its precision under autocast
+        return {"h_b": b, "c_b": c, "y": y.to(memory["y"].dtype)}  # a state keeps its precision under autocast
+
+
+@register_method(
+    "feedback",
+    title="FN",
+    task="anticipation",
+    reference="De Geest, Tuytelaars 2018, Modeling Temporal Structure with LSTM for Online Action Detection",
+    idea="read the last output",
+    rows={"ek55": "FN"},
+)
+def feedback(size: str) -> PredictorConfig:
+    return anticipation(size, FeedbackConfig(**lstm_sizes(size)))

@@ -1,30 +1,34 @@
-"""ImagineRNN imagines the frames until the action one after another, on the core "lstm".
+"""ImagineRNN predicts how the features change from frame to frame until the action, on the core "lstm".
 
-Wu, Zhu, Wang, Yang, Wu 2021, "Learning to Anticipate Egocentric Actions by Imagination". With (h_t, c_t) the core's
-state at frame t:
+Wu, Zhu, Wang, Yang, Wu 2021, "Learning to Anticipate Egocentric Actions by Imagination". It differs from ED in two
+points. It predicts the difference to the next feature, because neighbouring frames are alike. And the predicted feature
+need not equal the real one: a contrastive loss only asks that it is closer to the right frame than to other frames
+(`loss.features`, distance "contrastive"). With (h_t, c_t) the core's state at frame t:
 
     (h, c) <- (h_t, c_t);  x^_t = x_t
     for k = 1 .. n:   (h, c) = LSTM_I(drop(x^_{t+k-1}), h, c);   x^_{t+k} = x^_{t+k-1} + W_x h + b_x
     logits_t = W drop(h) + b
 
-n is the horizon. The difference to the next feature is foretold instead of the feature itself: neighbouring frames are
-alike. The loss is cross-entropy plus a contrast: the right frame is to be told from others (`loss.features`, distance
-"contrastive").
+n is the horizon. With `complete` the LSTM reads the real features.
 
-What is left open: the sizes and dropout, for which RULSTM's are taken; the weight, temperature and likeness of the
-contrast; and whether it compares differences or, as here, the features that they add up to. With `complete` the LSTM
-reads the real features.
+We found no code. Sizes and dropout are RULSTM's. The contrastive loss has weight 1, temperature 0.1 and cosine
+similarity, and compares features, not their differences.
 """
 
 from __future__ import annotations
 
 from torch import Tensor, nn
 
-from horst.models.methods.going_ahead import GoingAheadHead
+from horst.heads import register_head
+from horst.models.methods.lstm import LSTMConfig
+from horst.models.methods.rulstm import RollingUnrollingHead
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import anticipation, lstm_sizes, register_method
 
 
-class ImagineHead(GoingAheadHead):
-    """The LSTM reads what it has imagined itself."""
+@register_head("imagine")
+class ImagineHead(RollingUnrollingHead):
+    """The LSTM reads its own predictions."""
 
     predicts_features = True
 
@@ -38,10 +42,23 @@ class ImagineHead(GoingAheadHead):
         dropout: float = 0.8,
         residual: bool = True,
     ) -> None:
-        """`residual`: foretell the difference to the next feature; without it, the feature itself."""
-        super().__init__(channels, features=features, num_classes=num_classes, steps=steps, dropout=dropout)
+        """`residual`: predict the difference to the next feature; without it, the feature itself."""
+        super().__init__(channels, features=features, num_classes=num_classes, steps=steps, dropout=dropout, extra=0)
         self.residual = residual
         self.fc_x = nn.Linear(channels, features)
 
-    def following(self, h: Tensor, seen: Tensor) -> Tensor:
+    def next_input(self, h: Tensor, seen: Tensor) -> Tensor:
         return seen + self.fc_x(h) if self.residual else self.fc_x(h)
+
+
+@register_method(
+    "imagine_rnn",
+    title="ImagineRNN",
+    task="anticipation",
+    reference="Wu et al. 2021, Learning to Anticipate Egocentric Actions by Imagination",
+    idea="predict feature differences, frame by frame",
+    rows={"ek55-backbones": "ImagineRNN"},
+    loss={"features": 1.0, "distance": "contrastive", "temperature": 0.1},
+)
+def imagine_rnn(size: str) -> PredictorConfig:
+    return anticipation(size, LSTMConfig(**lstm_sizes(size)), "imagine")

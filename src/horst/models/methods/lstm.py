@@ -1,16 +1,23 @@
-"""LSTM on pooled features: the core of RL and EL, and what RU, ED and ImagineRNN go ahead from.
+"""LSTM on pooled features, and RL and EL, which are the same network with other losses.
 
-Hochreiter, Schmidhuber 1997, "Long Short-Term Memory". With x_t the mean of a map over its places:
+Hochreiter, Schmidhuber 1997, "Long Short-Term Memory". One state, a vector, changes with every frame. RU, ED and
+ImagineRNN continue from this core. With x_t the mean of a map over its positions:
 
     (h_t, c_t) = LSTM(drop(x_t), h_{t-1}, c_{t-1});   y_t = h_t
 
-Further layers read the h of the one below. Methods that differ from it by their loss alone:
+Further layers read the h of the one below. LSTM is not a row of the paper.
 
-    RL  Ma, Sigal, Sclaroff 2016, "Learning Activity Progression in LSTMs for Activity Detection and Early Detection"
-    EL  Jain, Singh, Koppula, Soh, Saxena 2016, "Recurrent Neural Networks for Driver Activity Anticipation via
-        Sensory-Fusion Architecture"
+RL (Ma, Sigal, Sclaroff 2016, "Learning Activity Progression in LSTMs for Activity Detection and Early Detection"): the
+probability of the true action must not decrease towards the action. `loss.ranking_form` compares the margin to the other
+actions instead, or both. Its weight on these features is not published; here it is 6.
 
-Both are compared on RULSTM's features; sizes and dropout are RULSTM's, for neither paper used these features.
+EL (Jain, Singh, Koppula, Soh, Saxena 2016, "Recurrent Neural Networks for Driver Activity Anticipation via
+Sensory-Fusion Architecture"): the weight of a frame's cross-entropy grows exponentially towards the action. The unit of
+time on these features is not published; here each frame of 0.25 s weighs e times as much as the one before, so the last
+two have 86% of the weight. In the runs the weights of a clip sum to 1 (`loss.times: mean`); with `sum` the last one is 1,
+as in the paper's formula.
+
+Sizes and dropout are those of RULSTM's code, because neither paper used these features.
 """
 
 from __future__ import annotations
@@ -21,8 +28,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_dropout, check_positive
-from horst.layers import CoreConfig, CoreStep, LSTMCell, Memory, VectorCore
+from horst.layers import CoreConfig, CoreStep, LSTMCell, Memory, VectorCore, register_core
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import anticipation, lstm_sizes, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,17 +48,14 @@ class LSTMConfig(CoreConfig):
     dropout: float = 0.0
     """Of the first layer's input, in training."""
 
-    def __post_init__(self) -> None:
-        check_positive(in_channels=self.in_channels, hidden=self.hidden, layers=self.layers)
-        check_dropout(self.dropout)
-
     @property
     def about(self) -> str:
         return f"{self.layers} LSTM layer{'s' * (self.layers > 1)} of {self.hidden} channels on the mean of each map"
 
 
+@register_core(LSTMConfig)
 class LSTM(VectorCore):
-    """y, with the last layer's c and the pooled input x, so that heads can go on from where it stands."""
+    """y, and for heads that continue from it the last layer's c and the pooled input x."""
 
     config: LSTMConfig
     gives = ("y", "c", "x")
@@ -80,22 +85,52 @@ class LSTM(VectorCore):
         return CoreStep({"y": y, "c": c, "x": x}), after
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """As the fold, but layer by layer."""
+        """Layer by layer."""
         pooled, after = x.mean((-2, -1)), Memory()
         y = self.dropout(pooled)
         for i, cell in enumerate(self.cells):
             h, c = roll(cell, y, memory[f"h{i}"], memory[f"c{i}"])
             y = torch.stack(h, 1)
             after |= {f"h{i}": h[-1], f"c{i}": c[-1]}
-        said = {"y": y, "c": torch.stack(c, 1), "x": pooled}
-        return CoreStep({name: v[..., None, None] for name, v in said.items()}), after
+        return CoreStep({"y": y, "c": torch.stack(c, 1), "x": pooled}).as_maps(), after
 
 
 def roll(cell: LSTMCell, x: Tensor, h: Tensor, c: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """A cell over a clip x (B, T, C): h and c after every frame. The inputs' share of all gates is one product."""
+    """A cell over a clip x (B, T, C): h and c after every frame. The inputs' part of all gates is one product."""
     hs, cs = [], []
     for given in cell.project(x).unbind(1):
         h, c = cell.recur(given, h, c)
         hs.append(h)
         cs.append(c)
     return hs, cs
+
+
+@register_method(
+    "lstm",
+    title="LSTM",
+    task="anticipation",
+    reference="Hochreiter, Schmidhuber 1997, Long Short-Term Memory",
+    idea="one state through time",
+)
+@register_method(
+    "exponential",
+    title="EL",
+    task="anticipation",
+    reference="Jain et al. 2016, Recurrent Neural Networks for Driver Activity Anticipation via Sensory-Fusion"
+    " Architecture",
+    idea="late mistakes cost exponentially more",
+    rows={"ek55": "EL"},
+    loss={"exponential": 1.0},
+)
+@register_method(
+    "ranking",
+    title="RL",
+    task="anticipation",
+    reference="Ma, Sigal, Sclaroff 2016, Learning Activity Progression in LSTMs for Activity Detection and Early"
+    " Detection",
+    idea="certainty must not decrease",
+    rows={"ek55": "RL"},
+    loss={"ranking": 6.0},
+)
+def lstm(size: str) -> PredictorConfig:
+    return anticipation(size, LSTMConfig(**lstm_sizes(size)))

@@ -1,8 +1,7 @@
-"""A convolution that a recurrence does at every frame, with the gradient of its weights computed once for a whole clip.
+"""A convolution that a recurrence applies at every frame, with one weight gradient for the whole clip.
 
-Autograd computes that gradient frame by frame and adds as it goes, in many kernels, each for one frame. Here a use
-keeps what it read and the gradient that it was given; when all of them have been passed, one gradient follows over all
-frames.
+Autograd computes that gradient frame by frame and adds up, in many kernels for one frame each. Here a use stores its
+input and its output gradient; when the backward pass has visited all of them, one gradient over all frames is computed.
 """
 
 from __future__ import annotations
@@ -19,27 +18,27 @@ Convolve = Callable[[Tensor], Tensor]
 
 
 def repeated(weight: Tensor, bias: Tensor | None) -> Convolve:
-    """A convolution of maps (B, C, H, W) that keeps their size, for any number of uses. Kernels are odd."""
+    """A convolution of maps (B, C, H, W) that keeps their size, to be used many times. The kernel size is odd."""
     padding = weight.shape[-1] // 2
     if torch.compiler.is_compiling() or not (torch.is_grad_enabled() and weight.requires_grad):
         return lambda x: F.conv2d(x, weight, bias, padding=padding)
     kind = weight.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
     uses: list[tuple[Tensor, Tensor]] = []
-    source = _Weights.apply(weight, bias, uses)
-    # Cast, and laid out for the GPU, once.
+    source = _RepeatedWeights.apply(weight, bias, uses)
+    # cast, and arranged for the GPU, once
     fixed = laid_out(weight.detach().to(dtype))
     added = None if bias is None else bias.detach().to(dtype)
-    return lambda x: _Use.apply(laid_out(x.to(dtype)), fixed, added, uses, source)
+    return lambda x: _RepeatedUse.apply(laid_out(x.to(dtype)), fixed, added, uses, source)
 
 
 def laid_out(x: Tensor) -> Tensor:
-    """Channels last on a GPU, whose convolutions would transpose their maps before and after."""
+    """Channels last on a GPU, where convolutions would transpose their maps otherwise."""
     return x.contiguous(memory_format=torch.channels_last) if x.is_cuda else x
 
 
-class _Weights(torch.autograd.Function):
-    """Stands before all uses, so that its backward pass comes after theirs."""
+class _RepeatedWeights(torch.autograd.Function):
+    """The source of all uses, so that its backward pass comes after theirs."""
 
     @staticmethod
     def forward(ctx: Any, weight: Tensor, bias: Tensor | None, uses: list[Any]) -> Tensor:
@@ -59,7 +58,7 @@ class _Weights(torch.autograd.Function):
         return dweight.to(weight.dtype), None if bias is None else dbias.to(bias.dtype), None
 
 
-class _Use(torch.autograd.Function):
+class _RepeatedUse(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, uses: list[Any], source: Tensor) -> Tensor:
         ctx.save_for_backward(x, weight)

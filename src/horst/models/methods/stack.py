@@ -1,4 +1,4 @@
-"""What cores that are stacks of convolutional layers have in common.
+"""The parts that cores of stacked convolutional layers share.
 
 Shapes: B batch, T frames, C channels, H x W map.
 """
@@ -12,16 +12,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.config import check_positive, check_type
+from horst.config import check_type
 from horst.errors import ConfigError
 from horst.layers import CoreConfig, CoreStep, Memory, RecurrentCore
 from horst.models.methods.repeated import Convolve, laid_out, repeated
 from horst.ops.backend import BackendChoice, Wanted, choose
 
+WIDE = {"in_channels": 128, "hidden": (128, 256, 512, 512), "stride": (1, 1, 2, 2)}
+"""HORST's layers for Something-Something v2. The authors of the other methods publish no sizes for it."""
+NARROW = {"in_channels": 64, "stride": (1, 2, 1)}
+"""HORST's small layers; each method has as many channels as give it about as many parameters."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StackConfig(CoreConfig):
-    """What cores that are stacks of convolutional layers have in common."""
+    """The options of a stack of convolutional layers."""
 
     in_channels: int
     """Channels of the map that the first layer reads."""
@@ -33,19 +38,14 @@ class StackConfig(CoreConfig):
     """Height and width of the convolutions, odd."""
 
     def __post_init__(self) -> None:
-        check_positive(in_channels=self.in_channels, kernel=self.kernel)
+        CoreConfig.__post_init__(self)
         if self.kernel % 2 == 0:
             raise ConfigError(f"kernel is {self.kernel}; it takes an odd number, so that maps keep their size")
-        for name in ("hidden", "stride"):
-            values = getattr(self, name)
-            if not isinstance(values, list | tuple) or (name == "hidden" and not values):
-                raise ConfigError(f"{name} is {values!r}; it takes one number a layer, for at least one layer")
-            for value in values:
-                check_positive(**{f"an entry of {name}": value})
-        object.__setattr__(self, "hidden", tuple(self.hidden))  # the class is frozen for everybody else
-        object.__setattr__(self, "stride", tuple(self.stride) or (1,) * len(self.hidden))
+        object.__setattr__(self, "stride", self.stride or (1,) * len(self.hidden))
         if len(self.stride) != len(self.hidden):
-            raise ConfigError(f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: give one a layer")
+            raise ConfigError(
+                f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: give one per layer"
+            )
 
     @property
     def about(self) -> str:
@@ -53,7 +53,7 @@ class StackConfig(CoreConfig):
 
 
 class StackedCore(RecurrentCore):
-    """A core of layers over maps, each on the pooled output of the one before."""
+    """A core of layers over maps. Each layer reads the pooled output of the one before."""
 
     config: StackConfig
     layers: nn.ModuleList
@@ -80,43 +80,53 @@ class StackedCore(RecurrentCore):
 
     @property
     def widths(self) -> Iterator[tuple[int, int]]:
-        """What each layer reads and gives, in channels."""
+        """Input and output channels of each layer."""
         return zip((self.config.in_channels, *self.config.hidden[:-1]), self.config.hidden, strict=True)
 
     def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """A clip of one frame. A subclass with other cells writes `unfold`, or `advance` anew."""
-        said, memory = self.unfold(x.unsqueeze(1), memory, count)
-        return CoreStep({name: value[:, 0] for name, value in said.maps.items()}), memory
+        """A clip of one frame. A subclass overrides `unfold` or `advance`."""
+        output, memory = self.unfold(x.unsqueeze(1), memory, count)
+        return CoreStep({name: value[:, 0] for name, value in output.maps.items()}), memory
 
     def use_backend(self, name: Wanted) -> None:
-        """Run what lies between convolutions by kernels (triton) or by plain PyTorch (reference)."""
+        """Compute what lies between convolutions by kernels (triton) or in plain PyTorch (reference)."""
         if name == "compiled":
             raise ConfigError(f"the backend compiled is for HORST; {self.config.title} takes auto, reference or triton")
         check_type("backend", name, Wanted)
         self._wanted, self._chosen = name, {}
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """What runs on a device, and why; chosen once, as a stream asks at every frame."""
+        """The implementation that runs on a device, and why; cached, as a stream asks at every frame."""
         if device not in self._chosen:
             chosen = choose(device, self.unknown, self._wanted)
-            by_variable = chosen.name == "compiled"  # which is for HORST
+            by_variable = chosen.name == "compiled"  # from the environment; it is for HORST
             self._chosen[device] = replace(chosen, name="reference") if by_variable else chosen
         return self._chosen[device]
 
     @property
     def unknown(self) -> str:
-        """What of the config has no kernels."""
+        """What in the config has no kernels; empty: nothing."""
         return ""
 
     def fused(self, x: Tensor) -> bool:
-        """Whether kernels run here. Their arithmetic is in float32."""
+        """Whether kernels run here. They compute in float32."""
         if torch.compiler.is_compiling() or x.dtype == torch.float64:
             return False
         return self.backend(x.device).name == "triton"
 
 
 class CellStack(StackedCore):
-    """A stack of cells that remember h and c: (clip, h, c) -> (the clip's h, h, c)."""
+    """A stack of cells with the state h and c: (clip, h, c) -> (every h of the clip, h, c)."""
+
+    past: int = 0
+    """How many h a cell remembers, oldest first, as (B, past, C, H, W); 0: one h without that axis."""
+
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        past = (self.past,) if self.past else ()
+        for i, (channels, size) in enumerate(zip(self.config.hidden, self.sizes(height, width), strict=True)):
+            shapes |= {f"h{i}": (*past, channels, *size), f"c{i}": (channels, *size)}
+        return shapes
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """Layer by layer."""
@@ -133,18 +143,18 @@ def pooled(x: Tensor, stride: int) -> Tensor:
 
 
 def split_gates(conv: nn.Conv2d, x: Tensor) -> tuple[tuple[Tensor, ...], Convolve]:
-    """A convolution of [x; h] in two: its part for each frame of x (B, T, C_in, H, W), and what is left to do of h."""
+    """A convolution of [x; h] in two: its result for each frame of x (B, T, C_in, H, W), and the convolution of h."""
     inputs = x.shape[2]
     observed = F.conv2d(laid_out(x.flatten(0, 1)), conv.weight[:, :inputs], conv.bias, padding=conv.padding)
     return observed.unflatten(0, x.shape[:2]).unbind(1), repeated(conv.weight[:, inputs:], None)
 
 
-def lstm(
+def lstm_step(
     observed: Tensor, recurrent: Tensor, c: Tensor, peepholes: Tensor | None = None, *, fused: bool = False
 ) -> tuple[Tensor, Tensor]:
     """The next h and c, from the two parts of [i, f, o, g] (B, 4 C, H, W), and c (B, C, H, W).
 
-    `peepholes`: w_i, w_f, w_o (3, C, 1, 1). `fused`: by kernels, which know no peepholes.
+    `peepholes`: w_i, w_f, w_o (3, C, 1, 1). `fused`: use kernels, which do not support peepholes.
     """
     if fused:
         from horst.ops.fused import lstm as kernels
@@ -153,14 +163,14 @@ def lstm(
     i, f, o, g = (observed + recurrent).chunk(4, 1)
     if peepholes is not None:
         i, f = i + peepholes[0] * c, f + peepholes[1] * c
-    c = f.sigmoid() * c + i.sigmoid() * g.tanh()  # as precise as c, also where autocast computes the gates
+    c = f.sigmoid() * c + i.sigmoid() * g.tanh()  # in the precision of c, even if autocast computes the gates
     if peepholes is not None:
         o = o + peepholes[2] * c
     return o.sigmoid() * c.tanh(), c
 
 
 def stacked(states: Sequence[Tensor]) -> Tensor:
-    """Maps (B, C, H, W) of T frames as (B, T, C, H, W), laid out as they are."""
+    """Maps (B, C, H, W) of T frames as (B, T, C, H, W), in the same memory layout."""
     if states[0].is_cuda:
         return torch.stack([h.permute(0, 2, 3, 1) for h in states], 1).permute(0, 1, 4, 2, 3)
     return torch.stack(list(states), 1)

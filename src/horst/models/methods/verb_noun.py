@@ -1,14 +1,20 @@
-"""Heads that know that an action is a verb with a noun, for ATSN, VN-CE, MCE and VNMCE.
+"""ATSN, VN-CE, MCE and VNMCE: TSN with heads that use the verb and the noun of every action.
 
-Damen et al. 2018, "Scaling Egocentric Vision: The EPIC-KITCHENS Dataset" (ATSN; VN-CE): verbs and nouns are learnt
-apart, and log p(a) = log p(verb of a) + log p(noun of a).
+Damen et al. 2018, "Scaling Egocentric Vision: The EPIC-KITCHENS Dataset" (ATSN; VN-CE): verb and noun have a
+cross-entropy each, and log p(a) = log p(verb of a) + log p(noun of a). Action labels are not used. This can predict
+pairs that are in no training clip, and does not know which pairs are unlikely.
 
 Furnari, Battiato, Farinella 2018, "Leveraging Uncertainty to Rethink Loss Functions and Evaluation Measures for
 Egocentric Action Anticipation" (MCE; VNMCE): actions are learnt, and p(v) = sum_{a with verb v} p(a), nouns likewise.
-Cross-entropy of these verbs and nouns is marginal cross-entropy.
+Cross-entropy of these verbs and nouns is marginal cross-entropy: the label of a verb trains all its actions. As in the
+authors' code the three terms have weight 1. HORST's table calls the method MCE, and VNMCE in the rows below it.
 
-`pairs` tells verb and noun of every action; it comes with the number of verbs and of nouns, from the data. Without the
-three, both heads are one linear layer to actions: for data without verbs and nouns, trained by plain cross-entropy.
+VNMCE+T3 and VNMCE+T5 use the truncated top-k entropy of Lapin, Hein, Schiele 2016, "Loss Functions for Top-k Error:
+Analysis and Insights" for the action: its sum leaves out the k - 1 best of the other actions. How the terms are combined
+is not published; here they are added with weight 1, and only the action's is truncated.
+
+`pairs` has verb and noun of every action. It comes from the data, with the number of verbs and nouns. Without the three
+both heads are one linear layer to actions, trained by cross-entropy.
 """
 
 from __future__ import annotations
@@ -21,18 +27,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.config import check_dropout, check_positive
+from horst.config import check_dropout
 from horst.errors import ConfigError
-from horst.heads.base import Head, check_parts
-from horst.heads.logits import Logits
+from horst.heads import Head, Logits, register_head
+from horst.heads.base import check_parts
 from horst.heads.marginal import marginal_logits
-from horst.heads.pool import Norm, Pool
+from horst.heads.pool import MapPool, Norm
+from horst.models.methods.tsn import tsn_core
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import anticipation, register_method
 
 Pairs = Sequence[Sequence[int]]
 
 
 def check_pairs(pairs: Pairs, actions: int, verbs: int, nouns: int) -> list[list[int]]:
-    """Verb and noun of every action, which must be given: no rule can tell them."""
+    """Verb and noun of every action, checked."""
     given: Any = pairs
     if not isinstance(given, Sequence) or isinstance(given, str):
         raise ConfigError(f"pairs is {given!r}; it takes a list with [verb, noun] of every action")
@@ -48,15 +57,15 @@ def check_pairs(pairs: Pairs, actions: int, verbs: int, nouns: int) -> list[list
 
 
 class PairHead(Head):
-    """The mean of y_t over its places, dropout, and scores of verb, noun and action that fit together.
+    """The mean of y_t, dropout, and consistent scores of verb, noun and action.
 
-    Without `num_verbs`, `num_nouns` and `pairs`: scores of the action alone.
+    Without `num_verbs`, `num_nouns` and `pairs`: scores of the action only.
     """
 
     learnt: ClassVar[tuple[str, ...]]
-    """The tasks that have a linear layer of their own, where there are verbs and nouns."""
+    """The tasks that have a linear layer, if there are verbs and nouns."""
     pairs: Tensor
-    """(A, 2) int64: verb and noun of every action; (0, 2) where there are none."""
+    """(A, 2) int64: verb and noun of every action; (0, 2) without verbs and nouns."""
 
     def __init__(
         self,
@@ -69,41 +78,32 @@ class PairHead(Head):
         dropout: float = 0.0,
         norm: Norm = "none",
     ) -> None:
-        super().__init__()
-        check_positive(num_classes=num_classes)
-        check_dropout(dropout)
         counts = check_parts(num_verbs, num_nouns)
-        self._classes = {"action": num_classes, **counts}
+        super().__init__(channels, {"action": num_classes, **counts})
+        check_dropout(dropout)
         if pairs and not counts:
             raise ConfigError("pairs is given without num_verbs and num_nouns: give all three, or none")
         table = check_pairs(pairs, num_classes, counts["verb"], counts["noun"]) if counts else []
         shaped = torch.tensor(table, dtype=torch.int64).reshape(-1, 2)
-        self.register_buffer("pairs", shaped, persistent=False)  # the config has them
-        self.pool = Pool(channels, ("y",), norm)
+        self.register_buffer("pairs", shaped, persistent=False)  # they are in the config
+        self.pool = MapPool(channels, ("y",), norm)
         self.dropout = nn.Dropout(dropout)
         layers = self.learnt if counts else ("action",)
-        self.fc = nn.ModuleDict({task: nn.Linear(channels, self._classes[task]) for task in layers})
-
-    @property
-    def channels(self) -> int:
-        return self.pool.channels
-
-    @property
-    def classes(self) -> dict[str, int]:
-        return dict(self._classes)
+        self.fc = nn.ModuleDict({task: nn.Linear(channels, self.classes[task]) for task in layers})
 
     def forward(self, *, y: Tensor, valid: Tensor | None = None) -> Logits:
         (pooled,) = self.pool(valid, y=y)
         x = self.dropout(pooled)
-        return self.score(x) if len(self._classes) > 1 else Logits(self.fc["action"](x))
+        return self.score(x) if len(self.classes) > 1 else Logits(self.fc["action"](x))
 
     @abstractmethod
     def score(self, x: Tensor) -> Logits:
-        """Of features (..., C), where there are verbs and nouns."""
+        """The scores for features (..., C), if there are verbs and nouns."""
 
 
+@register_head("marginal")
 class MarginalHead(PairHead):
-    """FC to actions; verbs and nouns are as likely as all their actions."""
+    """FC to actions; the probability of a verb or noun is the sum over its actions."""
 
     learnt = ("action",)
 
@@ -112,8 +112,9 @@ class MarginalHead(PairHead):
         return Logits(action, *marginal_logits(action, self.pairs, self.classes["verb"], self.classes["noun"]))
 
 
+@register_head("verb_noun")
 class VerbNounHead(PairHead):
-    """FC to verbs and FC to nouns; an action is as likely as its verb and its noun, each for itself."""
+    """FC to verbs and FC to nouns; the probability of an action is the product of both."""
 
     learnt = ("verb", "noun")
 
@@ -122,3 +123,42 @@ class VerbNounHead(PairHead):
         by_verb = F.log_softmax(verb, -1).index_select(-1, self.pairs[:, 0])
         by_noun = F.log_softmax(noun, -1).index_select(-1, self.pairs[:, 1])
         return Logits(by_verb + by_noun, verb, noun)
+
+
+_VERBS_NOUNS: dict[str, Any] = {
+    "task": "anticipation",
+    "reference": "Damen et al. 2018, Scaling Egocentric Vision: The EPIC-KITCHENS Dataset",
+    "loss": {"tasks": ["verb", "noun"]},
+}
+_MARGINAL: dict[str, Any] = {
+    "task": "anticipation",
+    "reference": "Furnari, Battiato, Farinella 2018, Leveraging Uncertainty to Rethink Loss Functions and Evaluation"
+    " Measures for Egocentric Action Anticipation",
+}
+_TRUNCATED: dict[str, Any] = {
+    **_MARGINAL,
+    "idea": "the best rivals do not count",
+}
+
+
+@register_method("vn_ce", title="VN-CE", idea="verb and noun by cross-entropy", rows={"ek55": "VN-CE"}, **_VERBS_NOUNS)
+@register_method("atsn", title="ATSN", idea="verb and noun learnt separately", rows={"ek55": "ATSN"}, **_VERBS_NOUNS)
+def atsn(size: str) -> PredictorConfig:
+    return anticipation(size, tsn_core(size), "verb_noun")
+
+
+@register_method(
+    "vnmce_t5", title="VNMCE+T5", rows={"ek55": "VNMCE+T5"}, loss={"name": "truncated_top_k", "k": 5}, **_TRUNCATED
+)
+@register_method(
+    "vnmce_t3", title="VNMCE+T3", rows={"ek55": "VNMCE+T3"}, loss={"name": "truncated_top_k", "k": 3}, **_TRUNCATED
+)
+@register_method(
+    "mce",
+    title="MCE",
+    idea="verbs are sums of actions",
+    rows={"ek55": "MCE"},
+    **_MARGINAL,
+)
+def mce(size: str) -> PredictorConfig:
+    return anticipation(size, tsn_core(size), "marginal")

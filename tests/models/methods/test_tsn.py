@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from horst.errors import ConfigError
-from horst.models.methods.atsn import TSN, TSNConfig
+from horst.models.methods.tsn import TSN, TSNConfig
 
 FEATURES = 5
 

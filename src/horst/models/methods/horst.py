@@ -1,0 +1,140 @@
+"""HORST: recurrent layers whose states are attended to in space and time.
+
+Tai, Fiameni, Lee, Lanz 2021, "Higher Order Recurrent Space-Time Transformer for Video Action Prediction". Each layer
+keeps keys and values of its last S = 8 frames. The query of a new frame weighs them by two factors, one for time and one
+for space, which is much cheaper than weighing every position of every frame:
+
+    STATT(Q_t, K, V) = sum_s T(Q_t, K_{t-s}) S(Q_t, K_{t-s}) V_{t-s}     s = 1 .. S
+
+The result becomes a key and a value itself. All equations, and where the paper and its release differ, are in
+docs/reference/model.md and `horst.layers`.
+
+For anticipation the head predicts verb and noun from the action's logits too, and the losses of all anticipation times
+are added (`loss.times: sum`). HORST-url (the paper's appendix) has an LSTM that starts from what HORST attended to and
+runs on until the action; see `horst.heads.unrolling`.
+
+The ablations of Tables 2 to 4 change one option each. With only one of the two factors the other is constant: 1, or for
+spatial attention 1 / S as the paper prints it. Joint attention weighs all positions of all frames together, so the
+authors could train two layers only. They do not print their widths; here they are those of HORST's last two layers.
+
+The paper does not say which version of AdaBelief it used. The runs use that of its authors' package since 0.1.0:
+decoupled weight decay and rectification (`optimiser.decouple`, `optimiser.rectify`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from horst.layers import HORSTConfig
+from horst.models.predictor import PredictorConfig
+from horst.models.registry import METHODS, Method, recognition, register_model
+from horst.registry import Part
+
+
+@register_model
+def horst_ssv2() -> PredictorConfig:
+    """Early recognition on Something-Something v2: two strided convolutions and four HORST layers."""
+    return recognition("ssv2", HORSTConfig(in_channels=128, hidden=(128, 256, 512, 512), stride=(1, 1, 2, 2)))
+
+
+@register_model(pretrained="somethings")
+def horst_tiny() -> PredictorConfig:
+    """Early recognition on a CPU: a narrow stem and three narrow HORST layers on frames of 112 x 112."""
+    return recognition("tiny", HORSTConfig(in_channels=64, hidden=(64, 64, 96), stride=(1, 2, 1)))
+
+
+@register_model
+def horst_ek55() -> PredictorConfig:
+    """Anticipation on EPIC-Kitchens 55: frozen BN-Inception and two HORST layers of 1024 channels.
+
+    The backbone's weights are random until `horst.backbones.load_tsn` loads RULSTM's TSN checkpoint.
+    """
+    return _epic((1024, 1024), num_classes=2513, num_verbs=125, num_nouns=352)
+
+
+@register_model
+def horst_ek100() -> PredictorConfig:
+    """Anticipation on EPIC-Kitchens 100: frozen BN-Inception and two HORST layers of 512 channels."""
+    return _epic((512, 512), num_classes=3806, num_verbs=97, num_nouns=300)
+
+
+@register_model(pretrained="kitchen")
+def horst_tiny_anticipation() -> PredictorConfig:
+    """horst_tiny for anticipation, at four frames per second."""
+    options = {"num_classes": 75, "num_verbs": 14, "num_nouns": 20, "norm": "batch"}
+    return replace(horst_tiny(), head=Part(name="verb_noun_action", options=options), size=(96, 168), fps=4.0)
+
+
+@register_model
+def horst_ek55_unroll() -> PredictorConfig:
+    """horst_ek55 with the unrolling head (HORST-url)."""
+    return _unrolling(horst_ek55())
+
+
+@register_model
+def horst_ek100_unroll() -> PredictorConfig:
+    """horst_ek100 with the unrolling head (HORST-url)."""
+    return _unrolling(horst_ek100())
+
+
+@register_model
+def horst_tiny_anticipation_unroll() -> PredictorConfig:
+    """horst_tiny_anticipation with the unrolling head (HORST-url)."""
+    return _unrolling(horst_tiny_anticipation())
+
+
+def _epic(hidden: tuple[int, int], **classes: int) -> PredictorConfig:
+    return PredictorConfig(
+        backbone=Part(name="bn_inception"),
+        core=HORSTConfig(in_channels=1024, hidden=hidden),
+        head=Part(name="verb_noun_action", options=classes),
+        size=(256, 454),
+        fps=4.0,
+    )
+
+
+def _unrolling(config: PredictorConfig) -> PredictorConfig:
+    return replace(config, head=Part(name="unrolling", options=config.head.options))
+
+
+def _register(name: str, title: str, task: str, models: dict[str, str], **card: Any) -> None:
+    defaults: dict[str, Any] = {
+        "module": __name__,
+        "reference": "Tai, Fiameni, Lee, Lanz 2021, Higher Order Recurrent Space-Time Transformer for Video Action"
+        " Prediction",
+        "idea": "attend to the stored states of past frames",
+    }
+    METHODS.register(name)(Method(name=name, title=title, task=task, models=models, **{**defaults, **card}))
+
+
+def _register_all() -> None:
+    recognition_models = {"ssv2": "horst_ssv2", "tiny": "horst_tiny"}
+    models = {"ek55": "horst_ek55", "ek100": "horst_ek100", "tiny": "horst_tiny_anticipation"}
+    _register("horst", "HORST", "recognition", recognition_models, rows={"early-recognition": "HORST"})
+    two: dict[str, Any] = {"hidden": [512, 512], "stride": [2, 2]}
+    ablations: tuple[tuple[str, str, dict[str, Any]], ...] = (
+        ("attention", "4 x temporal", {"attention": "temporal"}),
+        ("attention", "4 x spatial", {"attention": "spatial", "spatial_weight": "order"}),
+        ("attention", "2 x joint space-time", {"attention": "joint", **two}),
+        ("attention", "2 x spatial-temporal", two),
+        *(("order", f"S = {order}", {"order": order}) for order in (1, 3, 12, 16)),
+        ("key-value", "K from e, V from h", {"key_value": "split"}),
+    )
+    for table, row, options in ablations:
+        name = row.lower().replace(",", "").replace(" = ", "_").replace(" ", "_").replace("-", "_")
+        title = f"HORST, {row}"
+        _register(f"horst_{name}", title, "recognition", recognition_models, rows={table: row}, options=options)
+    rows = {"ek55": "HORST", "ek100": "HORST"}
+    _register("horst_anticipation", "HORST", "anticipation", models, rows=rows)
+    _register(
+        "horst_url",
+        "HORST-url",
+        "anticipation",
+        {size: f"{model}_unroll" for size, model in models.items()},
+        rows={"ek55": "HORST-url", "ek100": "HORST-url"},
+        idea="HORST, then an LSTM until the action",
+    )
+
+
+_register_all()
