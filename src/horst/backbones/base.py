@@ -1,44 +1,72 @@
-"""What every backbone offers: frames in, feature maps out, and the size of those maps.
+"""The interface of every backbone: frames in, feature maps out, and the size of these maps.
 
-Shapes: N frames (batch and time folded together), H x W pixels, C channels, h x w the map's size.
+Shapes: N frames (batch and time flattened), H x W pixels, C channels, h x w the map's size.
 """
 
 from __future__ import annotations
 
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from horst.config import check_type
+from horst.config import check_positive, check_type
 from horst.errors import InputError
 from horst.ops.backend import BackendChoice, Wanted
-from horst.registry import Part
+from horst.registry import Part, Registry
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""RGB, on 0..1."""
+
+
+class Normalise(nn.Module):
+    """(x - mean) / std per channel, at least in float32, returned in the dtype that the module was moved to.
+
+    `mean` and `std` are in the units of x divided by `scale`: 255 for constants on 0..1.
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], *, scale: float = 1.0) -> None:
+        super().__init__()
+        for name, values in (("mean", mean), ("std", std)):
+            # Multiplied on the CPU, even if modules are created on the meta device: there torch would import its
+            # compiler. Not persistent: the values are constants of the code, not of a checkpoint.
+            column = (scale * torch.tensor(values, device="cpu")).view(-1, 1, 1).to(torch.get_default_device())
+            self.register_buffer(name, column, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        # in float32 even for half precision, which would round twice more
+        exact = torch.promote_types(self.mean.dtype, torch.float32)
+        return ((x.to(exact) - self.mean.to(exact)) / self.std.to(exact)).to(self.mean.dtype)
 
 
 class Backbone(nn.Module):
     """Turns frames (N, 3, H, W), RGB in 0..255 (uint8 or float), into maps (N, channels, h, w).
 
-    The normalisation that a network's weights expect is part of it, so that nobody has to know it:
-    `forward` is `features(preprocess(frames))`. A frozen backbone stays in evaluation mode and takes no gradients.
+    `forward` is `features(preprocess(frames))`: it contains the normalisation of its weights. A frozen backbone stays
+    in evaluation mode and has no gradients.
     """
 
     channels: int
     """Channels of the map."""
     input_channels: int = 3
-    """Channels of what `forward` takes."""
+    """Channels of the frames."""
     made_from: Part | None = None
-    """How `create_backbone` made it."""
+    """The name and options with which `create_backbone` made it."""
     smallest: int = 1
-    """The least height and width that leave a map."""
+    """The least height and width of a frame."""
+    normalise: nn.Module
 
     def __init__(self, *, frozen: bool = False) -> None:
         super().__init__()
         self.frozen = frozen
 
     def preprocess(self, frames: Tensor) -> Tensor:
-        """RGB in 0..255 to what `features` takes."""
-        raise NotImplementedError
+        """From RGB in 0..255 to the input of `features`."""
+        return self.normalise(frames)
 
     def features(self, x: Tensor) -> Tensor:
         """The network itself."""
@@ -49,12 +77,12 @@ class Backbone(nn.Module):
         raise NotImplementedError
 
     def use_backend(self, name: Wanted) -> None:
-        """Run by another implementation than the one that fits best, where there is one; see `horst.ops.backend`."""
+        """Choose the implementation, if there are several; see `horst.ops.backend`."""
         check_type("backend", name, Wanted)
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """What runs on a device, and why."""
-        return BackendChoice("reference", f"{type(self).__name__} has no kernels of its own")
+        """The implementation that runs on a device, and why."""
+        return BackendChoice("reference", f"{type(self).__name__} has no kernels")
 
     def forward(self, frames: Tensor) -> Tensor:
         self._check(frames)
@@ -67,16 +95,49 @@ class Backbone(nn.Module):
         return super().train(mode and not self.frozen)
 
     def _check(self, frames: Tensor) -> None:
-        """Says what is wrong with the shape before a convolution says it less clearly."""
         name, shape = type(self).__name__, tuple(frames.shape)
         if len(shape) != 4 or shape[1] != self.input_channels:
-            raise InputError(
-                f"{name} takes (N, {self.input_channels}, H, W), batch and time folded together; got {shape}"
-            )
+            raise InputError(f"{name} takes (N, {self.input_channels}, H, W), batch and time flattened; got {shape}")
         if min(shape[2:]) < self.smallest:
             raise InputError(f"{name} takes at least {self.smallest} x {self.smallest} pixels; got {shape}")
 
-    def _settle(self) -> None:
-        """For the end of a constructor: a new module is in training mode, which a frozen one must never be."""
+    def _freeze(self) -> None:
+        """Call it at the end of a constructor: a new module is in training mode, which a frozen one must not be."""
         if self.frozen:
             self.eval().requires_grad_(False)
+
+
+BACKBONES: Registry[type[Backbone]] = Registry("backbone")
+"""The backbones by name."""
+register_backbone = BACKBONES.register
+"""A decorator that adds a backbone: `@register_backbone("my_backbone")`."""
+
+
+def create_backbone(name: str, **options: Any) -> Backbone:
+    """A backbone by name; ConfigError for an unknown name or option."""
+    backbone: Backbone = BACKBONES.create(name, **options)
+    backbone.made_from = Part(name=name, options=options)
+    return backbone
+
+
+@register_backbone("maps")
+class PrecomputedMaps(Backbone):
+    """For feature maps (N, channels, h, w) that were computed before: it converts them to the dtype of the model."""
+
+    _like: Tensor
+    """Stored features have half precision. A buffer follows the model's `.to(dtype)`, as there are no parameters."""
+
+    def __init__(self, *, channels: int) -> None:
+        super().__init__()
+        check_positive(channels=channels)
+        self.channels = self.input_channels = channels
+        self.register_buffer("_like", torch.zeros(()), persistent=False)
+
+    def preprocess(self, frames: Tensor) -> Tensor:
+        return frames.to(self._like.dtype)
+
+    def features(self, x: Tensor) -> Tensor:
+        return x
+
+    def output_size(self, height: int, width: int) -> tuple[int, int]:
+        return height, width

@@ -1,7 +1,7 @@
-"""BN-Inception as TSN and RULSTM use it, up to and including inception_5b: the paper's EPIC-Kitchens backbone.
+"""BN-Inception as in TSN and RULSTM, up to and including inception_5b: the paper's backbone for EPIC-Kitchens.
 
-The paper reads "the feature maps before the global average pooling" off a frozen network, frames resized to 256x454.
-Parameters keep the names of the public TSN checkpoints, so that `load_tsn` is a check and a copy.
+The paper uses "the feature maps before the global average pooling" of a frozen network, with frames of 256x454. The
+parameters have the names of the public TSN checkpoints.
 
 Shapes: N frames, H x W pixels, C channels. 256x454 gives maps of 1024 x 8 x 14.
 """
@@ -19,8 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from horst.backbones.base import Backbone
-from horst.backbones.normalise import Normalise
+from horst.backbones.base import Backbone, Normalise, register_backbone
 from horst.errors import CheckpointError
 from horst.weights import load_checked
 
@@ -32,20 +31,20 @@ _NUMBERS = [
     np.dtype,
     *(type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64)),
 ]
-"""What NumPy's numbers are saved by, such as the accuracy beside a state dict."""
+"""How NumPy's numbers are saved, such as the accuracy in a checkpoint."""
 
 
-class _Block(NamedTuple):
+class _InceptionBlock(NamedTuple):
     """Channels of one inception block; pairs are (reduce, output)."""
 
     single: int
-    """The 1x1 branch; 0 for the two blocks that halve the map and have none."""
+    """The 1x1 branch; 0 for the two blocks that halve the map."""
     three: tuple[int, int]
     double: tuple[int, int]
     proj: int
-    """The 1x1 convolution after the pool; 0 where the pool is passed through."""
+    """The 1x1 convolution after the pool; 0: none."""
     max_pool: bool = False
-    """The pool before `proj` takes the maximum, not the average."""
+    """Max pooling before `proj`, not average pooling."""
 
     @property
     def halves(self) -> bool:
@@ -53,28 +52,29 @@ class _Block(NamedTuple):
 
 
 _BLOCKS = {
-    "3a": _Block(64, (64, 64), (64, 96), 32),
-    "3b": _Block(64, (64, 96), (64, 96), 64),
-    "3c": _Block(0, (128, 160), (64, 96), 0),
-    "4a": _Block(224, (64, 96), (96, 128), 128),
-    "4b": _Block(192, (96, 128), (96, 128), 128),
-    "4c": _Block(160, (128, 160), (128, 160), 128),
-    "4d": _Block(96, (128, 192), (160, 192), 128),
-    "4e": _Block(0, (128, 192), (192, 256), 0),
-    "5a": _Block(352, (192, 320), (160, 224), 128),
-    "5b": _Block(352, (192, 320), (192, 224), 128, max_pool=True),
+    "3a": _InceptionBlock(64, (64, 64), (64, 96), 32),
+    "3b": _InceptionBlock(64, (64, 96), (64, 96), 64),
+    "3c": _InceptionBlock(0, (128, 160), (64, 96), 0),
+    "4a": _InceptionBlock(224, (64, 96), (96, 128), 128),
+    "4b": _InceptionBlock(192, (96, 128), (96, 128), 128),
+    "4c": _InceptionBlock(160, (128, 160), (128, 160), 128),
+    "4d": _InceptionBlock(96, (128, 192), (160, 192), 128),
+    "4e": _InceptionBlock(0, (128, 192), (192, 256), 0),
+    "5a": _InceptionBlock(352, (192, 320), (160, 224), 128),
+    "5b": _InceptionBlock(352, (192, 320), (192, 224), 128, max_pool=True),
 }
 
 
+@register_backbone("bn_inception")
 class BNInception(Backbone):
-    """The network without its classifier. Frames are stretched to `native_size` by the caller.
+    """The network without its classifier. The caller resizes frames to `native_size`.
 
-    At sizes where a halving block meets an odd map the published network fails, its pool and its convolutions
-    disagreeing by one; here that pool gets one more window at the far edge, so every size from 7x7 works.
+    The published network fails where a halving block gets an odd map, because its pool and its convolutions give
+    different sizes. Here that pool has one more window at the far edge, so every size from 7x7 works.
     """
 
     native_size = (256, 454)
-    """Height and width that RULSTM's weights were trained and used with."""
+    """Height and width of the frames that RULSTM's weights were trained with."""
     smallest = 7
 
     def __init__(self, *, frozen: bool = True) -> None:
@@ -87,10 +87,10 @@ class BNInception(Backbone):
         for name, block in _BLOCKS.items():
             c_in = self._add_block(f"inception_{name}", c_in, block)
         self.channels = c_in
-        self._settle()
+        self._freeze()
 
     def preprocess(self, frames: Tensor) -> Tensor:
-        """RGB to BGR, minus the mean that the Caffe original was trained with; the range stays 0..255."""
+        """RGB to BGR, minus the mean of the Caffe original; the range stays 0..255."""
         return self.normalise(frames.flip(1))
 
     def features(self, x: Tensor) -> Tensor:
@@ -109,8 +109,8 @@ class BNInception(Backbone):
         self.add_module(name, nn.Conv2d(c_in, c_out, kernel, stride=stride, padding=kernel // 2))
         self.add_module(f"{name}_bn", nn.BatchNorm2d(c_out))
 
-    def _add_block(self, name: str, c_in: int, block: _Block) -> int:
-        """Registers the block's layers and returns its output channels."""
+    def _add_block(self, name: str, c_in: int, block: _InceptionBlock) -> int:
+        """Add the layers of a block; returns its output channels."""
         stride = 2 if block.halves else 1
         if block.single:
             self._add(f"{name}_1x1", c_in, block.single)
@@ -129,14 +129,14 @@ class BNInception(Backbone):
         """Convolution, BatchNorm, ReLU."""
         return F.relu(self.get_submodule(f"{name}_bn")(self.get_submodule(name)(x)), inplace=True)
 
-    def _inception(self, name: str, x: Tensor, block: _Block) -> Tensor:
-        """The branches side by side, in the order of the published channels."""
+    def _inception(self, name: str, x: Tensor, block: _InceptionBlock) -> Tensor:
+        """The concatenated branches, in the published order."""
         branches = [self._unit(f"{name}_1x1", x)] if block.single else []
         branches.append(self._unit(f"{name}_3x3", self._unit(f"{name}_3x3_reduce", x)))
         y = self._unit(f"{name}_double_3x3_1", self._unit(f"{name}_double_3x3_reduce", x))
         branches.append(self._unit(f"{name}_double_3x3_2", y))
         if block.halves:
-            # Zeros below and to the right of an odd map: x comes out of a ReLU, so they never win.
+            # zeros below and to the right of an odd map: x is the output of a ReLU, so they are never the maximum
             branches.append(_halving_pool(F.pad(x, (0, x.shape[3] % 2, 0, x.shape[2] % 2))))
         else:
             pool = F.max_pool2d if block.max_pool else F.avg_pool2d
@@ -145,11 +145,10 @@ class BNInception(Backbone):
 
 
 def load_tsn(model: BNInception, state_dict: Mapping[str, Tensor]) -> None:
-    """Loads the state dict of RULSTM's TSN checkpoint (keys `module.base_model.*`) or one already stripped of that.
+    """Load the state dict of RULSTM's TSN checkpoint, with or without the prefix `module.base_model.`.
 
-    As in RULSTM's own loading, what the network has no place for is left out: its classifier (`new_fc` or
-    `last_linear`), and other keys, which a warning names. Raises CheckpointError for a key that is missing or of
-    another shape, and then changes nothing.
+    As in RULSTM's code, unknown keys are ignored: the classifier (`new_fc` or `last_linear`), and others with a
+    warning. CheckpointError for a key that is missing or of another shape; then nothing is changed.
     """
     stripped = {key.removeprefix("module.").removeprefix("base_model."): value for key, value in state_dict.items()}
     own = model.state_dict()
@@ -157,7 +156,7 @@ def load_tsn(model: BNInception, state_dict: Mapping[str, Tensor]) -> None:
     unused = [key for key in stripped if key not in own and not key.startswith(("new_fc.", "last_linear."))]
     if unused:
         shown = ", ".join(unused[:5]) + (f" and {len(unused) - 5} more" if len(unused) > 5 else "")
-        warnings.warn(f"TSN checkpoint: not used, the network has no such parameters: {shown}", stacklevel=2)
+        warnings.warn(f"TSN checkpoint: ignored unknown parameters {shown}", stacklevel=2)
 
 
 def _halving_pool(x: Tensor) -> Tensor:
@@ -165,13 +164,13 @@ def _halving_pool(x: Tensor) -> Tensor:
 
 
 def _map_length(length: int) -> int:
-    """One side of the map: convolutions of stride 2 round up, the two bare pools down."""
+    """One side of the map: convolutions of stride 2 round up, the two pools between them round down."""
     length = (length + 1) // 2 // 2 // 2
     return ((length + 1) // 2 + 1) // 2
 
 
 def read_tsn(path: Path) -> dict[str, Any]:
-    """The tensors of a .pth.tar file, through torch's loader that executes nothing."""
+    """The tensors of a .pth.tar file. Nothing in it is executed."""
     try:
         with torch.serialization.safe_globals(_NUMBERS):
             data = torch.load(path, map_location="cpu", weights_only=True)
@@ -179,12 +178,12 @@ def read_tsn(path: Path) -> dict[str, Any]:
         raise CheckpointError(f"{path}: there is no such file; RULSTM's FEATEXT scripts fetch it") from error
     except pickle.UnpicklingError as error:
         raise CheckpointError(
-            f"{path} holds other objects than tensors and numbers, which are not loaded: they could run code. If you "
-            "trust the file, save what is needed of it: torch.save({'state_dict': torch.load(path, "
+            f"{path} holds objects other than tensors and numbers, which could run code. If you "
+            "trust the file, save the part that is needed: torch.save({'state_dict': torch.load(path, "
             "weights_only=False)['state_dict']}, other_path)"
         ) from error
-    except Exception as error:  # of a file that is none, torch's unpickler raises whatever its bytes lead to
-        raise CheckpointError(f"{path} cannot be read as a checkpoint: it is damaged or of another kind") from error
+    except Exception as error:  # torch's unpickler can raise anything for a file of another kind
+        raise CheckpointError(f"{path} cannot be read as a checkpoint: it is damaged or not one") from error
     state = data.get("state_dict", data) if isinstance(data, dict) else None
     if not isinstance(state, dict) or not all(isinstance(key, str) for key in state):
         raise CheckpointError(f"{path} holds no state dict: parameters by name are needed, under 'state_dict' or alone")

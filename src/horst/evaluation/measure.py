@@ -33,7 +33,7 @@ from horst.evaluation.metrics import (
     time_of_ranks,
 )
 from horst.evaluation.predictions import Predictions, position_name, positions
-from horst.heads.logits import TASKS
+from horst.heads import TASKS
 
 PARTS = ("verb", "noun")
 """Parts of an action, in the order of `Annotations.action_parts`."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from horst.console import Console, visible
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.formatting import ACCURACIES, TITLES, percent
-from horst.heads.logits import TASKS
+from horst.heads import TASKS
 
 
 @dataclass(frozen=True, slots=True)

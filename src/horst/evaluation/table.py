@@ -20,7 +20,7 @@ from horst.evaluation.formatting import ACCURACIES, markdown_head, markdown_row,
 from horst.evaluation.paper import PaperTable, differences, paper_table, paper_tables
 from horst.evaluation.predictions import position_name
 from horst.evaluation.runs import RunGroup, group_runs
-from horst.heads.logits import TASKS
+from horst.heads import TASKS
 
 OVER_SEEDS = "mean ± standard deviation over seeds"
 

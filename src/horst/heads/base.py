@@ -72,7 +72,7 @@ class Head(nn.Module):
 
     @abstractmethod
     def forward(self, *args: Any, **options: Any) -> Logits:
-        """Maps (B, T, C, H, W), or (B, C, H, W) of one frame, by keyword. `valid` (B, T): the frames without padding."""
+        """Maps (B, T, C, H, W), or (B, C, H, W) of one frame, by keyword. `valid` (B, T): frames without padding."""
 
 
 HEADS: Registry[type[Head]] = Registry("head")

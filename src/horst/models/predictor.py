@@ -56,12 +56,9 @@ class PredictorConfig:
             raise ConfigError(f"size is {size!r}; it takes [height, width]")
         if max(size) > MAX_PIXELS:
             raise ConfigError(f"size is {size!r}; height and width are at most {MAX_PIXELS} pixels")
-        if (
-            isinstance(self.fps, bool)
-            or not isinstance(self.fps, int | float)
-            or not 1 / MAX_FPS <= self.fps <= MAX_FPS
-        ):
-            raise ConfigError(f"fps is {self.fps!r}; it takes a number from {1 / MAX_FPS} to {MAX_FPS}")
+        fps: Any = self.fps
+        if isinstance(fps, bool) or not isinstance(fps, int | float) or not 1 / MAX_FPS <= fps <= MAX_FPS:
+            raise ConfigError(f"fps is {fps!r}; it takes a number from {1 / MAX_FPS} to {MAX_FPS}")
         object.__setattr__(self, "size", tuple(size))
         object.__setattr__(self, "fps", float(self.fps))
         for name, value in asdict(self.core).items():  # type: ignore[call-overload]
@@ -189,9 +186,8 @@ class Predictor(nn.Module):
         kept |= {"num_classes": num_classes, **options}
         head = create_head(before.name, self.core.channels, features=self.core.config.in_channels, **kept)
         weights = self.head.state_dict()
-        head.load_state_dict(
-            {k: v for k, v in weights.items() if k.split(".")[0] not in head.classifiers}, strict=False
-        )
+        shared = {key: value for key, value in weights.items() if key.split(".")[0] not in head.classifiers}
+        head.load_state_dict(shared, strict=False)
         self.labels = check_labels(labels, head.classes) if labels else None
         like = next(self.head.parameters())
         self.head = head.to(like.device, like.dtype).train(self.training)
@@ -238,13 +234,10 @@ class Predictor(nn.Module):
 
         return StreamSession(self, **options)
 
-    def read(
-        self, out: CoreOutput, valid: Tensor | None = None, unroll: Unroll | None = None, **options: Any
-    ) -> Logits:
-        """The head's output for a core's output. `valid` (B, T): which frames are not padding; `options` of the head."""
-        if unroll is not None:
-            options["unroll"] = unroll
-        return self.head(**{name: out.named(name) for name in self.head.reads}, valid=valid, **options)
+    def read(self, out: CoreOutput, valid: Tensor | None = None, **options: Any) -> Logits:
+        """The head's output for a core's output. `valid` (B, T): the frames without padding. `options` of the head."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return self.head(**{name: out.named(name) for name in self.head.reads}, valid=valid, **given)
 
     def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: Any) -> None:
         """Check the input before the backbone runs, because that may update statistics."""

@@ -102,7 +102,7 @@ def register_model(function: ModelFunction | None = None, /, *, pretrained: str 
     """
     if function is None:
         return partial(register_model, pretrained=pretrained)
-    name = function.__name__  # type: ignore[attr-defined]
+    name = function.__name__
     if pretrained:
         PRETRAINED[name] = pretrained
     return MODELS.register(name)(function)

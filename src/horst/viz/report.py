@@ -17,7 +17,7 @@ from horst.evaluation.formatting import percent
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions, position_name
 from horst.evaluation.report import notes, rows
-from horst.heads.logits import TASKS
+from horst.heads import TASKS
 from horst.io import read_json
 from horst.models import Predictor
 from horst.training.evaluated import EvaluatedModel

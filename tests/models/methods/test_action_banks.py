@@ -14,9 +14,9 @@ from horst.errors import ConfigError
 from horst.models.methods.action_banks import (
     ActionBanks,
     ActionBanksConfig,
-    Aggregate,
-    Coupling,
-    NonLocal,
+    CouplingBlock,
+    NonLocalBlock,
+    TemporalAggregate,
     snippets,
 )
 
@@ -63,7 +63,7 @@ def test_streams_of_any_age_are_pooled_at_once() -> None:
             assert torch.equal(found[b, t], snippets(window[b, t], age[b, t], 5, 3))
 
 
-def non_local(block: NonLocal, a: Tensor, b: Tensor) -> Tensor:
+def non_local(block: NonLocalBlock, a: Tensor, b: Tensor) -> Tensor:
     """Of one A (K_A, D) and one B (K_B, D), snippets first as they are told of in the paper."""
     queries, keys, values = (
         layer.weight @ x + layer.bias[:, None] for layer, x in ((block.theta, b), (block.phi, a), (block.g, a))
@@ -82,14 +82,14 @@ def mlp(layers: nn.Sequential, x: Tensor) -> Tensor:
     return second.weight @ torch.relu(first.weight @ x.T.flatten() + first.bias) + second.bias
 
 
-def coupling(block: Coupling, s: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+def coupling(block: CouplingBlock, s: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
     past = torch.relu(non_local(block.past, s, s))
     informed = torch.relu(non_local(block.recent, past, r))
     return mlp(block.mlp_r, torch.cat([informed, r])), mlp(block.mlp_s, torch.cat([past, informed, r]))
 
 
 def test_the_non_local_block() -> None:
-    block = awake(NonLocal(5, 3, 2, 4, 0.3))
+    block = awake(NonLocalBlock(5, 3, 2, 4, 0.3))
     a, b = torch.randn(2, 5, 3, dtype=torch.float64), torch.randn(2, 5, 2, dtype=torch.float64)
     found = block(a, b)
     for i in range(2):
@@ -98,7 +98,7 @@ def test_the_non_local_block() -> None:
 
 def test_coupling_and_aggregate() -> None:
     config = ActionBanksConfig.from_dict(SMALL)
-    block = awake(Aggregate(config))
+    block = awake(TemporalAggregate(config))
     pasts = [torch.randn(1, 5, k, dtype=torch.float64) for k in config.spanning]
     recent = torch.randn(1, 5, config.recent_snippets, dtype=torch.float64)
     r, s = zip(*(coupling(c, p[0].T, recent[0].T) for c, p in zip(block.couplings, pasts, strict=True)), strict=True)

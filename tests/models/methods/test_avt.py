@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from horst.errors import ConfigError, InputError
-from horst.models.methods.avt import AVT, AVTConfig, Block
+from horst.models.methods.avt import AVT, AVTConfig, CausalBlock
 
 FEATURES, HIDDEN, HEADS = 5, 8, 2
 
@@ -30,7 +30,7 @@ def clip(frames: int) -> Tensor:
     return torch.randn(2, frames, FEATURES, 2, 3, dtype=torch.float64)
 
 
-def torchs(block: Block) -> nn.TransformerEncoderLayer:
+def torchs(block: CausalBlock) -> nn.TransformerEncoderLayer:
     """Torch's own layer with the weights of a block."""
     gelu = partial(F.gelu, approximate="tanh")
     layer = nn.TransformerEncoderLayer(

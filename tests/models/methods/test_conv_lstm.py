@@ -90,7 +90,7 @@ def layers_in_blocks(cell: Any) -> int:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden": ()}, r"hidden is \(\); it takes one number a layer"),
+        ({"hidden": ()}, r"hidden is \(\); it takes whole numbers, at least one"),
         ({"hidden": 4}, "hidden is 4"),
         ({"hidden": (4, 0)}, "an entry of hidden is 0"),
         ({"stride": (1, 2)}, "stride has 2 entries and hidden 1"),

@@ -165,7 +165,7 @@ def test_parameters_of_the_public_networks(width: int, wanted: int) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"hidden": (4, 6)}, "make them equally wide"),
+        ({"hidden": (4, 6)}, "give them the same width"),
         ({"depth": 3}, "depth is 3 and the window has 2 frames"),
         ({"window": 0}, "window is 0"),
         ({"history": 0}, "history is 0"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from foretelling import FEATURES, circling, error, lstm, read, train
+from feature_prediction import FEATURES, circling, error, lstm, read, train
 
 from horst.models.methods.encoder_decoder import EncoderDecoderHead
 

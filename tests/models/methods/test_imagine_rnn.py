@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from foretelling import FEATURES, circling, error, lstm, read, train
+from feature_prediction import FEATURES, circling, error, lstm, read, train
 from torch import nn
 
 from horst.models.methods.imagine_rnn import ImagineHead

@@ -28,7 +28,7 @@ def case(size: tuple[int, ...], device: str) -> list[Tensor]:
 
 def exact(observed: Tensor, recurrent: Tensor, c: Tensor, dh: Tensor, dc: Tensor) -> list[Tensor]:
     given = [x.detach().double().requires_grad_() for x in (observed, recurrent, c)]
-    out = stack.lstm(*given)
+    out = stack.lstm_step(*given)
     return [*out, *torch.autograd.grad(out, given, [dh.double(), dc.double()])]
 
 

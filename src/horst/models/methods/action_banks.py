@@ -1,8 +1,8 @@
-"""ActionBanks: attention between the recent past and the whole past, at several time scales, without recurrence.
+"""ActionBanks: attention between the recent past and the whole past, at several time scales.
 
 Sener, Singhania, Yao 2020, "Temporal Aggregate Representations for Long-Range Video Understanding". A span of frames is
-cut into snippets, and each snippet keeps the maximum of every feature. With S the D x K_S snippets of all stored frames,
-R the D x K_R ones of a recent span, and [;] concatenation:
+cut into snippets, and each snippet keeps the maximum of every feature. With S the D x K_S snippets of all stored
+frames, R the D x K_R ones of a recent span, and [;] concatenation:
 
     NLB(A, B) = B + drop(act(norm(softmax(th(B) ph(A)^T / sqrt(d)) g(A))) W_o)    th, ph, g: D x K -> D x d
     S' = act(NLB(S, S)),   R' = act(NLB(S', R))                                   act = ReLU, also in NLB
@@ -11,13 +11,12 @@ R the D x K_R ones of a recent span, and [;] concatenation:
     y = [aggregates of all recent spans]
 
 As in the authors' code, the layers th, ph and g mix snippets, and the D features attend to each other: the attention is
-D x D, and the norm is over D x d. In a stream that is younger than a span the frames so far are cut: snippet k of n
-frames is frames floor(k n / K) up to floor((k + 1) n / K), and at least one.
+D x D, and the norm is over D x d. The authors sum the scores of a classifier for each aggregate, which is a linear
+layer on y, and train each of them with a cross-entropy; here their sum is trained.
 
-Differences from the authors' code: it pools features of 30 fps over 6 s, with recent spans of 0.4, 0.8, 1.2 and 1.6 s;
-the defaults here are the nearest whole frames at 4 fps and the 14 frames of a clip. It has classifiers and a
-cross-entropy for each aggregate, and for verb and noun, and sums their scores; a linear layer on y is that sum, and has
-one cross-entropy of the action.
+In a stream that is younger than a span the frames so far are cut: snippet k of n frames is frames floor(k n / K) up to
+floor((k + 1) n / K), and at least one. The authors pool features of 30 fps over 6 s and recent spans of 0.4, 0.8, 1.2
+and 1.6 s; the defaults are the nearest whole frames at 4 fps, and the 14 frames of a clip.
 
 Shapes: B batch, T frames, N frames of a window, D channels, K snippets.
 """

@@ -1,21 +1,17 @@
-"""AVT-h: a causal transformer predicts the features of the next frame, and the action is classified from these.
+"""AVT-h: a causal transformer predicts the features of the next frame, from which the action is classified.
 
-Girdhar, Grauman 2021, "Anticipative Video Transformer", its head, on the features z of any backbone. A frame is one
-vector, and the whole window is computed again for every frame; HORST keeps the positions of a map apart and is
-recurrent. With the window of the last n <= N frames, counted from its first one, and p_i a learnt vector for each index:
+Girdhar, Grauman 2021, "Anticipative Video Transformer", its head, on the features z of any backbone. With the window of
+the last n <= N frames, counted from its first one, and p_i a learnt vector for each index:
 
     u^0_i   = drop(W_enc z_i + p_i)
     v       = u^l + drop(attention(norm(u^l)))          each frame to itself and those before it
     u^{l+1} = v + drop(W_2 gelu(W_1 norm(v)))           4 d units, gelu by tanh, as in GPT-2
     z^_{i+1} = W_dec norm(u^L_i),  y_t = z^_{t+1}
 
-z^ learns to equal the features that come (`loss.features`).
-
-Differences from the authors' code (github.com/facebookresearch/AVT): it has a table of 1024 position vectors, of which a
-window uses the first N; here there are N. It learns 1 s before the action only; here at every anticipation time. On
-EPIC-Kitchens 100 it also learns the current action of each frame, which needs labels of every frame and is left out. Its
-frames are 0.5 s (EPIC-Kitchens 55) or 1 s (100) apart, and so are those of the runs there; in the synthetic kitchen they
-are 0.25 s apart. It has 12 layers on EPIC-Kitchens 55 and 6 on 100.
+z^ learns to equal the features that come (`loss.features`). The authors also train on the current action of each frame,
+which needs labels of every frame and is left out. Their table of positions has 1024 rows, of which a window uses the
+first N; here there are N. When the window moves, every frame gets a new index, so all of it is computed again; a clip
+that is not longer than a window is one pass.
 
 Shapes: B batch, T frames, N frames of a window, C channels, d hidden units.
 """

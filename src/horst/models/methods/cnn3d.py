@@ -1,19 +1,15 @@
 """3D-CNN: a stack of 3-D convolutions, and the mean of their output over the frames so far.
 
 Tran, Bourdev, Fergus, Torresani, Paluri 2015, "Learning Spatiotemporal Features with 3D Convolutional Networks"; as a
-baseline in Wang et al. 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond". It is the only method for early
-recognition that is not recurrent: three neighbouring frames show motion, and the order of frames further apart is lost
-in the mean.
+baseline in Wang et al. 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond":
 
     x^0 = the frames;   x^{l+1} = relu(norm(W_l * pool(x^l) + b_l));   y_t = mean over the frames 0 .. t of the last x
 
 `*` convolves k x k x k with zero padding. The norm is over the channels and positions of each frame, so that no frame
-sees a later one. With `padding="causal"` a convolution sees the frame and those before it: the network takes one frame
-at a time and remembers the last k - 1 inputs of each layer and the mean. With `padding="centred"` it sees both
-directions, as networks for whole clips do: y_t is the output for the frames 0 .. t as a clip of its own, the cost grows
-with the square of the length, and it cannot stream.
-
-Not published: the network (layers, widths, norm, pooling). This one has HORST's widths and strides.
+sees a later one. With `padding="causal"` a convolution sees earlier frames only: the network takes one frame at a time
+and remembers the last k - 1 inputs of each layer and the mean. With `padding="centred"` it sees both directions, as
+networks for whole clips do: y_t is the output for the frames 0 .. t as a clip of its own, the cost grows with the
+square of the length, and it cannot stream.
 
 Shapes: B batch, T frames, C channels, H x W map.
 """

@@ -1,19 +1,15 @@
 """ConvLSTM: an LSTM whose states are maps and whose products are convolutions.
 
 Shi, Chen, Wang, Yeung, Wong, Woo 2015, "Convolutional LSTM Network: A Machine Learning Approach for Precipitation
-Nowcasting". What a layer remembers stays at its position in the map, but everything about the past is in one state. A
-stack of layers, each on the (pooled) output of the one before, with zeros as first state:
+Nowcasting". A stack of layers, each on the (pooled) output of the one before, with zeros as first state:
 
     [i, f, o, g] = W * [x_t; h_{t-1}] + b
     c_t = s(f) c_{t-1} + s(i) tanh(g)
     h_t = s(o) tanh(c_t)
 
 `*` convolves, s is the sigmoid; y is h of the last layer. With `peepholes`, the gates also see the cell:
-i += w_i c_{t-1}, f += w_f c_{t-1}, o += w_o c_t. The paper has a weight for every position of the map; maps can have any
-size here, so a peephole has one weight per channel.
-
-Not published: the network for early recognition. This one has HORST's widths and strides, kernels of 3 and no
-peepholes, as in the code of Conv-TT-LSTM.
+i += w_i c_{t-1}, f += w_f c_{t-1}, o += w_o c_t. The paper has a weight for every position of the map; maps can have
+any size here, so a peephole has one weight per channel.
 
 Shapes: B batch, T frames, C channels, H x W map.
 """

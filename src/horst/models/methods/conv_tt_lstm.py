@@ -1,9 +1,8 @@
 """Conv-TT-LSTM: a ConvLSTM whose gates read the last `steps` states through a chain of convolutions.
 
 Su, Byeon, Kossaifi, Huang, Kautz, Anandkumar 2020, "Convolutional Tensor-Train LSTM for Spatio-temporal Learning". A
-full product of several states would have too many weights, so it is a tensor-train: a chain of small convolutions with
-`ranks` channels between them. The weights of past states are fixed after training, while HORST computes them for every
-frame. With the N = `steps` last states, oldest first and zero before the first frame, order M and L = N - M + 1, window
+full product of several states would have too many weights, so it is a tensor-train with `ranks` channels between its
+cores. With the N = `steps` last states, oldest first and zero before the first frame, order M and L = N - M + 1, window
 w_l holds the L states from index l on:
 
     z_0 = A_0 * w_0 + a_0
@@ -13,11 +12,7 @@ w_l holds the L states from index l on:
     h_t = s(o) tanh(c_t)
 
 A_l convolves k x k x L to `ranks` channels, B_l k x k from `ranks` to `ranks`; y is h of the last layer. This is the
-"fixed window" form.
-
-Not published: the network for early recognition, neither by its authors nor by those of HORST, who trained one of order
-3. This one has HORST's widths and strides, kernels of 3, and for the rest the defaults of the authors' code for video
-prediction: 3 steps, 8 ranks.
+"fixed window" form. The defaults of order, steps and ranks are those of the authors' networks for video prediction.
 
 Shapes: B batch, T frames, C channels, H x W map, N states, L states in a window.
 """

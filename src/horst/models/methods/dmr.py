@@ -1,20 +1,15 @@
 """DMR predicts the features of the next second from one frame, several times.
 
-Vondrick, Pirsiavash, Torralba 2016, "Anticipating Visual Representations from Unlabeled Video". The future is uncertain,
-so M networks predict it, and only the one that is closest to the real features learns from them (`loss.features`). One
-classifier reads the predictions, and their mean is used:
+Vondrick, Pirsiavash, Torralba 2016, "Anticipating Visual Representations from Unlabeled Video". The future is
+uncertain, so M networks predict it, and only the closest prediction learns from the real features (`loss.features`).
+The action is classified from all of them:
 
     f_m(x_t) = (f^1_m, ..., f^K_m) = V_m act(U_m x_t + a_m) + b_m       predicts x_{t+1} ... x_{t+K}
     y_t      = 1/M sum_m g(drop(f^K_m(x_t)))                            g the identity, or act(W f + c)
 
-A linear classifier of this mean is the mean of the guesses' classifiers.
-
-Differences from the paper: it predicts the frame one second later only; here each of the K steps up to it is predicted,
-and the last one is classified. It first learns to predict, from video without labels, and then trains a classifier; here
-both are learnt together. Its networks share units at random; here they share none. As in RULSTM's comparison (Furnari,
-Farinella 2019), g is a layer of 1024 units with dropout 0.8.
-
-Not published: the width of the networks. Here it is 1024.
+A linear classifier of this mean is the mean of the guesses' classifiers. The paper predicts the frame one second later
+only; here it is each of the K steps up to it, and the last one is classified. The paper's networks share units at
+random, and its classifier is trained afterwards; here they share none, and both are trained together.
 
 Shapes: B batch, T frames, C channels, M guesses, K steps ahead.
 """

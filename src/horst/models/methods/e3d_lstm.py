@@ -1,10 +1,8 @@
 """E3D-LSTM: 3-D convolutions inside a recurrent cell that recalls its past cells by attention.
 
-Wang, Jiang, Yang, Li, Long, Fei-Fei 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond". Instead of a
-forget gate, a query finds by attention what is relevant in the cells of past frames. Like HORST it attends to the past,
-but from every position to every other one, which costs the square of their number. A layer reads the last `window`
-frames at once. It has a hidden state H and a cell C; one memory M goes up through all layers and on to the first layer
-of the next frame. Before the first frame all are zero, and so are the frames.
+Wang, Jiang, Yang, Li, Long, Fei-Fei 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond". A layer reads the
+last `window` frames at once. It has a hidden state H and a cell C; one memory M goes up through all layers and on to
+the first layer of the next frame. Before the first frame all are zero, and so are the frames:
 
     [i, g, r, o] = LN(W_h * H_{t-1}) + the first four of LN(W_x * X_t)
     RECALL = softmax(s(r) K^T) K,   K = the past cells of the layer
@@ -18,14 +16,10 @@ of the next frame. Before the first frame all are zero, and so are the frames.
 together. y is H of the last layer at the newest frame. The zero that an even depth needs comes before the window, so
 that this frame reads all of it.
 
-Differences from the authors' code (github.com/google/e3d_lstm): it recalls all cells of a clip and the zero cell before
-them; this one recalls the last `history` = 8, so that the memory of a stream is constant. It passes on the old M by
-mistake, as its authors say; this one passes on M'. Its output gate is sigmoid(tanh(.)); `output_gate` and `carry` choose
-between paper and code. It has no pooling: with `stride`, M is pooled as the layer's input is, and returns to the first
-layer by nearest neighbours.
-
-Not published: the network for early recognition. This one has four layers of 128 channels on 28 x 28 positions, which
-fits a GPU, and kernels of 3. `e3d_lstm_tiny` recalls from the same position only (`recall="position"`).
+The paper recalls all cells of a clip; here the last `history`, so that the memory of a stream is constant. The release
+also recalls the zero cell of the start, and passes on the old M by mistake, as its authors say. `output_gate` and
+`carry` choose between paper and release. With `stride`, which the method does not have, M is pooled as the layer's
+input is, and returns to the first layer by nearest neighbours.
 
 Shapes: B batch, C channels, D frames of the window, H x W map, S cells of the history, P = D H W positions.
 """

@@ -1,17 +1,14 @@
-"""ED, an encoder-decoder that predicts features: an LSTM reads frames, a second one predicts the frames to come.
+"""ED, an encoder-decoder that predicts features. The encoder is the core "lstm", this head is the decoder.
 
 Gao, Yang, Nevatia 2017, "RED: Reinforced Encoder-Decoder Networks for Action Anticipation", without reinforcement, as
-Furnari and Farinella 2019 compare it with RULSTM. The encoder is the core "lstm", this head is the decoder; it reads its
-own predictions. With (h_t, c_t) the encoder's state at frame t:
+Furnari and Farinella 2019 compare it with RULSTM. With (h_t, c_t) the encoder's state at frame t and n the horizon:
 
     (h, c) <- (h_t, c_t);  x^_t = x_t
     for k = 1 .. n:   (h, c) = LSTM_D(drop(x^_{t+k-1}), h, c);   x^_{t+k} = W_x h + b_x
     logits_t = W drop(h) + b
 
-n is the horizon. The loss is cross-entropy plus the squared distance of x^ from the real features (`loss.features`).
-
-Not published: the weights of the two losses, and the decoder's sizes on these features. Here both weights are 1, the
-decoder is as wide as the encoder, and dropout is RULSTM's. With `complete` the decoder reads the real features.
+The loss is cross-entropy plus the squared distance of x^ from the real features (`loss.features`). With `complete` the
+decoder reads the real features.
 """
 
 from __future__ import annotations

@@ -1,16 +1,14 @@
 """FN, the two-stream feedback network: two LSTMs, of which the second reads the last output of the network.
 
-De Geest, Tuytelaars 2018, "Modeling Temporal Structure with LSTM for Online Action Detection". One stream interprets the
-input, the other one models how it continues:
+De Geest, Tuytelaars 2018, "Modeling Temporal Structure with LSTM for Online Action Detection". One stream interprets
+the input, the other one models how it continues:
 
     (a_t, .) = LSTM_A(drop(x_t), .)
     (b_t, .) = LSTM_B([a_t; y_{t-1}], .)         or [a_t; W_p y_{t-1} + b_p]
     y_t = relu(W [a_t; b_t] + b)
 
 x_t is the mean of a map over its positions, y_{-1} is zero. The paper feeds back the class scores. A core has no
-classes, so y is fed back, or a projection of it (`projection`).
-
-Not published: the sizes on these features. Both LSTMs have RULSTM's 1024 channels.
+classes, so y is fed back, or a projection of it.
 """
 
 from __future__ import annotations

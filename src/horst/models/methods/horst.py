@@ -1,24 +1,12 @@
-"""HORST: recurrent layers whose states are attended to in space and time.
+"""HORST: recurrent layers that attend to their past states in space and time.
 
 Tai, Fiameni, Lee, Lanz 2021, "Higher Order Recurrent Space-Time Transformer for Video Action Prediction". Each layer
-keeps keys and values of its last S = 8 frames. The query of a new frame weighs them by two factors, one for time and one
-for space, which is much cheaper than weighing every position of every frame:
+keeps keys and values of its last S = 8 frames. The query of a new frame weighs them by two factors, one for time and
+one for space:
 
     STATT(Q_t, K, V) = sum_s T(Q_t, K_{t-s}) S(Q_t, K_{t-s}) V_{t-s}     s = 1 .. S
 
-The result becomes a key and a value itself. All equations, and where the paper and its release differ, are in
-docs/reference/model.md and `horst.layers`.
-
-For anticipation the head predicts verb and noun from the action's logits too, and the losses of all anticipation times
-are added (`loss.times: sum`). HORST-url (the paper's appendix) has an LSTM that starts from what HORST attended to and
-runs on until the action; see `horst.heads.unrolling`.
-
-The ablations of Tables 2 to 4 change one option each. With only one of the two factors the other is constant: 1, or for
-spatial attention 1 / S as the paper prints it. Joint attention weighs all positions of all frames together, so the
-authors could train two layers only. They do not print their widths; here they are those of HORST's last two layers.
-
-The paper does not say which version of AdaBelief it used. The runs use that of its authors' package since 0.1.0:
-decoupled weight decay and rectification (`optimiser.decouple`, `optimiser.rectify`).
+The layers are in `horst.layers`, the heads in `horst.heads`. docs/reference/model.md has the equations.
 """
 
 from __future__ import annotations

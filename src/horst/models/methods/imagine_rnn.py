@@ -1,18 +1,14 @@
 """ImagineRNN predicts how the features change from frame to frame until the action, on the core "lstm".
 
-Wu, Zhu, Wang, Yang, Wu 2021, "Learning to Anticipate Egocentric Actions by Imagination". It differs from ED in two
-points. It predicts the difference to the next feature, because neighbouring frames are alike. And the predicted feature
-need not equal the real one: a contrastive loss only asks that it is closer to the right frame than to other frames
-(`loss.features`, distance "contrastive"). With (h_t, c_t) the core's state at frame t:
+Wu, Zhu, Wang, Yang, Wu 2021, "Learning to Anticipate Egocentric Actions by Imagination". It predicts the difference to
+the next feature, because neighbouring frames are alike. With (h_t, c_t) the core's state at frame t and n the horizon:
 
     (h, c) <- (h_t, c_t);  x^_t = x_t
     for k = 1 .. n:   (h, c) = LSTM_I(drop(x^_{t+k-1}), h, c);   x^_{t+k} = x^_{t+k-1} + W_x h + b_x
     logits_t = W drop(h) + b
 
-n is the horizon. With `complete` the LSTM reads the real features.
-
-We found no code. Sizes and dropout are RULSTM's. The contrastive loss has weight 1, temperature 0.1 and cosine
-similarity, and compares features, not their differences.
+The loss is cross-entropy plus a contrastive loss: x^ must be closer to the right frame than to other frames
+(`loss.features`, distance "contrastive"). With `complete` the LSTM reads the real features.
 """
 
 from __future__ import annotations

@@ -1,23 +1,11 @@
-"""LSTM on pooled features, and RL and EL, which are the same network with other losses.
+"""LSTM on pooled features: the core of LSTM, RL and EL. RU, ED and ImagineRNN continue from it.
 
-Hochreiter, Schmidhuber 1997, "Long Short-Term Memory". One state, a vector, changes with every frame. RU, ED and
-ImagineRNN continue from this core. With x_t the mean of a map over its positions:
+Hochreiter, Schmidhuber 1997, "Long Short-Term Memory". With x_t the mean of a map over its positions:
 
     (h_t, c_t) = LSTM(drop(x_t), h_{t-1}, c_{t-1});   y_t = h_t
 
-Further layers read the h of the one below. LSTM is not a row of the paper.
-
-RL (Ma, Sigal, Sclaroff 2016, "Learning Activity Progression in LSTMs for Activity Detection and Early Detection"): the
-probability of the true action must not decrease towards the action. `loss.ranking_form` compares the margin to the other
-actions instead, or both. Its weight on these features is not published; here it is 6.
-
-EL (Jain, Singh, Koppula, Soh, Saxena 2016, "Recurrent Neural Networks for Driver Activity Anticipation via
-Sensory-Fusion Architecture"): the weight of a frame's cross-entropy grows exponentially towards the action. The unit of
-time on these features is not published; here each frame of 0.25 s weighs e times as much as the one before, so the last
-two have 86% of the weight. In the runs the weights of a clip sum to 1 (`loss.times: mean`); with `sum` the last one is 1,
-as in the paper's formula.
-
-Sizes and dropout are those of RULSTM's code, because neither paper used these features.
+Further layers read the h of the one below. RL and EL differ from LSTM by their loss only. Sizes and dropout are those
+of RULSTM, because the papers of RL and EL used other features.
 """
 
 from __future__ import annotations

@@ -1,21 +1,15 @@
 """RU, the rolling-unrolling LSTM: one LSTM reads the frames, another one runs on until the action.
 
 Furnari, Farinella 2019, "What Would You Expect? Anticipating Egocentric Actions with Rolling-Unrolling LSTMs and
-Modality Attention". The rolling LSTM is the core "lstm", this head is the unrolling one. It starts from the state at a
-frame and reads that frame again at each step, so the number of steps tells it how far away the action is. With x_t the
-feature of a frame, T frames, t counted from 0:
+Modality Attention". The rolling LSTM is the core "lstm", this head is the unrolling one. With x_t the feature of a
+frame, T frames, t counted from 0:
 
     (h_t, c_t) = LSTM_R(drop(x_t), h_{t-1}, c_{t-1})
     (h, c) <- (h_t, c_t), then n times   (h, c) = LSTM_U(drop(x_t), h, c)
     logits_t = W drop(h) + b
 
-The authors' code (github.com/fpv-iplab/rulstm) runs n = T - t + 1 steps, one more than there are frames until the
-action: that is `extra`. In pretraining by sequence completion LSTM_U reads x_t, x_{t+1} .. x_{T-1} instead of copies of
-x_t: n = T - t steps. The second stage of training starts from the best epoch of the first, with a new optimiser
-(`trainer.completion_from`). The loss is cross-entropy of the action at the last 8 of 14 frames, averaged.
-
-This is the RGB branch, without the attention over modalities. One difference: the authors measure an epoch of completion
-while the head reads the frames that follow, here it is measured without them.
+The release runs n = T - t + 1 steps, one more than there are frames until the action: that is `extra`. In pretraining
+by sequence completion LSTM_U reads x_t, x_{t+1} .. x_{T-1} instead of copies of x_t: n = T - t steps, none extra.
 
 Shapes: B batch, T frames, C channels, F features, U horizons, K steps ahead.
 """
@@ -86,7 +80,7 @@ class RollingUnrollingHead(Unroller):
         valid: Tensor | None = None,
         complete: bool = False,
     ) -> Logits:
-        """As `horst.heads.UnrollingHead`. `complete`: the LSTM reads the frames that follow, as far as there are any."""
+        """As `horst.heads.UnrollingHead`. `complete`: the LSTM reads the frames that follow, where there are any."""
         check_maps(self.channels, y=y, c=c)
         check_maps(self.lstm.inputs, x=x)
         clip = y.ndim == 5

@@ -1,19 +1,12 @@
-"""TSN on the last second, and SVM-TOP3 and SVM-TOP5, which train it with a top-k loss.
+"""TSN on the last second: each frame is classified by itself, and the scores are averaged.
 
 Wang, Xiong, Wang, Qiao, Lin, Tang, Van Gool 2016, "Temporal Segment Networks: Towards Good Practices for Deep Action
-Recognition": each of a few frames is classified by itself, and their scores are averaged (the consensus). For
-anticipation the frames are those of the last second. With S of them, and f the identity or act(W x + b):
+Recognition". With the last S frames, and f the identity or act(W x + b):
 
     y_t = 1/S sum_{s=0}^{S-1} f(drop(x_{t-s}))
 
 A linear classifier of this mean is the mean of the frames' classifiers. At the start of a stream the mean is over the
-frames so far. The heads of ATSN, VN-CE, MCE and VNMCE (`verb_noun.py`) use this core too.
-
-SVM-TOPk (Berrada, Zisserman, Kumar 2018, "Smooth Loss Functions for Deep Top-k Classification"): the true action must
-exceed the k-th best of the others by a margin, in a smooth form that averages over all sets of k classes. Its
-temperature on kitchens is not published; here it is 1, the default of the authors' code (`loss.temperature`).
-
-Not published: how many frames of the last second are used. Here it is all four.
+frames so far. ATSN, VN-CE, MCE and VNMCE (`verb_noun.py`) and SVM-TOPk use this core, with other heads and losses.
 
 Shapes: B batch, T frames, C channels, N frames of a window.
 """

@@ -1,17 +1,11 @@
-"""ATSN, VN-CE, MCE and VNMCE: TSN with heads that use the verb and the noun of every action.
+"""Heads that use the verb and the noun of every action, for ATSN, VN-CE, MCE and VNMCE.
 
-Damen et al. 2018, "Scaling Egocentric Vision: The EPIC-KITCHENS Dataset" (ATSN; VN-CE): verb and noun have a
-cross-entropy each, and log p(a) = log p(verb of a) + log p(noun of a). Action labels are not used. This can predict
-pairs that are in no training clip, and does not know which pairs are unlikely.
+Damen et al. 2018, "Scaling Egocentric Vision: The EPIC-KITCHENS Dataset" (ATSN; VN-CE): verbs and nouns are learnt
+separately, and log p(a) = log p(verb of a) + log p(noun of a).
 
 Furnari, Battiato, Farinella 2018, "Leveraging Uncertainty to Rethink Loss Functions and Evaluation Measures for
 Egocentric Action Anticipation" (MCE; VNMCE): actions are learnt, and p(v) = sum_{a with verb v} p(a), nouns likewise.
-Cross-entropy of these verbs and nouns is marginal cross-entropy: the label of a verb trains all its actions. As in the
-authors' code the three terms have weight 1. HORST's table calls the method MCE, and VNMCE in the rows below it.
-
-VNMCE+T3 and VNMCE+T5 use the truncated top-k entropy of Lapin, Hein, Schiele 2016, "Loss Functions for Top-k Error:
-Analysis and Insights" for the action: its sum leaves out the k - 1 best of the other actions. How the terms are combined
-is not published; here they are added with weight 1, and only the action's is truncated.
+Cross-entropy of these verbs and nouns is marginal cross-entropy.
 
 `pairs` has verb and noun of every action. It comes from the data, with the number of verbs and nouns. Without the three
 both heads are one linear layer to actions, trained by cross-entropy.

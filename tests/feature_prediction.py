@@ -1,4 +1,4 @@
-"""Shared by the tests of what foretells features: points on a circle, and training on them alone."""
+"""Shared by the tests of predicted features: points on a circle, and training on them only."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read(core: LSTM, head: Unroller, features: Tensor, **options: object) -> Log
 
 
 def train(core: LSTM, head: Unroller, *, ahead: int, steps: int) -> None:
-    """Teaches both, by the loss of foretold features alone, to foretell `ahead` frames."""
+    """Train both to predict `ahead` frames, by the loss of predicted features only."""
     optimiser = torch.optim.Adam([*core.parameters(), *head.parameters()], lr=0.01)
     for step in range(steps):
         features = circling(16, 8, seed=step)
