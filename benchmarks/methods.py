@@ -87,14 +87,14 @@ def short_run(method: Method, folder: Path) -> RunConfig:
 
 def draw(task: str, folder: Path) -> None:
     """The videos of a task, where they are not there yet."""
-    from horst.data.config import open_source
+    from horst.data.source import open_source
 
     open_source(short_run(next(m for m in METHODS.values() if m.task == task), folder).data)
 
 
 def train(method: Method, folder: Path) -> Result:
     """A short run in `folder`, with what was drawn for it kept beside; where it was finished, what it gave."""
-    from horst.data.config import open_source
+    from horst.data.source import open_source
     from horst.evaluation.measure import prior
     from horst.training.fit import train as fit
 

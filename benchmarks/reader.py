@@ -17,7 +17,8 @@ import av
 import numpy as np
 
 from horst.data.batches import ClipDataset
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
+from horst.data.source import open_source
 from horst.video.decode import VideoFile
 
 SIZE = (224, 224)

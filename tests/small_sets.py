@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import videos
 
-from horst.data.clips import ClipConfig
+from horst.data.clips import Clip, ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
+from horst.data.source import Source
 
 TRAIN = {"wave/a.mp4": 7, "wave/b.webm": 12, "stop/c.mp4": 20, "stop/d.webm": 5, "wave/e.mp4": 13, "stop/f.mp4": 9}
 """Frames, of 12 a second."""
@@ -43,3 +45,14 @@ def pair(mirror: tuple[int, ...], **options: Any) -> Annotations:
     return Annotations(
         name="p", task="recognition", examples=tuple(examples), classes=classes, mirror=mirror, action_parts=parts
     )
+
+
+class FunctionSource(Source):
+    """A source that reads clips with a function."""
+
+    def __init__(self, annotations: Annotations, function: Callable[[Example, ClipConfig], Clip]) -> None:
+        super().__init__(annotations)
+        self.function = function
+
+    def read(self, example: Example, config: ClipConfig) -> Clip:
+        return self.function(example, config)

@@ -13,6 +13,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from horst.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
+Task = Literal["recognition", "anticipation"]
+"""The task of a data set or a head."""
 _NAMES: dict[Any, str] = {
     int: "a whole number",
     float: "a number",

@@ -16,7 +16,8 @@ from small_place import LABELS, TINY
 
 import horst
 from horst.cli import main
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
+from horst.data.source import open_source
 from horst.errors import CheckpointError, ConfigError
 from horst.finetune import finetune
 from horst.models.hub import find_device, model_folder, model_title, open_config

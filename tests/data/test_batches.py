@@ -11,15 +11,16 @@ import numpy as np
 import pytest
 import torch
 import videos
-from small_sets import TRAIN, config, pair
+from small_sets import TRAIN, FunctionSource, config, pair
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from horst.data.batches import BadClip, BadClips, Batch, ClipDataset, Item, collate
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Example
-from horst.data.features import FeatureClip
+from horst.data.features import Clip
+from horst.data.source import open_source
 from horst.errors import ConfigError, DataError
 
 
@@ -91,7 +92,7 @@ def test_unobserved_positions_and_unknown_labels(clips: Path, tmp_path: Path) ->
     assert batch.labels["action"].tolist() == [0, -1]
     (bad,) = batch.bad  # an action so early that there is nothing to see before it
     assert (bad.id, bad.index, bad.labels) == ("c.mp4@0.1", 1, {"action": 0})
-    assert "no frame lies" in bad.why
+    assert "too early for a frame" in bad.why
 
 
 def test_all_bad_is_an_empty_batch(clips: Path) -> None:
@@ -179,7 +180,7 @@ def test_a_source_of_ones_own_needs_no_files() -> None:
     def read(example: Example, clip: ClipConfig) -> Any:
         raise PermissionError(13, "not yours", example.id)
 
-    found = ClipDataset(Source(annotations, read), "train", ClipConfig())
+    found = ClipDataset(FunctionSource(annotations, read), "train", ClipConfig())
     (batch,) = DataLoader(found, batch_size=len(found), collate_fn=collate)
     assert len(batch.bad) == 61
     assert "not yours" in batch.bad[0].why
@@ -189,13 +190,20 @@ def test_a_source_of_ones_own_needs_no_files() -> None:
 def test_precomputed_maps() -> None:
     annotations = pair((1, 0, 2))
 
-    def read(example: Example, clip: ClipConfig) -> FeatureClip:
+    def read(example: Example, clip: ClipConfig) -> Clip:
         steps = 2 + int(example.id) % 2
-        return FeatureClip(np.full((steps, 5, 2, 2), int(example.id), np.float16), np.arange(steps, dtype=np.float64))
+        return Clip(np.full((steps, 5, 2, 2), int(example.id), np.float16), np.arange(steps, dtype=np.float64))
 
-    found = ClipDataset(Source(annotations, read), "train", ClipConfig())
+    found = ClipDataset(FunctionSource(annotations, read), "train", ClipConfig())
     batch = collate([found[0], found[3]])
     assert batch.frames.shape == (2, 3, 5, 2, 2)
     assert batch.frames.dtype == torch.float16
     assert batch.frames[:, :, 0, 0, 0].tolist() == [[0, 0, 0], [3, 3, 3]]
     assert not collate([found[2], found[3]]).frames[0, 2].any()
+
+
+def test_shares_of_bad_clips_from_none_to_all() -> None:
+    assert [BadClips(limit, total=3).limit for limit in (0, 0.5, 1)] == [0, 0.5, 1]
+    for limit in (-0.01, 1.01, float("nan")):
+        with pytest.raises(ConfigError, match=f"the limit of bad clips is {limit}"):
+            BadClips(limit, total=3)

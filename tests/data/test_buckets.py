@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -22,17 +23,25 @@ from horst.data.buckets import (
     buckets,
     clip_lengths,
     observed_lengths,
-    padding_share,
 )
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, open_source
-from horst.data.packed import each, write_packed
+from horst.data.config import DataConfig
+from horst.data.packed import read_each, write_packed
+from horst.data.source import open_source
 from horst.errors import ConfigError, InputError
 from horst.video.sampling import observed_frames
 
 LENGTHS = st.lists(st.integers(1, 200), min_size=1, max_size=120)
 SIZES = st.integers(1, 9)
 SEEDS = st.integers(0, 2**32)
+
+
+def padding_share(batches: Iterable[Sequence[int]], lengths: Sequence[int] | np.ndarray[Any, Any]) -> float:
+    """The fraction of all frames in these batches that is padding."""
+    known = np.asarray(lengths, np.int64)
+    drawn = [known[list(batch)] for batch in batches]
+    padded = sum(len(batch) * int(batch.max()) for batch in drawn)
+    return 1 - sum(int(batch.sum()) for batch in drawn) / padded
 
 
 @given(LENGTHS, SIZES, SEEDS, st.booleans())
@@ -202,7 +211,6 @@ def test_wrong_arguments() -> None:
     for options, says in bad:
         with pytest.raises((InputError, ConfigError), match=says):
             BucketSampler(**{"lengths": [1, 2], "batch_size": 1, **options})
-    assert padding_share([], []) == 0
 
 
 @pytest.fixture(scope="module")
@@ -225,7 +233,7 @@ def test_lengths_are_those_of_the_clips(table: Path, tmp_path: Path, config: Cli
     assert [len(item.frames) if isinstance(item, Item) else 1 for item in items] == lengths.tolist()
     packed = tmp_path / "packed"
     full = ClipConfig(size=(8, 8), fps=10)
-    write_packed(packed, source.annotations, partial(each, source.read, full), fps=10, processes=1)
+    write_packed(packed, source.annotations, partial(read_each, source.read, full), fps=10, processes=1)
     source = open_source(DataConfig(source="packed", options={"folder": str(packed)}))
     lengths = clip_lengths(source, "train", config)
     items = [ClipDataset(source, "train", config)[i] for i in range(len(lengths))]
@@ -233,7 +241,7 @@ def test_lengths_are_those_of_the_clips(table: Path, tmp_path: Path, config: Cli
     assert len(lengths) == 6  # what could not be packed is still there, to be counted
 
 
-def test_lengths_of_anticipation_and_pictures(table: Path, tmp_path: Path) -> None:
+def test_lengths_of_anticipation_and_images(table: Path, tmp_path: Path) -> None:
     source = open_source(DataConfig(source="csv", options={"path": str(table), "task": "anticipation"}))
     assert clip_lengths(source, "train", ClipConfig(steps=5)).tolist() == [5] * 6
     (tmp_path / "v").mkdir()
@@ -249,16 +257,28 @@ def test_lengths_of_anticipation_and_pictures(table: Path, tmp_path: Path) -> No
         assert clip_lengths(source, "train", config).tolist() == [len(item.frames)] == [length]
 
 
-@pytest.mark.parametrize("quiet", [0.0, 60.0])
-def test_a_long_look_shows_its_progress(
-    table: Path, quiet: float, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("many", [1, 1000])
+def test_many_files_show_a_progress_bar(
+    table: Path, many: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = open_source(DataConfig(source="csv", options={"path": str(table)}))
-    wanted = clip_lengths(source, "train", ClipConfig())
-    assert capsys.readouterr() == ("", "")
-    monkeypatch.setattr("horst.data.buckets.QUIET", quiet)
+    monkeypatch.setattr("horst.data.source.MANY_FILES", many)
     monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
-    assert clip_lengths(source, "train", ClipConfig()).tolist() == wanted.tolist()
+    assert len(clip_lengths(source, "train", ClipConfig())) == 6
     out, err = capsys.readouterr()
     assert out == ""
-    assert ("lengths of clips" in err) == (quiet == 0)
+    assert ("looking at files" in err) == (many == 1)
+
+
+@pytest.mark.parametrize("lengths", [5, [], [[1, 2]], [0], [3, -1]])
+def test_invalid_lengths(lengths: Any) -> None:
+    with pytest.raises(InputError, match="a whole number from 1 on for each clip"):
+        EvaluationSampler(lengths, 1)
+
+
+def test_valid_lengths_and_ranks() -> None:
+    assert EvaluationSampler([1, 7], 1, replicas=3, rank=2).lengths.tolist() == [1, 7]
+    assert EvaluationSampler(np.array([1]), 1).lengths.dtype == np.int64
+    for rank in (-1, 3):
+        with pytest.raises(InputError, match=f"rank is {rank}"):
+            EvaluationSampler([1, 7], 1, replicas=3, rank=rank)

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from small_sets import FunctionSource
 
 from horst.data.batches import ClipDataset, collate
-from horst.data.cache import Cached
+from horst.data.cache import ClipCache
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, Source, open_source
-from horst.data.resident import Resident
+from horst.data.config import DataConfig
+from horst.data.preload import PreloadedClips
+from horst.data.source import Source, open_source
 from horst.errors import MissingVideoError
 
 
@@ -26,10 +28,10 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 @pytest.mark.parametrize("observe", [1.0, 0.25, 0.01])
 def test_clips_are_those_that_are_read(source: Source, tmp_path: Path, observe: float) -> None:
     config = ClipConfig(size=(24, 40), fps=12, observe=observe)
-    cached = Cached(source.read, tmp_path, data="x")
+    cached = ClipCache(source.read, tmp_path, data="x")
     for example in source.annotations.examples:
         wanted = source.read(example, config)
-        for found in (cached(example, config), cached(example, config)):
+        for found in (cached.read(example, config), cached.read(example, config)):
             np.testing.assert_array_equal(found.frames, wanted.frames)
             np.testing.assert_array_equal(found.times, wanted.times)
     assert len(list(tmp_path.glob("*/*.npy"))) == 3
@@ -42,20 +44,20 @@ def test_nothing_is_read_twice_and_configs_do_not_mix(source: Source, tmp_path: 
         asked.append(config.size)
         return source.read(example, config)
 
-    cached, example = Cached(read, tmp_path, data="x"), source.annotations.examples[0]
+    cached, example = ClipCache(read, tmp_path, data="x"), source.annotations.examples[0]
     config = ClipConfig(size=(24, 40), fps=12)
     for _ in range(3):
-        cached(example, config)
-        assert cached(example, replace(config, size=(16, 16))).frames.shape[1:3] == (16, 16)
+        cached.read(example, config)
+        assert cached.read(example, replace(config, size=(16, 16))).frames.shape[1:3] == (16, 16)
     assert asked == [(24, 40), (16, 16)]
 
 
 def test_a_damaged_entry_is_read_again(source: Source, tmp_path: Path) -> None:
-    cached, example, config = Cached(source.read, tmp_path, data="x"), source.annotations.examples[0], ClipConfig()
-    wanted = cached(example, config).frames
+    cached, example, config = ClipCache(source.read, tmp_path, data="x"), source.annotations.examples[0], ClipConfig()
+    wanted = cached.read(example, config).frames
     (entry,) = tmp_path.glob("*/*.npy")
     entry.write_bytes(entry.read_bytes()[:1000])
-    np.testing.assert_array_equal(cached(example, config).frames, wanted)
+    np.testing.assert_array_equal(cached.read(example, config).frames, wanted)
 
 
 def test_errors_are_those_of_the_reader(source: Source, tmp_path: Path) -> None:
@@ -63,7 +65,7 @@ def test_errors_are_those_of_the_reader(source: Source, tmp_path: Path) -> None:
         raise MissingVideoError("there", "no such file")
 
     with pytest.raises(MissingVideoError):
-        Cached(read, tmp_path, data="x")(source.annotations.examples[0], ClipConfig())
+        ClipCache(read, tmp_path, data="x").read(source.annotations.examples[0], ClipConfig())
     assert not list(tmp_path.glob("*/*"))
 
 
@@ -73,11 +75,11 @@ def test_what_was_lost_of_a_clip_is_told_every_time(source: Source, tmp_path: Pa
     def read(example, config):
         return replace(source.read(example, config), note=f"{example.id} ends early")
 
-    noted = Source(source.annotations, read)
+    noted = FunctionSource(source.annotations, read)
     split = next(iter(source.annotations.counts()))
     for _ in range(2):
         clips = ClipDataset(noted, split, ClipConfig(size=(8, 8)), tmp_path)
-        kept = Resident(clips, torch.device("cpu"))
+        kept = PreloadedClips(clips, torch.device("cpu"))
         for index, example in enumerate(clips.examples):
             assert collate([clips[index]]).notes == (f"{example.id} ends early",)
             assert kept.batch([index]).notes == (f"{example.id} ends early",)

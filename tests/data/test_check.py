@@ -13,14 +13,15 @@ import pytest
 import videos
 
 from horst.cli import main
-from horst.data.check import Check, Depth, _repeats, check
+from horst.data.check import DataReport, _repeat_notice, check_data
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
+from horst.data.source import Depth, open_source
 
 
-def looked(root: Path, options: dict[str, Any], depth: Depth = "headers") -> Check:
+def looked(root: Path, options: dict[str, Any], depth: Depth = "headers") -> DataReport:
     data = DataConfig.from_dict(options, base=root)
-    return check(open_source(data), clip=data.clip, depth=depth, processes=1)
+    return check_data(open_source(data), clip=data.clip, depth=depth, processes=1)
 
 
 def own(root: Path, *clips: str, fps: float = 10, **clip: Any) -> dict[str, Any]:
@@ -47,8 +48,8 @@ def test_folders_and_tars_are_opened(tmp_path: Path, depth: Depth) -> None:
     bad = {Path(path).name: why for path, why in found.bad}
     assert set(bad) == {"empty", "text.tar", "half.tar", "gap"}
     assert "there is no numbered image" in bad["empty"]
-    assert bad["gap"] == "2 numbers are missing, the first of them 4"
-    assert not found.sound
+    assert bad["gap"] == "2 numbers are missing, the first is 4"
+    assert not found.ok
 
 
 def test_a_picture_that_does_not_decode(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_a_picture_that_does_not_decode(tmp_path: Path) -> None:
     broken = tmp_path / "clip" / "frame_0000000007.jpg"
     broken.write_bytes(broken.read_bytes()[:-50])
     options = own(tmp_path, "clip", observe=0.5)  # which does not need it
-    assert looked(tmp_path, options).sound  # nothing was decoded
+    assert looked(tmp_path, options).ok  # nothing was decoded
     ((_, why),) = looked(tmp_path, options, "frames").bad
     assert "frame 7: the image does not decode" in why
 
@@ -65,11 +66,11 @@ def test_a_picture_that_does_not_decode(tmp_path: Path) -> None:
 def test_clips_are_read_and_their_times_told(tmp_path: Path, layout: fake_epic.Layout) -> None:
     options = {**fake_epic.write(tmp_path, "ek55", layout), "clip": {"size": [32, 32], "mode": "strict"}}
     found = looked(tmp_path, options, "frames")
-    assert found.sound
+    assert found.ok
     assert found.files == 4
     assert found.notices == ()
-    assert len(found.shown) == 8  # the first and the last segment of each of four videos
-    for shown in found.shown:
+    assert len(found.clips) == 8  # the first and the last segment of each of four videos
+    for shown in found.clips:
         start = fake_epic.STARTS[int(shown.example) % 2]
         assert 0 <= (start - 1) / 30 - 0.25 - shown.last < 1 / 30
     victim = tmp_path / "EPIC-KITCHENS"
@@ -86,7 +87,7 @@ def test_clips_are_read_and_their_times_told(tmp_path: Path, layout: fake_epic.L
 def test_lmdb_keys_are_looked_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = fake_epic.features(tmp_path, "ek100")
     found = looked(tmp_path, options)
-    assert found.sound
+    assert found.ok
     assert found.files == 4
     shutil.copytree(tmp_path / "rgb", tmp_path / "copy")
     with lmdb.open(str(tmp_path / "copy"), map_size=2**26) as environment, environment.begin(write=True) as transaction:
@@ -108,7 +109,7 @@ def test_rates_that_repeat_frames(tmp_path: Path) -> None:
     options = own(tmp_path, "a.webm", "b.webm", fps=24)
     assert looked(tmp_path, {**options, "clip": {"fps": 12}}).notices == ()
     (notice,) = looked(tmp_path, {**options, "clip": {"fps": 24}}).notices
-    assert "1 of 2 files have fewer than clip.fps = 24 frames a second" in notice
+    assert "1 of 2 files have a lower frame rate than clip.fps = 24" in notice
     assert "Set clip.fps to 12" in notice
 
 
@@ -146,7 +147,7 @@ def test_notices_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert main(command) == 0
         said = " ".join(capsys.readouterr().out.split())
         assert "note: There will be no tail metrics" in said, command
-        assert "EPIC_100_tail_verbs.csv. Put it there from https" in said
+        assert "EPIC_100_tail_verbs.csv. Get it from https" in said
     assert "There will be no tail" in json.loads((tmp_path / "run/evaluation/val.json").read_text())["notices"][0]
 
 
@@ -181,7 +182,7 @@ def test_counts_and_overlap_of_a_worked_example(tmp_path: Path) -> None:
     assert found.histogram == (("y", 2, 1), ("x", 1, 1))
     assert found.files == 4
     assert found.missing == (str(tmp_path / "d.mp4"),)
-    assert (found.bad, found.shown, found.sound) == ((), (), False)
+    assert (found.bad, found.clips, found.ok) == ((), (), False)
     overlap = dict(found.overlap)
     assert overlap[f"file {tmp_path / 'a.mp4'}"] == "train, val"
     assert overlap[f"file {tmp_path / 'c.mp4'}"] == "test, val"
@@ -191,12 +192,12 @@ def test_counts_and_overlap_of_a_worked_example(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rates", "told"), [((11.89, 11.87, 24), True), ((11.89, 12), False), ((), False)])
 def test_one_percent_slower_is_no_repetition(rates: tuple[float, ...], told: bool) -> None:
-    found = _repeats("recognition", ClipConfig(fps=12), rates)
+    found = _repeat_notice("recognition", ClipConfig(fps=12), rates)
     assert len(found) == told
     if told:
-        assert "1 of 3 files have fewer than clip.fps = 12 frames a second, from 11.87 on" in found[0]
+        assert "1 of 3 files have a lower frame rate than clip.fps = 12, down to 11.87" in found[0]
         assert "Set clip.fps to 11.87" in found[0]
-    assert _repeats("anticipation", ClipConfig(fps=12), rates) == []
+    assert _repeat_notice("anticipation", ClipConfig(fps=12), rates) == []
 
 
 def test_the_first_and_the_last_clip_of_a_file_are_read(tmp_path: Path) -> None:
@@ -204,11 +205,11 @@ def test_the_first_and_the_last_clip_of_a_file_are_read(tmp_path: Path) -> None:
     rows = "".join(f"a.mp4,train,x,{start},{start + 1}\n" for start in (2, 0, 1))
     (tmp_path / "list.csv").write_text("path,split,label,start,end\n" + rows)
     clip = {"size": [32, 32], "fps": 12}
-    first, last = looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}, "frames").shown
+    first, last = looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}, "frames").clips
     assert (first.first, last.first) == pytest.approx((0, 2))
     assert (first.last, last.last) == pytest.approx((11 / 12, 35 / 12))
     assert first.media == last.media == str(tmp_path / "a.mp4")
-    assert looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}).shown == ()
+    assert looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}).clips == ()
 
 
 def test_folders_in_two_splits_are_no_overlap_of_files(tmp_path: Path) -> None:

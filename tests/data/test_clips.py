@@ -12,12 +12,14 @@ import pytest
 import videos
 from PIL import Image
 
-from horst.data.clips import Clip, ClipConfig, read_clip
-from horst.data.config import DataConfig, open_source
-from horst.data.example import Example, Pictures
+from horst.data.clips import Clip, ClipConfig, _missing_end, check_end, read_clip, shown_time
+from horst.data.config import DataConfig
+from horst.data.example import Example, SequenceTiming
+from horst.data.readers.epic_media import find_media
 from horst.data.readers.folder import read_csv
-from horst.data.readers.media import find_media
+from horst.data.source import open_source
 from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, MissingVideoError
+from horst.video.sampling import SLACK
 
 SMALL = ClipConfig(size=(48, 64))
 
@@ -38,7 +40,7 @@ def segment(media: Path, start_frame: int) -> Example:
         start_frame=start_frame,
         start=(start_frame - 1) / 30,
         video="P01_01",
-        pictures=Pictures(fps=30, first=1),
+        timing=SequenceTiming(fps=30, first=1),
     )
 
 
@@ -153,7 +155,7 @@ def test_pictures_without_a_rate_are_refused(tmp_path: Path) -> None:
         {"source": "ssv2", "annotations": str(tmp_path), "videos": str(tmp_path / "train/wave"), "suffix": ""},
     ]
     for options in sources:
-        with pytest.raises(DataError, match=r"wave/1 holds numbered pictures.*set frames_fps.*column fps"):
+        with pytest.raises(DataError, match=r"wave/1 holds numbered images.*set frames_fps.*column fps"):
             open_source(DataConfig.from_dict(options))
         for wrong in (0, -1, True, "12", float("nan")):
             with pytest.raises(ConfigError, match=r"frames_fps'? .*is "):
@@ -168,7 +170,7 @@ def test_pictures_without_a_rate_are_refused(tmp_path: Path) -> None:
 def test_pictures_that_end_too_early(tmp_path: Path) -> None:
     """As with videos, what is observed must be there."""
     folder = frames_folder(tmp_path / "clip", count=24)
-    example = Example(id="0", split="val", media=folder, labels={}, end=4.0, pictures=Pictures(fps=12))
+    example = Example(id="0", split="val", media=folder, labels={}, end=4.0, timing=SequenceTiming(fps=12))
     assert len(read_clip(example, "recognition", replace(SMALL, observe=0.25)).frames) == 12
     with pytest.raises(DamagedVideoError, match="it is cut off"):
         read_clip(example, "recognition", SMALL)
@@ -218,3 +220,36 @@ def test_a_clip_that_is_cut_off(tmp_path: Path) -> None:
     assert len(read_clip(example, "recognition", ClipConfig(size=(24, 32), observe=0.1)).frames) == 6
     with pytest.raises(DamagedVideoError, match="it is cut off"):
         read_clip(example, "recognition", ClipConfig(size=(24, 32)))
+
+
+@pytest.mark.parametrize("fps", [2, 5, 12])
+def test_a_slow_video_that_is_whole_gives_no_note(tmp_path: Path, fps: int) -> None:
+    path = videos.clip(tmp_path / "v.mp4", frames=4 * fps, fps=fps)
+    clip = read_clip(
+        Example(id="v", media=path, split="val", labels={"action": 0}), "recognition", ClipConfig(fps=12, size=(24, 32))
+    )
+    assert clip.note == ""
+    assert len(clip.frames) == pytest.approx(48, abs=1)
+
+
+def test_where_a_clip_is_cut_off() -> None:
+    """At 10 frames a second of a clip of 5 s: 0.15 s are nothing, up to 0.65 s are noted, more is an error."""
+    wanted = np.array([0.0, 5.0])
+    for missing, note in ((0.14, ""), (0.16, "v: the last frame replaces 0.16 s"), (0.64, "v: the last frame")):
+        found = _missing_end(Path("v"), 5.0 - missing, wanted, 0.1, ClipConfig(fps=12.0))
+        assert found.startswith(note)
+        assert bool(found) == bool(note)
+    with pytest.raises(DamagedVideoError, match=r"it ends at 4\.34 s, before 5\.00 s: it is cut off"):
+        _missing_end(Path("v"), 4.34, wanted, 0.1, ClipConfig(fps=12.0))
+    assert _missing_end(Path("v"), 3.6, wanted, 0.1, ClipConfig(fps=1.0)) == ""
+
+
+def test_where_a_video_ends_too_early() -> None:
+    for beat, fine in ((0.1, 1.0), (0.6, 1.2)):
+        check_end(Path("v"), 2.0, 2.0 + fine - 1e-6, beat)
+        with pytest.raises(DamagedVideoError, match=r"v: it ends at 2\.00 s"):
+            check_end(Path("v"), 2.0, 2.0 + fine + 1e-3, beat)
+    assert shown_time(Path("v"), 1.0, 1.5) == 1.0
+    assert shown_time(Path("v"), 1.5 + SLACK / 2, 1.5) == 1.5
+    with pytest.raises(DamagedVideoError, match=r"no frame decodes at 1\.50 s; the next one is at 1\.60 s"):
+        shown_time(Path("v"), 1.6, 1.5)

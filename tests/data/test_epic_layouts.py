@@ -17,11 +17,12 @@ from fake_epic import LAYOUTS, Layout, Version, time_in
 from horst.backbones import create_backbone
 from horst.cli import main
 from horst.data.clips import Clip, ClipConfig
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Example
 from horst.data.extract import extract
 from horst.data.features import Features
-from horst.data.packed import Packed, each, write_packed
+from horst.data.packed import Packed, read_each, write_packed
+from horst.data.source import Source, open_source
 from horst.errors import DataError, MissingVideoError
 from horst.video.sampling import SLACK
 
@@ -101,7 +102,7 @@ def test_features_and_packed_clips_keep_the_times(made: Made, tmp_path: Path, la
     packed = DataConfig.from_dict({"source": "packed", "folder": str(tmp_path / "packed"), "clip": {"size": [32, 32]}})
     extract(packed, create_backbone("stem", widths=[2, 2]), tmp_path / "of packed")
     stores = [Features(tmp_path / "maps"), Packed(tmp_path / "packed"), Features(tmp_path / "of packed")]
-    assert stores[0].bad == stores[2].bad == []
+    assert stores[0].problems(config) == stores[2].problems(config) == []
     for example in source.annotations.examples:
         times = source.read(example, config).times
         for store in stores:
@@ -110,7 +111,7 @@ def test_features_and_packed_clips_keep_the_times(made: Made, tmp_path: Path, la
 
 
 def _render(source: Source, config: ClipConfig) -> Any:
-    return lambda examples: each(source.read, config, examples)
+    return lambda examples: read_each(source.read, config, examples)
 
 
 def test_lmdb(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_lmdb(tmp_path: Path) -> None:
     assert {example.media for example in source.annotations.examples} == {(tmp_path / "rgb" / "data.mdb").resolve()}
     for example in source.annotations.examples:
         clip = source.read(example, data.clip)
-        np.testing.assert_allclose(clip.maps[clip.observed, 0, 0, 0], clip.times[clip.observed], atol=1e-6)
+        np.testing.assert_allclose(clip.frames[clip.observed, 0, 0, 0], clip.times[clip.observed], atol=1e-6)
         assert (clip.times[clip.observed] <= limits(example, data.clip)[clip.observed] + 1e-9).all()
 
 
@@ -156,7 +157,7 @@ def test_native_rates_need_the_video_info(only_first: Path) -> None:
     fake_epic.put_folder(only_first / "media" / "P01_01", 59.94)
     (only_first / "annotations" / "EPIC_video_info.csv").unlink()
     with pytest.raises(
-        DataError, match=r"EPIC_video_info\.csv has no rate of P01_01.*https://github.com/epic-kitchens"
+        DataError, match=r"EPIC_video_info\.csv has no frame rate of P01_01.*https://github.com/epic-kitchens"
     ):
         open_source(config(only_first, frames="native"))
     open_source(config(only_first, frames="official"))  # has no need of it
@@ -164,19 +165,19 @@ def test_native_rates_need_the_video_info(only_first: Path) -> None:
 
 def test_flat_frames_are_rulstms(only_first: Path) -> None:
     fake_epic.put_folder(only_first / "media", 30, "P01_01_")
-    with pytest.raises(DataError, match="are RULSTM's, at 30 a second"):
+    with pytest.raises(DataError, match="are RULSTM's, at 30 fps"):
         open_source(config(only_first, frames="official"))
 
 
 @pytest.mark.parametrize(
     ("said", "true", "seconds", "says"),
     [
-        ("official", 30.0, 6, "fits 30 a second: set frames: rulstm"),
-        ("rulstm", 60.0, 6, "fits 60 a second: set frames: official"),
-        ("native", 30.0, 6, "fits 30 a second: set frames: rulstm"),
-        ("rulstm", 45.0, 6, "the video has only 6.00 s: these are 45.00 a second"),
-        ("official", 60_000 / 1001, 60, "fits 59.94.* a second: set frames: native"),
-        ("native", 60.0, 60, "fits 60 a second: set frames: official"),
+        ("official", 30.0, 6, "fits 30 fps: set frames: rulstm"),
+        ("rulstm", 60.0, 6, "fits 60 fps: set frames: official"),
+        ("native", 30.0, 6, "fits 30 fps: set frames: rulstm"),
+        ("rulstm", 45.0, 6, "the video has only 6.00 s: these are 45.00 fps"),
+        ("official", 60_000 / 1001, 60, "fits 59.94.* fps: set frames: native"),
+        ("native", 60.0, 60, "fits 60 fps: set frames: official"),
     ],
 )
 def test_a_count_that_contradicts_the_rate(
@@ -197,7 +198,7 @@ def test_a_count_that_contradicts_the_rate(
     (only_first / "data.yaml").write_text(json.dumps(written))
     assert main(["data", "check", str(only_first / "data.yaml"), "--processes", "1", "--json"]) == 2
     ((_, why),) = json.loads(capsys.readouterr().out)["bad"]
-    assert "a second" in why
+    assert "fps" in why
 
 
 def test_numbers_from_0_are_refused(only_first: Path) -> None:
@@ -205,7 +206,7 @@ def test_numbers_from_0_are_refused(only_first: Path) -> None:
     shutil.copy(only_first / "media/P01_01/frame_0000000001.jpg", only_first / "media/P01_01/frame_0000000000.jpg")
     data = config(only_first, frames="official")
     source = open_source(data)
-    with pytest.raises(DataError, match="has a picture 0; such pictures are numbered from 1 on"):
+    with pytest.raises(DataError, match="has an image 0; such images are numbered from 1 on"):
         source.read(source.annotations.examples[0], data.clip)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from horst.data.example import Example
-from horst.data.readers.epic_sets import ek100_sets, many_shot_classes, read_ids
+from horst.data.readers.epic import ek100_sets, many_shot_classes, read_ids
 from horst.errors import DataError
 
 PARTS = ((0, 0), (0, 1), (1, 1), (1, 2), (2, 2))

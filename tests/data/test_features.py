@@ -23,12 +23,13 @@ from PIL import Image
 
 from horst.backbones import Backbone, create_backbone
 from horst.data.clips import Clip, ClipConfig, read_clip
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.extract import extract
-from horst.data.features import FeatureClip, Features, FeatureStore
-from horst.data.packed import each, write_packed
-from horst.data.readers.lmdb_features import RulstmFeatures, read_rulstm
+from horst.data.features import Features, FeatureStore
+from horst.data.packed import read_each, write_packed
+from horst.data.readers.rulstm import RulstmFeatures, read_rulstm
+from horst.data.source import open_source
 from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, MissingExtraError, MissingVideoError
 from horst.video.encode import write_video
 
@@ -91,15 +92,15 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-def assert_same(found: FeatureClip, clip: Clip) -> None:
+def assert_same(found: Clip, clip: Clip) -> None:
     """The features of a clip are what the backbone makes of its frames, in half precision."""
     np.testing.assert_allclose(found.times, clip.times, atol=1e-6)
     np.testing.assert_array_equal(found.observed, clip.observed)
-    assert found.maps.dtype == np.float16
+    assert found.frames.dtype == np.float16
     with torch.inference_mode():
         wanted = backbone().eval()(torch.from_numpy(clip.frames).permute(0, 3, 1, 2)).numpy()
     wanted[~clip.observed] = 0
-    np.testing.assert_allclose(found.maps, wanted, rtol=2**-10, atol=1e-5)
+    np.testing.assert_allclose(found.frames, wanted, rtol=2**-10, atol=1e-5)
 
 
 @pytest.mark.parametrize("mode", ["rulstm", "strict"])
@@ -114,7 +115,7 @@ def test_anticipation(epic: DataConfig, store: Path, mode: Any, options: dict[st
         if original.id in ("5", "8", "9", "10"):
             continue
         found = features.read(stored, config)
-        assert found.maps.shape == (config.steps, 6, 6, 8)
+        assert found.frames.shape == (config.steps, 6, 6, 8)
         assert_same(found, read_clip(original, "anticipation", config))
         unobserved += int((~found.observed).sum())
     assert (unobserved > 0) == (mode == "strict")
@@ -124,7 +125,7 @@ def test_what_cannot_be_read_is_told(epic: DataConfig, store: Path) -> None:
     features = Features(store)
     examples = {e.id: e for e in features.annotations.examples}
     assert len(examples) == 11  # the bad ones too: nobody's denominator shrinks
-    assert dict(features.bad).keys() == {"8", "9", "10"}
+    assert dict(features.problems(ClipConfig())).keys() == {"8", "9", "10"}
     for ident, says in (("8", "frame 132: the image does not decode"), ("9", "finds no video"), ("10", "no video")):
         with pytest.raises(DamagedVideoError, match=rf"example {ident}: when features were extracted: .*{says}"):
             features.read(examples[ident], epic.clip)
@@ -172,7 +173,7 @@ def test_a_bad_video_is_tried_again(tmp_path: Path) -> None:
     before = (tmp_path / "store" / "000001.maps").stat()
     videos.clip(clip)
     assert extract(config, backbone(), tmp_path / "store").bad == ()
-    assert Features(tmp_path / "store").bad == []
+    assert Features(tmp_path / "store").problems(ClipConfig()) == []
     assert (tmp_path / "store" / "000001.maps").stat().st_mtime_ns == before.st_mtime_ns
     assert len(files(tmp_path / "store")) == 3
 
@@ -199,7 +200,7 @@ def test_recognition(own: DataConfig, tmp_path: Path, fps: float, observe: float
     numbers = FeatureStore(tmp_path / "store").video("a.webm").numbers
     assert len(numbers) == len(set(numbers.tolist())) == 29  # each frame once, however many clips show it
     for other in (7, 48):
-        with pytest.raises(DataError, match=f"24 frames a second, which is no multiple of {other}"):
+        with pytest.raises(DataError, match=f"24 fps, which is no multiple of {other}"):
             features.read(features.annotations.examples[0], replace(config, fps=other))
 
 
@@ -207,7 +208,7 @@ def test_from_the_packed_form(epic: DataConfig, tmp_path: Path) -> None:
     """A machine without FFmpeg extracts from packed clips."""
     source = open_source(epic)
     good = tuple(e for e in source.annotations.examples if e.id not in ("5", "8", "9", "10"))
-    render = partial(each, source.read, epic.clip)
+    render = partial(read_each, source.read, epic.clip)
     write_packed(tmp_path / "packed", replace(source.annotations, examples=good), render, fps=30, processes=1)
     packed = replace(epic, source="packed", options={"folder": str(tmp_path / "packed")})
     extract(packed, backbone(), tmp_path / "store")
@@ -327,22 +328,22 @@ def public(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
 
 
 def first_of(features: RulstmFeatures) -> Any:
-    return features.read(features.annotations.examples[0], ClipConfig()).maps[-1, :, 0, 0]
+    return features.read(features.annotations.examples[0], ClipConfig()).frames[-1, :, 0, 0]
 
 
 def test_public_lmdb(public: Path) -> None:
     features = RulstmFeatures(segments(120, 60, 159, 170), public)
     first, early, odd, late = features.annotations.examples
     clip = features.read(first, ClipConfig())
-    assert clip.maps.shape == (14, 1024, 1, 1)
-    assert clip.maps.dtype == np.float32
+    assert clip.frames.shape == (14, 1024, 1, 1)
+    assert clip.frames.dtype == np.float32
     numbers = np.rint(clip.times * 30).astype(int) + 1
-    np.testing.assert_array_equal(clip.maps[..., 0, 0], np.stack([vector(n) for n in numbers]))
+    np.testing.assert_array_equal(clip.frames[..., 0, 0], np.stack([vector(n) for n in numbers]))
     assert 112 <= numbers[-1] <= 113
     strict = features.read(early, ClipConfig(mode="strict"))
     assert list(strict.observed) == [False] * 7 + [True] * 7
-    assert not strict.maps[:7].any()
-    assert strict.maps[7:].any(axis=(1, 2, 3)).all()
+    assert not strict.frames[:7].any()
+    assert strict.frames[7:].any(axis=(1, 2, 3)).all()
     assert features.read(early, ClipConfig()).observed.all()
     with pytest.raises(DataError, match=r"frame_0000000151\.jpg has 4 bytes, not 1024 numbers"):
         features.read(odd, ClipConfig())

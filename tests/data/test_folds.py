@@ -23,15 +23,16 @@ from horst.backbones import create_backbone
 from horst.cli import main
 from horst.data.batches import ClipDataset, Item
 from horst.data.buckets import clip_lengths
-from horst.data.cache import Cached
-from horst.data.check import check
+from horst.data.cache import ClipCache
+from horst.data.check import check_data
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, Fold, Source, open_source
+from horst.data.config import DataConfig, Fold
 from horst.data.example import Annotations, Example
 from horst.data.extract import extract
 from horst.data.features import Features
 from horst.data.folds import refold
-from horst.data.packed import Packed, _grouped, each, write_packed
+from horst.data.packed import Packed, group_by_media, read_each, write_packed
+from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError, VideoError
 from horst.studies.config import Study
 from horst.studies.plan import plan
@@ -106,7 +107,7 @@ def test_each_example_is_for_validation_once_and_groups_stay_whole(rows: Any, co
     annotations = made(rows)
     together = groups(annotations)
     if len(together) < count:
-        says = "train nor in val" if not together else f"{count} folds need {count} groups"
+        says = "no examples in train and val" if not together else f"{count} folds need {count} groups"
         with pytest.raises(ConfigError, match=says):
             refold(annotations, count=count, index=0, seed=seed)
         return
@@ -133,7 +134,7 @@ def test_neither_order_nor_old_splits_nor_places_matter(
     chance.shuffle(moved)
     elsewhere = [replace(e, media=Path("elsewhere") / e.media) for e in moved]
     if by_group:  # what a packed data set tells of the same files
-        elsewhere = [replace(e, media=Path("packed")) for e in _grouped(elsewhere)]
+        elsewhere = [replace(e, media=Path("packed")) for e in group_by_media(elsewhere)]
     assert numbers(replace(annotations, examples=tuple(elsewhere)), count, seed=seed, by_media=not by_group) == found
 
 
@@ -185,7 +186,7 @@ def test_a_file_is_whole_where_some_of_its_rows_name_a_group() -> None:
     """And so are the groups that a file holds: p, q and what is of their files are one; a test row ties nothing."""
     rows = [("train", *row) for row in (("p", 0, 0), ("", 0, 0), ("p", 0, 1), ("q", 0, 1), ("q", 0, 2), ("", 0, 2))]
     rows += [("train", "r", 0, 3), ("test", "q", 0, 3), ("train", "", 0, 4), ("test", "", 0, 4)]
-    for by_media, examples in ((True, made(rows).examples), (False, tuple(_grouped(made(rows).examples)))):
+    for by_media, examples in ((True, made(rows).examples), (False, tuple(group_by_media(made(rows).examples)))):
         found = numbers(replace(made(rows), examples=examples), 3, by_media=by_media)
         assert len({found[str(i)] for i in range(6)}) == 1
         assert sorted(found.values()) == sorted([found["0"]] * 6 + [found["6"], found["8"]])
@@ -217,7 +218,7 @@ def test_sets_of_validation_examples_are_gone() -> None:
 def test_ids_that_stand_for_several_examples() -> None:
     one, *others = singles([0] * 4).examples
     twice = replace(singles([0]), examples=(one, replace(one, split="val", media=Path("b.mp4")), *others))
-    with pytest.raises(DataError, match="'0' stands for several examples"):
+    with pytest.raises(DataError, match="several examples of train and val have the id '0'"):
         refold(twice, count=2, index=0)
     assert refold(replace(twice, examples=(one, replace(one, split="test"), *others)), count=2, index=0)
 
@@ -327,7 +328,7 @@ def read(source: Source) -> dict[str, tuple[str, int]]:
 def test_files_and_packed_clips_fold_alike(table: Path, tmp_path: Path) -> None:
     """Whatever holds the clips, the same ones come out, also of one file in parts, and bad ones stay to be counted."""
     source = open_source(DataConfig(source="csv", options={"path": str(table)}))
-    write_packed(tmp_path / "packed", source.annotations, partial(each, source.read, SIZE), fps=12, processes=1)
+    write_packed(tmp_path / "packed", source.annotations, partial(read_each, source.read, SIZE), fps=12, processes=1)
     packed = Packed(tmp_path / "packed").annotations
     assert [e.group for e in packed.examples if e.id.startswith("whole")] == ["whole.mp4"] * 3  # one recording
     others = [(e.id, e.group) for e in source.annotations.examples if not e.id.startswith("whole")]
@@ -349,7 +350,8 @@ def test_files_and_packed_clips_fold_alike(table: Path, tmp_path: Path) -> None:
         again = pickle.loads(pickle.dumps(two))  # as for a worker
         assert read(again) == found
     assert sorted(valid) == sorted(e.id for e in source.annotations.examples if e.split != "test")
-    write_packed(tmp_path / "again", packed, partial(each, Packed(tmp_path / "packed").read, SIZE), fps=12, processes=1)
+    read_clips = partial(read_each, Packed(tmp_path / "packed").read, SIZE)
+    write_packed(tmp_path / "again", packed, read_clips, fps=12, processes=1)
     assert [e.group for e in Packed(tmp_path / "again").annotations.examples] == [e.group for e in packed.examples]
 
 
@@ -369,14 +371,14 @@ def test_features_fold_alike(table: Path, tmp_path: Path) -> None:
             else:
                 found = two.read(moved, SIZE)
                 assert isinstance(found, type(stored.read(example, SIZE)))
-                np.testing.assert_array_equal(found.maps, stored.read(example, SIZE).maps)
+                np.testing.assert_array_equal(found.frames, stored.read(example, SIZE).frames)
         for split in ("train", "val"):
             assert clip_lengths(two, split, SIZE).tolist() == clip_lengths(one, split, SIZE).tolist()
 
 
 def test_a_check_is_of_the_folds(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = folds("csv", 3, path=str(table))[1]
-    found = check(source, depth="files")
+    found = check_data(source, depth="files")
     assert found.counts == source.annotations.counts()
     assert not [what for what, where in found.overlap if where == "train, val"]
     (tmp_path / "data.yaml").write_text(f"source: csv\npath: {table}\nfold: {{count: 3, index: 1}}\n")
@@ -389,11 +391,11 @@ def test_a_check_is_of_the_folds(table: Path, tmp_path: Path, capsys: pytest.Cap
 
 def test_a_clip_is_cached_once_for_all_folds(table: Path, tmp_path: Path) -> None:
     for source in folds("csv", 3, path=str(table)):
-        cached = Cached(source.read, tmp_path, data="x")
+        cached = ClipCache(source.read, tmp_path, data="x")
         for example in source.annotations.examples:
             if not example.id.startswith("bad"):
                 wanted = source.read(example, SIZE)
-                np.testing.assert_array_equal(cached(example, SIZE).frames, wanted.frames)
+                np.testing.assert_array_equal(cached.read(example, SIZE).frames, wanted.frames)
     assert len(list(tmp_path.glob("*/*.npy"))) == 10  # that of the test split is one of them
 
 
@@ -403,17 +405,17 @@ def test_ids_counted_anew_in_every_split_are_not_mixed_up_in_a_cache(tmp_path: P
         videos.clip(tmp_path / f"{name}.mp4", frames=frames)
     (tmp_path / "clips.csv").write_text("id,path,split,label\n1,a.mp4,train,x\n1,b.mp4,val,x\n")
     source = open_source(DataConfig(source="csv", options={"path": str(tmp_path / "clips.csv")}))
-    write_packed(tmp_path / "packed", source.annotations, partial(each, source.read, SIZE), fps=12, processes=1)
+    write_packed(tmp_path / "packed", source.annotations, partial(read_each, source.read, SIZE), fps=12, processes=1)
     packed = Packed(tmp_path / "packed")
-    cached = Cached(packed.read, tmp_path / "cache", data="x")
+    cached = ClipCache(packed.read, tmp_path / "cache", data="x")
     for _ in range(2):
-        assert [len(cached(example, SIZE).frames) for example in packed.annotations.examples] == [5, 9]
+        assert [len(cached.read(example, SIZE).frames) for example in packed.annotations.examples] == [5, 9]
 
 
 def test_packed_sets_of_before_are_read(table: Path, tmp_path: Path) -> None:
     """They name no group where several clips are of one file; then each stands for itself."""
     source = open_source(DataConfig(source="csv", options={"path": str(table)}))
-    write_packed(tmp_path / "p", source.annotations, partial(each, source.read, SIZE), fps=12, processes=1)
+    write_packed(tmp_path / "p", source.annotations, partial(read_each, source.read, SIZE), fps=12, processes=1)
     shard = tmp_path / "p" / "shard-00000.json"
     old = json.loads(shard.read_text().replace('"group": "whole.mp4"', '"group": ""'))
     shard.write_text(json.dumps({"clips": [{k: v for k, v in clip.items() if k != "crc32"} for clip in old["clips"]]}))

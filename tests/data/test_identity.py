@@ -18,16 +18,18 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from small_sets import FunctionSource
 
 from horst.backbones import create_backbone
 from horst.data.batches import BadClip, ClipDataset, collate
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Example
 from horst.data.extract import extract
 from horst.data.identity import DataIdentity, clip_key
-from horst.data.packed import each, write_packed
-from horst.data.readers.media import find_media
-from horst.data.resident import Resident
+from horst.data.packed import read_each, write_packed
+from horst.data.preload import PreloadedClips
+from horst.data.readers.epic_media import find_media
+from horst.data.source import open_source
 from horst.errors import HorstError
 from horst.video.encode import write_video
 
@@ -121,7 +123,7 @@ def packed(root: Path, seed: int = 0) -> dict[str, Any]:
     data = DataConfig.from_dict(csv(root / "from"))
     video(root / "from" / "a.mp4", seed=seed)
     source = open_source(data)
-    render = partial(each, source.read, data.clip)
+    render = partial(read_each, source.read, data.clip)
     write_packed(root / "packed", source.annotations, render, fps=6, clip=data.clip, processes=1)
     return {"source": "packed", "folder": str(root / "packed"), "clip": CLIP}
 
@@ -130,7 +132,9 @@ def packed_epic(root: Path) -> dict[str, Any]:
     data = {**epic(root, "video"), "clip": {**BEFORE, "steps": 5}}
     config = DataConfig.from_dict(data)
     source, clip = open_source(config), replace(config.clip, mode="strict")
-    write_packed(root / "packed", source.annotations, partial(each, source.read, clip), fps=4, clip=clip, processes=1)
+    write_packed(
+        root / "packed", source.annotations, partial(read_each, source.read, clip), fps=4, clip=clip, processes=1
+    )
     return {"source": "packed", "folder": str(root / "packed"), "clip": data["clip"]}
 
 
@@ -337,7 +341,7 @@ CASES: dict[str, tuple[Callable[[Path], dict[str, Any]], dict[str, Change]]] = {
 }
 
 
-def contents(config: DataConfig, cache: Path | None, resident: bool = False) -> list[Any]:
+def contents(config: DataConfig, cache: Path | None, preload: bool = False) -> list[Any]:
     """All that training would learn from, or the error."""
     found: list[Any] = []
     try:
@@ -345,7 +349,7 @@ def contents(config: DataConfig, cache: Path | None, resident: bool = False) -> 
         found.append({task: list(names) for task, names in source.annotations.classes.items()})
         for split in ("train", "val"):
             clips = ClipDataset(source, split, config.clip, cache)
-            kept = Resident(clips, torch.device("cpu")) if resident else None
+            kept = PreloadedClips(clips, torch.device("cpu")) if preload else None
             for index, example in enumerate(clips.examples):
                 item = collate([clips[index]]) if kept is None else kept.batch([index])
                 assert [e.id for e in (clips.examples[i] for i in item.indices)] == list(item.ids)
@@ -378,15 +382,15 @@ def test_what_changes_is_read_anew_or_refused(name: str, tmp_path: Path) -> None
         config = DataConfig.from_dict(now)
         before = contents(config, None)
         assert len(before) > 2, before  # nothing failed
-        assert contents(config, cache) == contents(config, cache, resident=True) == before
-        assert contents(config, cache) == contents(config, cache, resident=True) == before  # kept by now
+        assert contents(config, cache) == contents(config, cache, preload=True) == before
+        assert contents(config, cache) == contents(config, cache, preload=True) == before  # kept by now
         identity = DataIdentity.of(open_source(config))
         change(root, now)
         config = DataConfig.from_dict(now)
         after = contents(config, None)
         assert after != before, what
-        for resident in (False, True):
-            assert contents(config, cache, resident) == after, what
+        for preload in (False, True):
+            assert contents(config, cache, preload) == after, what
         is_read = isinstance(after[-1], tuple) and not any(row[4] for row in after[1:])
         if is_read and now["clip"] == json.loads(json.dumps(data))["clip"]:
             assert identity.differences(DataIdentity.of(open_source(config))), what
@@ -397,7 +401,7 @@ def test_nothing_is_kept_twice(tmp_path: Path) -> None:
     config = DataConfig.from_dict(csv(tmp_path))
     for seed in (1, 2, 3):
         video(tmp_path / "a.mp4", seed=seed)
-        contents(config, tmp_path / "cache", resident=True)
+        contents(config, tmp_path / "cache", preload=True)
     assert len([f for f in (tmp_path / "cache").rglob("*") if f.is_file()]) == 3 + 2  # clips, and splits
 
 
@@ -410,7 +414,7 @@ def test_a_touch_reads_again_and_a_second_look_does_not(tmp_path: Path, monkeypa
         asked.append(example.id)
         return source.read(example, clip)
 
-    clips = ClipDataset(Source(source.annotations, read), "train", config.clip, tmp_path / "cache")
+    clips = ClipDataset(FunctionSource(source.annotations, read), "train", config.clip, tmp_path / "cache")
     first = clips.examples[0]
     for _ in range(2):
         _ = clips[0], clips[1]

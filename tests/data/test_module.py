@@ -15,9 +15,10 @@ from torch.nn import functional as F
 
 from horst.data.augmenter import Augment
 from horst.data.batches import BadClip, Batch, ClipDataset, Item
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
 from horst.data.module import ClipDataModule, lightning
-from horst.data.resident import Resident
+from horst.data.preload import PreloadedClips
+from horst.data.source import open_source
 from horst.errors import ConfigError, DataError
 from horst.models import create_model
 
@@ -29,7 +30,7 @@ def test_evaluation_keeps_its_denominator(clips: Path, workers: int) -> None:
     assert sorted(i for b in batches for i in (*b.indices, *(c.index for c in b.bad))) == [0, 1, 2, 3]
     assert sum(len(b.bad) for b in batches) == 2
     assert len(module.bad_clips) == 0  # of training
-    with pytest.raises(DataError, match="no example in the split 'test'"):
+    with pytest.raises(DataError, match="the split 'test' has no examples"):
         module.evaluation_loader("test")
 
 
@@ -60,19 +61,19 @@ def assert_same(one: Batch, other: Batch) -> None:
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("observe", [1.0, 0.5])
-def test_resident_clips_are_evaluated_like_others(clips: Path, observe: float, size: int) -> None:
+def test_preloaded_clips_are_evaluated_like_others(clips: Path, observe: float, size: int) -> None:
     """Two of the four cannot be read."""
     read = ClipDataModule(config(clips, observe=observe), batch_size=size)
-    kept = ClipDataModule(config(clips, observe=observe), batch_size=size, workers=1, resident=True)
+    kept = ClipDataModule(config(clips, observe=observe), batch_size=size, workers=1, preload="device")
     for one, other in zip(read.evaluation_loader("val"), kept.evaluation_loader("val"), strict=True):
         assert_same(one, other)
     assert sorted(kept.decoded["val"].items) == [1, 2]
     assert not read.decoded
 
 
-@pytest.mark.parametrize("resident", [False, True])
-def test_workers_give_the_same_batches(clips: Path, resident: bool) -> None:
-    def batches(workers: int, epoch: int, resident: bool = False) -> list[Batch]:
+@pytest.mark.parametrize("preload", [False, True])
+def test_workers_give_the_same_batches(clips: Path, preload: bool) -> None:
+    def batches(workers: int, epoch: int, preload: bool = False) -> list[Batch]:
         module = ClipDataModule(
             config(clips),
             batch_size=2,
@@ -80,12 +81,12 @@ def test_workers_give_the_same_batches(clips: Path, resident: bool) -> None:
             seed=3,
             prefix=(0.3, 1.0),
             augment=Augment(magnitude=20),
-            resident=resident,
+            preload="device" if preload else None,
         )
         module.epoch = epoch
         return [module.training_batch(batch, epoch) for batch in module.train_dataloader()]
 
-    alone, helped, later = batches(0, 0), batches(2, 0, resident), batches(0, 1)
+    alone, helped, later = batches(0, 0), batches(2, 0, preload), batches(0, 1)
     assert len(alone) == len(helped) == 3
     for one, other in zip(alone, helped, strict=True):
         assert_same(one, other)
@@ -117,7 +118,7 @@ class Recorder(lightning.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.01)
 
 
-def training_module(clips: Path, workers: int = 0, resident: bool = False) -> ClipDataModule:
+def training_module(clips: Path, workers: int = 0, preload: bool = False) -> ClipDataModule:
     return ClipDataModule(
         config(clips),
         batch_size=2,
@@ -125,14 +126,14 @@ def training_module(clips: Path, workers: int = 0, resident: bool = False) -> Cl
         seed=1,
         prefix=(0.3, 1.0),
         augment=Augment(magnitude=9),
-        resident=resident,
+        preload="device" if preload else None,
     )
 
 
 def fit(
-    folder: Path, clips: Path, steps: int, resume: Path | None = None, workers: int = 0, resident: bool = False
+    folder: Path, clips: Path, steps: int, resume: Path | None = None, workers: int = 0, preload: bool = False
 ) -> Recorder:
-    module = training_module(clips, workers, resident)
+    module = training_module(clips, workers, preload)
     torch.manual_seed(0)
     model = Recorder()
     trainer = lightning.Trainer(
@@ -163,16 +164,16 @@ def test_lightning_trains_and_resumes_at_any_batch(clips: Path, tmp_path: Path) 
     second = [module.training_batch(batch, 1) for batch in module.train_dataloader()]
     assert [(b.ids, b.lengths.tolist(), int(b.frames.sum())) for b in second] == [s[2:] for s in whole.seen[3:6]]
     for step in (1, 2, 3, 4, 6):
-        how: dict[str, Any] = {"workers": 2 * (step == 4), "resident": step in (3, 6)}
+        how: dict[str, Any] = {"workers": 2 * (step == 4), "preload": step in (3, 6)}
         resumed = fit(tmp_path / "again", clips, 7, tmp_path / "whole" / f"step={step}.ckpt", **how)
         assert resumed.seen == whole.seen[step:]
         for one, other in zip(whole.parameters(), resumed.parameters(), strict=True):
             assert torch.equal(one, other)
 
 
-def test_resident_clips_keep_nothing_of_what_workers_sent(clips: Path) -> None:
+def test_preloaded_clips_keep_nothing_of_what_workers_sent(clips: Path) -> None:
     dataset = ClipDataset(open_source(config(clips)), "train", config(clips).clip)
-    kept = Resident(dataset, torch.device("cpu"), workers=1)
+    kept = PreloadedClips(dataset, torch.device("cpu"), workers=1)
     assert sum(TRAIN.values()) + 1 == len(kept.frames)
     for item in kept.items.values():
         assert item.frames.numel() == len(item.times)  # their places alone
@@ -183,22 +184,21 @@ def test_resident_clips_keep_nothing_of_what_workers_sent(clips: Path) -> None:
     assert torch.equal(kept.frames, before)
 
 
-def test_resident_clips_are_read_once_for_all_runs(
+def test_preloaded_clips_are_read_once_for_all_runs(
     clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def resident(**options: Any) -> Resident:
+    def preloaded(**options: Any) -> PreloadedClips:
         data = config(clips, **options)
-        return Resident(ClipDataset(open_source(data), "train", data.clip, tmp_path), torch.device("cpu"))
+        return PreloadedClips(ClipDataset(open_source(data), "train", data.clip, tmp_path), torch.device("cpu"))
 
-    first = resident()
-    kept = first.dataset.together
-    assert kept is not None
-    file = kept[0]
+    first = preloaded()
+    assert first.dataset.cache is not None
+    file, _ = first.dataset.cache.file_for(first.dataset.examples, first.dataset.config)
 
-    def without_reading(**options: Any) -> Resident:
+    def without_reading(**options: Any) -> PreloadedClips:
         with monkeypatch.context() as patch:
             patch.setattr(ClipDataset, "__getitem__", lambda *_: pytest.fail("was read again"))
-            return resident(**options)
+            return preloaded(**options)
 
     again = without_reading(observe=0.5)  # whole clips are kept, whatever is observed of them
     one, other = (kept.batch([(2, 0.5), (0, 1.0)]) for kept in (first, again))
@@ -208,7 +208,7 @@ def test_resident_clips_are_read_once_for_all_runs(
     for damaged in (file.read_bytes()[:-9], b""):
         file.unlink()  # others may have it mapped
         file.write_bytes(damaged)
-        assert torch.equal(resident().frames, first.frames)
+        assert torch.equal(preloaded().frames, first.frames)
         assert torch.equal(without_reading().frames, first.frames)  # it was written anew
 
 
@@ -228,10 +228,10 @@ def test_what_is_not_all_of_it_is_not_kept(
 
     monkeypatch.setattr(ClipDataset, "__getitem__", item)
     dataset = ClipDataset(open_source(config(clips)), "train", config(clips).clip, tmp_path)
-    kept = Resident(dataset, torch.device("cpu"))
+    kept = PreloadedClips(dataset, torch.device("cpu"))
     assert len(kept.items) == len(dataset) - (kind == "bad")
-    assert dataset.together is not None
-    assert not dataset.together[0].exists()
+    assert dataset.cache is not None
+    assert not dataset.cache.file_for(dataset.examples, dataset.config)[0].exists()
 
 
 def test_wrong_options(clips: Path) -> None:

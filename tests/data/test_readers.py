@@ -10,11 +10,12 @@ import pytest
 import videos
 
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Annotations
 from horst.data.readers.epic import read_epic
 from horst.data.readers.folder import read_csv, read_folder
 from horst.data.readers.ssv2 import read_ssv2
+from horst.data.source import open_source
 from horst.errors import ConfigError, DataError
 
 LABELS = {"Moving something up": "1", "Moving something down": "0", "Holding something": "2"}
@@ -56,7 +57,7 @@ def test_ssv2_subset(ssv2: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"subset\.txt, line 1: 'Moving something upp' is no template, did you mean"):
         read_ssv2(ssv2, "clips", subset=subset)
     subset.write_text("\n")
-    with pytest.raises(DataError, match="names no template"):
+    with pytest.raises(DataError, match="has no template"):
         read_ssv2(ssv2, "clips", subset=subset)
 
 
@@ -64,13 +65,13 @@ def test_ssv2_that_does_not_fit(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="neither something-something-v2-labels"):
         read_ssv2(tmp_path, "clips")
     (tmp_path / "labels.json").write_text(json.dumps(LABELS))
-    with pytest.raises(DataError, match=r"there is none of train\.json"):
+    with pytest.raises(DataError, match=r"has no train\.json"):
         read_ssv2(tmp_path, "clips")
     (tmp_path / "train.json").write_text("[{")
     with pytest.raises(DataError, match=r"train\.json cannot be read as JSON"):
         read_ssv2(tmp_path, "clips")
     (tmp_path / "train.json").write_text(json.dumps([{"id": "1", "template": "Moving [something] upwards"}]))
-    with pytest.raises(DataError, match=r"clip 1 has the template .*did you mean 'Moving something up'"):
+    with pytest.raises(DataError, match=r"clip 1 has the unknown template .*did you mean 'Moving something up'"):
         read_ssv2(tmp_path, "clips")
 
 
@@ -107,7 +108,7 @@ def test_ek55(ek55: Path) -> None:
     assert found.action_parts == ((1, 0), (0, 1), (1, 1))
     assert found.subsets["many-shot action"] == {0, 1}
     assert read_epic(ek55, many_shot="official").subsets["many-shot action"] == {2}
-    with pytest.raises(DataError, match="no example in the split 'valid'; splits with examples: test, train, val"):
+    with pytest.raises(DataError, match="the split 'valid' has no examples; splits with examples: test, train, val"):
         found.split("valid")
 
 
@@ -117,7 +118,7 @@ def test_ek55_that_does_not_fit(ek55: Path) -> None:
         (training.replace("0001\n", "0002\n"), "segment 00 has action 2; actions.csv says 1"),
         (
             training.replace(", 001, 0001", ", 007, 0001"),
-            r"line 1: there is no action of verb 0 and noun 7 in .*actions\.csv, as segment 00 has",
+            r"line 1: segment 00 has verb 0 and noun 7, and no action in .*actions\.csv has them",
         ),
         (training.replace("0000000152", "soon"), r"training\.csv, line 1: start is 'soon', not a whole number"),
         (training + "1,2\n", r"training\.csv, line 3: there are not 7 columns"),
@@ -127,7 +128,7 @@ def test_ek55_that_does_not_fit(ek55: Path) -> None:
             read_epic(ek55)
     for name in ("training.csv", "validation.csv"):
         (ek55 / name).unlink()
-    with pytest.raises(DataError, match=r"neither training\.csv nor validation\.csv"):
+    with pytest.raises(DataError, match=r"has no training\.csv and no validation\.csv"):
         read_epic(ek55)
 
 
@@ -174,7 +175,7 @@ def test_official_ek55(ek55: Path) -> None:
     with pytest.raises(DataError, match="lists no video"):
         read_epic(ek55, files="official")
     (ek55 / "EPIC_train_action_labels.csv").unlink()
-    with pytest.raises(DataError, match=r"there is no EPIC_train_action_labels\.csv in it; they are at https"):
+    with pytest.raises(DataError, match=r"has no EPIC_train_action_labels\.csv; get it from https"):
         read_epic(ek55, files="official")
 
 
@@ -196,7 +197,7 @@ def test_metrics_do_not_vanish_silently(ek55: Path, ek100: Path) -> None:
     (ek55 / "EPIC_many_shot_nouns.csv").unlink()
     found = read_epic(ek55)
     assert found.subsets == {}
-    assert "EPIC_many_shot_nouns.csv. Put it there from https" in found.notices[0]
+    assert "EPIC_many_shot_nouns.csv. Get it from https" in found.notices[0]
     (ek100 / "EPIC_100_unseen_participant_ids_validation.csv").unlink()
     found = read_epic(ek100, version="ek100", files="official")
     assert set(found.example_sets) == {"tail verb", "tail noun", "tail action"}  # one list has no need of the other
@@ -290,7 +291,7 @@ def test_anticipation_needs_start_times(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("path,split,label\n", "lists nothing"),
+        ("path,split,label\n", "is empty"),
         ("path,split,lable\na.mp4,train,x\n", "no column 'label', did you mean 'lable'"),
         ("path,split,label\na.mp4,training set,x\n", "line 2: split is 'training set', did you mean"),
         ("path,split,label\na.mp4,train,\n", "line 2: label is empty"),
@@ -322,7 +323,7 @@ def test_config_files(tmp_path: Path) -> None:
         ("source: foldr\n", "no data source 'foldr', did you mean 'folder'"),
         ("source: folder\nrot: clips\n", "no option 'rot', did you mean 'root'"),
         ("source: folder\n", "needs the option 'root'"),
-        ("source: folder\nroot: clips\nclip: {sise: 3}\n", "clip has no option 'sise', did you mean 'size'"),
+        ("source: folder\nroot: clips\nclip: {sise: 3}\n", "clip has no entry 'sise', did you mean 'size'"),
         ("source: folder\nroot: clips\nclip: {observe: 2}\n", "observe is 2"),
         ("source: folder\nroot: clips\nclip: 3\n", "clip is 3"),
         ("- 1\n", "a data config is a mapping with a source"),
@@ -368,14 +369,14 @@ def test_tables_that_are_broken(ek55: Path) -> None:
         ),
         ("training", first.replace(b" 000, 001", b" -1, 001"), r"line 1: verb is '-1'; it is a whole number from 0 on"),
         ("training", first.replace(b"P01_02", b""), r"line 1: video is empty"),
-        ("training", first + first, r"line 2: the id '00' stands in .*training\.csv, line 1 too; remove one"),
+        ("training", first + first, r"line 2: the id '00' is in .*training\.csv, line 1 too; remove one"),
         ("training", first + b"caf\xe9, P01_02, 1, 2, 0, 1, 1\n", r"line 2: byte 0xe9 is not UTF-8; save the file as"),
         ("training", first.decode().encode("utf-16"), r"line 1: byte 0xff is not UTF-8; save the file as UTF-8"),
         ("verbs", b"verb_id,class_key\n0,take\n0,put\n", r"EPIC_verb_classes\.csv, line 3: verb_id 0 occurs twice"),
         ("verbs", b"verb_id,class_key\n0,take\n2,put\n", r"verb_id must count from 0 without a gap"),
         ("verbs", b"verb,class_key\n0,take\n", r"has no column 'verb_id', did you mean 'verb'"),
         ("verbs", b"verb_id,class_key,class_key\n0,a,b\n", r"the column 'class_key' occurs twice"),
-        ("actions", b"id,action,verb,noun\n0,x,9,0\n", r"no action of verb 0 and noun 1 in .*actions\.csv"),
+        ("actions", b"id,action,verb,noun\n0,x,9,0\n", r"verb 0 and noun 1, and no action in .*actions\.csv"),
     ):
         (ek55 / names[key]).write_bytes(data)
         with pytest.raises(DataError, match=says):
@@ -408,7 +409,7 @@ def test_times_that_are_none(tmp_path: Path, value: str, says: str) -> None:
 def test_duplicate_ids_in_a_csv(tmp_path: Path) -> None:
     path = tmp_path / "clips.csv"
     path.write_text("path,split,label,start\na.mp4,train,x,1\na.mp4,train,y,1\n")
-    with pytest.raises(DataError, match=r"line 3: the id 'a\.mp4@1' stands in line 2 too; .*a column id"):
+    with pytest.raises(DataError, match=r"line 3: the id 'a\.mp4@1' is in line 2 too; .*a column id"):
         read_csv(path)
     path.write_text("path,split,label,start,id\na.mp4,train,x,1,one\na.mp4,train,y,1,two\na.mp4,val,y,1,two\n")
     assert [e.id for e in read_csv(path).examples] == ["one", "two", "two"]  # `data check` tells of two splits
@@ -446,3 +447,13 @@ def test_broken_json_of_ssv2(tmp_path: Path) -> None:
     labels.write_bytes(b'{"caf\xe9": "0"}')
     with pytest.raises(DataError, match=r"labels\.json cannot be read as JSON: 'utf-8'"):
         read_ssv2(tmp_path, "clips")
+
+
+@pytest.mark.parametrize("change", [-1, 0, 1])
+def test_a_model_sets_only_what_the_config_leaves_out(change: int) -> None:
+    """A clip that differs from the default was set in code, whatever the file left out."""
+    clip = ClipConfig(size=(224, 224 + change), fps=12.0 + change)
+    left_out = DataConfig(source="csv", clip=clip, unset=frozenset({"size", "fps"}))
+    found = left_out.clip_for(size=(8, 9), fps=7.0)
+    assert found == (clip if change else ClipConfig(size=(8, 9), fps=7.0))
+    assert DataConfig(source="csv", clip=clip).clip_for(size=(8, 9), fps=7.0) == clip

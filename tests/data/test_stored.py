@@ -23,10 +23,11 @@ from hypothesis import strategies as st
 from horst.backbones import BNInception, create_backbone
 from horst.data.batches import ClipDataset
 from horst.data.clips import ClipConfig, read_clip
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
 from horst.data.extract import extract
 from horst.data.features import Features
-from horst.data.packed import Packed, each, write_packed
+from horst.data.packed import Packed, read_each, write_packed
+from horst.data.source import open_source
 from horst.errors import ConfigError, DataError, HorstError, InputError
 from horst.io import decode_checked, encode_checked, read_checked
 from horst.training.fit import prepare
@@ -55,7 +56,9 @@ def stored(request: pytest.FixtureRequest, table: Path, tmp_path_factory: pytest
     clip = CLIP if request.param == "recognition" else BEFORE
     source = open_source(config(table, request.param, clip))
     folder = tmp_path_factory.mktemp(request.param) / "packed"
-    write_packed(folder, source.annotations, partial(each, source.read, clip), fps=clip.fps, clip=clip, processes=1)
+    write_packed(
+        folder, source.annotations, partial(read_each, source.read, clip), fps=clip.fps, clip=clip, processes=1
+    )
     return folder
 
 
@@ -73,7 +76,7 @@ def test_packed_anticipation_is_that_of_the_videos(
     """Position by position, with any steps and stride that the stored ones hold; before the video by mode."""
     source = open_source(config(table, "anticipation", BEFORE))
     write_packed(
-        tmp_path / "p", source.annotations, partial(each, source.read, BEFORE), fps=4, clip=BEFORE, processes=1
+        tmp_path / "p", source.annotations, partial(read_each, source.read, BEFORE), fps=4, clip=BEFORE, processes=1
     )
     packed, clip = Packed(tmp_path / "p"), replace(BEFORE, mode=mode, **options)
     unobserved = 0
@@ -97,7 +100,7 @@ def test_packed_anticipation_is_that_of_the_videos(
 def test_packed_anticipation_refuses_other_positions(table: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     source = open_source(config(table, "anticipation", BEFORE))
     write_packed(
-        tmp_path / "p", source.annotations, partial(each, source.read, BEFORE), fps=4, clip=BEFORE, processes=1
+        tmp_path / "p", source.annotations, partial(read_each, source.read, BEFORE), fps=4, clip=BEFORE, processes=1
     )
     packed, clip = Packed(tmp_path / "p"), replace(BEFORE, **options)
     late = packed.annotations.examples[1]
@@ -105,7 +108,8 @@ def test_packed_anticipation_refuses_other_positions(table: Path, tmp_path: Path
         clip = replace(clip, mode="rulstm")
         packed.clip = replace(BEFORE, steps=4)
         packed._clips = {
-            key: (n, type(s)(s.offsets[2:], s.times[2:], s.sums[2:])) for key, (n, s) in packed._clips.items()
+            key: s._replace(offsets=s.offsets[2:], times=s.times[2:], checksums=s.checksums[2:])
+            for key, s in packed._clips.items()
         }
     with pytest.raises(
         ConfigError, match=r"packed with clip\.steps \d and clip\.stride 0\.25, and has no frame \d+ .*need"
@@ -115,7 +119,7 @@ def test_packed_anticipation_refuses_other_positions(table: Path, tmp_path: Path
 
 def test_packed_recognition_refuses_other_rates_and_larger_frames(table: Path, tmp_path: Path) -> None:
     source = open_source(config(table, "recognition", CLIP))
-    render = partial(each, source.read, CLIP)
+    render = partial(read_each, source.read, CLIP)
     write_packed(tmp_path / "p", source.annotations, render, fps=6, clip=CLIP, processes=1)
     opened = open_source(DataConfig(source="packed", options={"folder": str(tmp_path / "p")}))
     for fine in ({}, {"fps": 3}, {"fps": 2}, {"size": (12, 32)}, {"observe": 0.5}):
@@ -287,8 +291,8 @@ def test_what_was_replaced_is_stored_again(tmp_path: Path, capsys: pytest.Captur
 
     def store() -> dict[str, bytes]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("horst.data.packed_index.CLIPS_A_SHARD", 1)
-            render = partial(each, source.read, CLIP)
+            patch.setattr("horst.data.packed.CLIPS_PER_SHARD", 1)
+            render = partial(read_each, source.read, CLIP)
             write_packed(tmp_path / "p", source.annotations, render, fps=6, clip=CLIP, processes=1)
         extract(data, backbone, tmp_path / "f")
         return {f"{f.parent.name}/{f.name}": f.read_bytes() for d in "pf" for f in (tmp_path / d).iterdir()}
@@ -312,9 +316,10 @@ import torch
 torch.set_num_threads(1)
 from horst.backbones import create_backbone
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
+from horst.data.source import open_source
 from horst.data.extract import extract
-from horst.data.packed import each, write_packed
+from horst.data.packed import read_each, write_packed
 from horst.errors import CheckpointError, DataError, HorstError
 from horst.models import create_model, load, save
 from horst.training.checkpoints import Keeper
@@ -365,7 +370,8 @@ def fails(kind, work):
 
 fails(CheckpointError, lambda: save(small(1), root / "model", overwrite=True))
 fails(CheckpointError, lambda: save(small(1), root / "new"))
-pack = partial(write_packed, root / "packed", source.annotations, partial(each, source.read, data.clip), processes=1)
+read_clips = partial(read_each, source.read, data.clip)
+pack = partial(write_packed, root / "packed", source.annotations, read_clips, processes=1)
 fails(DataError, lambda: pack(fps=6, clip=data.clip))
 fails(DataError, lambda: extract(data, backbone, root / "maps"))
 trainer.state = {"w": torch.zeros(100_000)}

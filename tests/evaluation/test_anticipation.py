@@ -17,7 +17,7 @@ import horst
 from horst.data.clips import ClipConfig, frame_times, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Example
-from horst.data.features import FeatureClip
+from horst.data.features import Clip
 from horst.data.module import ClipDataModule
 from horst.errors import DataError, InputError
 from horst.evaluation import report
@@ -275,9 +275,9 @@ def test_precomputed_features(ek100: DataConfig) -> None:
     """Stored features are evaluated in the same way."""
     module, model = module_of(ek100), small(backbone={"name": "maps", "channels": 8}, size=(3, 4))
 
-    def read(example: Example, clip: ClipConfig) -> FeatureClip:
+    def read(example: Example, clip: ClipConfig) -> Clip:
         times = frame_times(seen_frames(example, clip))
-        return FeatureClip(np.full((len(times), 8, 3, 4), example.start, np.float16), times)
+        return Clip(np.full((len(times), 8, 3, 4), example.start, np.float16), times)
 
     module._source = replace(module.source, read=read)
     assert evaluate(model, module, progress=False).counts["read"] == 4

@@ -9,13 +9,14 @@ from typing import Literal
 import fake_epic
 import pytest
 import torch
+from small_sets import FunctionSource
 
 import horst
 from horst.data.clips import Clip, ClipConfig
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
-from horst.data.features import FeatureClip
 from horst.data.loader import ClipBatches
+from horst.data.source import open_source
 from horst.errors import DataError
 from horst.evaluation.evaluate import evaluate
 from horst.evaluation.guard import SLACK, check
@@ -92,11 +93,11 @@ def test_images_one_frame_late_are_found(tmp_path: Path, fps: float) -> None:
     source = open_source(data)
 
     def clips(later: float) -> ClipBatches:
-        def shown(example: Example, config: ClipConfig) -> Clip | FeatureClip:
+        def shown(example: Example, config: ClipConfig) -> Clip:
             clip = source.read(example, config)
             return replace(clip, times=clip.times + later)
 
-        return ClipBatches(data, source=replace(source, read=shown))
+        return ClipBatches(data, source=FunctionSource(source.annotations, shown))
 
     assert evaluate(model, clips(0.0), progress=False).counts["read"] == 4
     with pytest.raises(DataError, match="4 of 4 examples saw more than they may"):

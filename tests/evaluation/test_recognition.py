@@ -20,6 +20,7 @@ from horst.data.config import DataConfig
 from horst.data.example import Example
 from horst.data.loader import ClipBatches
 from horst.data.module import ClipDataModule
+from horst.data.packed import Packed
 from horst.errors import ConfigError, DataError
 from horst.evaluation import report
 from horst.evaluation.evaluate import Evaluation, clip_for, evaluate, evaluate_predictions, predict
@@ -205,11 +206,11 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
     shutil.copytree(data_yaml.parent, tmp_path / "copy")
     copy = tmp_path / "copy" / "data.yaml"
     module = module_of(copy)
-    packed = module.source.read.__self__  # type: ignore[attr-defined]
+    packed = module.source
+    assert isinstance(packed, Packed)
     spoilt = module.annotations.split("val").examples[2]
-    number, stored = packed._clips["val", spoilt.id]
-    offsets = stored.offsets
-    with (tmp_path / "copy" / "packed" / f"shard-{number:05d}.jpgs").open("r+b") as file:
+    shard, offsets, *_ = packed._clips[spoilt.clip_id]
+    with shard.open("r+b") as file:
         file.seek(offsets[0])
         file.write(bytes(offsets[-1] - offsets[0]))
     right = predictions.labels["action"]

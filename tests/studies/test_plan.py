@@ -12,8 +12,9 @@ import pytest
 import small_runs
 import yaml
 
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
 from horst.data.identity import DataIdentity
+from horst.data.source import open_source
 from horst.errors import ConfigError
 from horst.studies.config import Study
 from horst.studies.plan import (

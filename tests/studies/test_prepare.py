@@ -10,8 +10,8 @@ import small_runs
 import yaml
 from torch.utils.data import DataLoader
 
-from horst.data.config import open_source
-from horst.data.resident import Resident
+from horst.data.preload import PreloadedClips
+from horst.data.source import open_source
 from horst.errors import ConfigError
 from horst.studies import prepare as module
 from horst.studies.config import Study
@@ -101,13 +101,13 @@ def test_runs_that_hold_their_clips_find_them_in_one_file(
 ) -> None:
     made: list[int] = []
 
-    def resident(clips: Any, device: Any, workers: int) -> Resident:
+    def resident(clips: Any, device: Any, workers: int) -> PreloadedClips:
         made.append(len(clips))
         assert workers == 3
         assert device.type == "cpu"
-        return Resident(clips, device, 0)
+        return PreloadedClips(clips, device, 0)
 
-    monkeypatch.setattr(module, "Resident", resident)
+    monkeypatch.setattr(module, "PreloadedClips", resident)
     module.prepare(jobs(tmp_path, made, f"batches.cache={tmp_path}/cache", "batches.resident=true"))
     counts = opened[0].annotations.counts()
     assert made == [counts["train"], counts["val"]]
@@ -119,6 +119,6 @@ def test_data_without_validation_are_refused(tmp_path: Path, made: Path, monkeyp
     (job,) = jobs(tmp_path, made)
     source = open_source(job.config.data)
     annotations = type("Annotations", (), {"name": "made", "counts": lambda self: {"train": 3}})()
-    monkeypatch.setattr(module, "open_source", lambda data: type(source)(annotations, source.read))
+    monkeypatch.setattr(module, "open_source", lambda data: source.with_annotations(annotations))
     with pytest.raises(ConfigError, match="made has no validation examples"):
         module.prepare([job])

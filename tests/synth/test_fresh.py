@@ -10,7 +10,7 @@ import pytest
 
 from horst.configs import find_config
 from horst.data.clips import ClipConfig
-from horst.data.config import open_source
+from horst.data.source import open_source
 from horst.evaluation.measure import prior
 from horst.synth import kitchen
 from horst.synth.fresh import KITCHEN, Fresh, fresh_kitchen

@@ -17,11 +17,12 @@ import pytest
 import torch
 
 from horst.cli import main
-from horst.data.check import check
+from horst.data.check import check_data
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.config import DataConfig
 from horst.data.packed import Packed
 from horst.data.readers.epic import read_epic
+from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DamagedVideoError, DataError
 from horst.models import create_model, save
 from horst.synth.make import CONFIG, MADE, SMALLEST, VERSIONS, DatasetSpec, claim, make_kitchen, make_somethings
@@ -129,7 +130,7 @@ def test_check(somethings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     validation = copy / "annotations" / "validation.json"
     train = json.loads((copy / "annotations" / "train.json").read_text())
     validation.write_text(json.dumps([*json.loads(validation.read_text()), train[0]]))
-    report = check(opened(copy / "data.yaml")[0], depth="frames", processes=1)
+    report = check_data(opened(copy / "data.yaml")[0], depth="frames", processes=1)
     assert report.missing == (str(videos[0]),)
     assert [path for path, _ in report.bad] == [str(videos[1])]
     assert f"clip {train[0]['id']}" in [what for what, _ in report.overlap]
@@ -160,12 +161,12 @@ def test_an_interrupted_run_is_continued(tmp_path: Path, packed: bool, monkeypat
     """After kills at any moment finished files are complete and stay, and a rerun adds the rest."""
     folder = tmp_path / "made"
     script = f"""
-import horst.data.packed_index as packed_index
-packed_index.CLIPS_A_SHARD = 2
+import horst.data.packed as packed_index
+packed_index.CLIPS_PER_SHARD = 2
 from horst.synth.make import make_somethings
 make_somethings({str(folder)!r}, 12, size=48, packed={packed}, processes=1)
 """
-    monkeypatch.setattr("horst.data.packed_index.CLIPS_A_SHARD", 2)
+    monkeypatch.setattr("horst.data.packed.CLIPS_PER_SHARD", 2)
     kept: dict[str, float] = {}
     for delay in (0.6, 1.0):
         process = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL)

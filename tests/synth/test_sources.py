@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 
 from horst.backbones import create_backbone
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.config import DataConfig
 from horst.data.extract import extract
 from horst.data.features import Features
 from horst.data.packed import Packed
-from horst.data.readers.ssv2 import plain
+from horst.data.readers.ssv2 import without_brackets
+from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError
 from horst.synth import somethings
 from horst.synth.make import CONFIG, LOCK, MADE, DatasetSpec, claim, make_somethings
@@ -179,7 +180,7 @@ def test_other_processes_wait(tmp_path: Path) -> None:
 def test_somethings_of_the_first_templates(tmp_path: Path, packed: bool) -> None:
     data = {"source": "somethings", "folder": str(tmp_path), "clips": 4, "templates": 3, "size": 32, "packed": packed}
     annotations = open_source(DataConfig.from_dict(data)).annotations
-    assert annotations.classes["action"] == tuple(plain(t) for t in somethings.TEMPLATES[:3])
+    assert annotations.classes["action"] == tuple(without_brackets(t) for t in somethings.TEMPLATES[:3])
     assert {e.labels["action"] for e in annotations.examples} == {0, 1, 2}
     assert annotations.mirror == (0, 1, -1)  # the third one's mirror is not among them
     with pytest.raises(ConfigError, match="templates is 1"):

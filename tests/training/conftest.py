@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import small_runs
 
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
+from horst.data.source import open_source
 from horst.models import save
 from horst.training.fit import prepare
 

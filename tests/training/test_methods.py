@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from horst.data.batches import Batch
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Annotations
+from horst.data.source import open_source
 from horst.models.registry import METHODS, PRETRAINED, Method
 from horst.synth.make import make_kitchen, make_somethings
 from horst.training.build import build_model

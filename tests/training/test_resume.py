@@ -21,7 +21,8 @@ import yaml
 
 import horst
 from horst.cli import main
-from horst.data.config import DataConfig, open_source
+from horst.data.config import DataConfig
+from horst.data.source import open_source
 from horst.training.config import RunConfig
 
 CHANGES = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "shutil.rmtree", "os.truncate")

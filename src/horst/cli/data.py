@@ -14,7 +14,7 @@ from horst.console import Console, new_table
 from horst.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from horst.data.check import Check
+    from horst.data.check import DataReport
 
 SHOWN = 10
 
@@ -84,17 +84,18 @@ def check(
         data: The data set's YAML file.
         depth: Check that files exist, that they open, or that they decode to their ends.
     """
-    from horst.data.check import check
-    from horst.data.config import DataConfig, open_source
+    from horst.data.check import check_data
+    from horst.data.config import DataConfig
+    from horst.data.source import open_source
 
     config = DataConfig.from_file(data)
     source = open_source(config)
-    found = check(source, clip=config.clip, depth=depth, processes=processes)
+    found = check_data(source, clip=config.clip, depth=depth, processes=processes)
     if as_json:
-        print(json.dumps({**asdict(found), "sound": found.sound}, indent=2))
+        print(json.dumps({**asdict(found), "ok": found.ok}, indent=2))
     else:
         _print(source.annotations.name, found)
-    if not found.sound:
+    if not found.ok:
         raise DataError(f"{len(found.missing)} files are missing and {len(found.bad)} are damaged")
 
 
@@ -106,17 +107,18 @@ def pack(data: Path, folder: Path, /, *, quality: int = 90, processes: Processes
         folder: Output folder; a run that was stopped continues.
         quality: JPEG quality, 1 to 95.
     """
-    from horst.data.config import DataConfig, open_source
-    from horst.data.packed import each, write_packed
+    from horst.data.config import DataConfig
+    from horst.data.packed import read_each, write_packed
+    from horst.data.source import open_source
 
     if not 1 <= quality <= 95:
         raise ConfigError(f"quality is {quality}; it takes 1 to 95")
     config = DataConfig.from_file(data)
     source = open_source(config)
     clip = replace(config.clip, observe=1.0, mode="strict")  # all that any reader of it may want
-    render = partial(each, source.read, clip)
+    read_clips = partial(read_each, source.read, clip)
     report = write_packed(
-        folder, source.annotations, render, fps=clip.fps, clip=clip, quality=quality, processes=processes
+        folder, source.annotations, read_clips, fps=clip.fps, clip=clip, quality=quality, processes=processes
     )
     console = Console()
     console.print(f"{len(source.annotations.examples) - len(report.bad)} clips are packed in {folder}")
@@ -131,7 +133,7 @@ def print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> No
         console.print(f"and {len(bad) - SHOWN} more")
 
 
-def _print(name: str, found: Check) -> None:
+def _print(name: str, found: DataReport) -> None:
     console = Console()
     counts = new_table(name, "", "here", "in the paper")
     for key, number in {**found.counts, **{f"{task} classes": n for task, n in found.classes.items()}}.items():
@@ -152,9 +154,9 @@ def _print(name: str, found: Check) -> None:
         console.print(f"{title}: {len(rows):,}")
         for row in rows[:SHOWN]:
             console.print(f"  {row}", highlight=False)
-    if found.shown:
+    if found.clips:
         console.print("clips that were read, and the time that they show:")
-    for clip in found.shown[:SHOWN]:
+    for clip in found.clips[:SHOWN]:
         text = f"  {clip.example}: {clip.first:.3f} s to {clip.last:.3f} s of {clip.media}"
         console.print(text, highlight=False)
     for notice in found.notices:

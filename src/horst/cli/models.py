@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from horst.cli.options import Json
+from horst.config import Task
 from horst.errors import ConfigError
 
 
@@ -13,7 +14,7 @@ def models(
     /,
     *,
     data: Literal["paper", "ek100", "tiny"] = "paper",
-    task: Literal["recognition", "anticipation"] | None = None,
+    task: Task | None = None,
     as_json: Json = False,
 ) -> None:
     """List the methods of the paper's tables: the model and loss of each, its costs, and the paper's results.

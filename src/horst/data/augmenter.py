@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN, Batch
-from horst.data.example import Annotations
+from horst.data.batches import Batch
+from horst.data.example import UNKNOWN, Annotations
 from horst.errors import ConfigError, DataError
 from horst.video.augment import CHANCES, RandAugment, apply_plan
 

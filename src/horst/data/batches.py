@@ -1,12 +1,12 @@
-"""Clips for torch: a data set of items, batches of clips of different lengths, and an account of the bad ones.
+"""Clips for torch: a data set of items, batches of clips of different lengths, and a count of the bad ones.
 
     dataset = ClipDataset(open_source(config), "train", config.clip)
     batch = collate([dataset[0], dataset[1]])
 
-A clip that cannot be read is an item too, a `BadClip`: it neither kills a worker nor vanishes. Training counts it in
-`BadClips`; evaluation finds it in `Batch.bad` and counts it as wrong.
+A clip that cannot be read is a `BadClip` item. Training counts it in `BadClips`; evaluation finds it in `Batch.bad` and
+counts it as wrong.
 
-Shapes: B clips of a batch, T frames of the longest, H x W pixels.
+Shapes: B clips in a batch, T frames of the longest one, H x W pixels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,18 +23,16 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from horst.data.cache import Cached
-from horst.data.clips import Clip, ClipConfig
-from horst.data.config import Source
-from horst.data.example import Split
-from horst.data.features import FeatureClip
+from horst.data.cache import ClipCache
+from horst.data.clips import ClipConfig
+from horst.data.example import UNKNOWN, Split
+from horst.data.source import Source
 from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import write_text
+from horst.masks import length_mask
 
 Pick = int | tuple[int, float]
-"""Which clip: its index, and where it is not the config's the fraction of it to observe."""
-UNKNOWN = -1
-"""Stands for a label that nobody tells."""
+"""A clip: its index, or (index, observed fraction) to replace the fraction in the config."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +40,7 @@ class Item:
     """One clip."""
 
     frames: Tensor
-    """(T, 3, H, W) uint8, RGB; in memory the channels are last, as they are decoded. Or maps (T, C, h, w), float."""
+    """(T, 3, H, W) uint8, RGB, with channels last in memory, as they are decoded; or maps (T, C, h, w), float."""
     times: Tensor
     """(T,) float64: seconds in the media; NaN where unobserved."""
     observed: Tensor
@@ -50,9 +48,9 @@ class Item:
     labels: dict[str, int]
     id: str
     index: int
-    """In its `ClipDataset`."""
+    """Index in its `ClipDataset`."""
     note: str = ""
-    """What was lost on the way, where something was."""
+    """A description of what could not be read; empty if nothing is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +61,18 @@ class BadClip:
     index: int
     why: str
     labels: dict[str, int] = field(default_factory=dict)
-    """What it would have shown: a recall by class counts it there."""
+    """Its labels, for recall by class."""
 
 
 class ClipDataset(Dataset[Item | BadClip]):
-    """The clips of one split."""
+    """The clips of one split. `cache`: a folder for decoded clips; see `ClipCache`."""
 
     def __init__(self, source: Source, split: Split, config: ClipConfig, cache: str | Path | None = None) -> None:
-        """`cache`: a folder for decoded clips; see `Cached`."""
-        check = getattr(getattr(source.read, "__self__", None), "check", None)
-        if check is not None:
-            check(config)  # a stored set refuses what it does not have before work starts
-        self.examples = source.annotations.split(split).examples
-        self.config = config
-        named = f"{source.annotations.task} {source.annotations.name}"
-        self._cached = None if cache is None else Cached(source.read, cache, data=named)
-        self._read = self._cached or source.read
-
-    @property
-    def together(self) -> tuple[Path, str] | None:
-        """Where all clips may lie in one file, and what they are made of; None without a cache."""
-        return None if self._cached is None else self._cached.together(self.examples, self.config)
+        source.check(config)
+        self.examples, self.config = source.annotations.split(split).examples, config
+        name = f"{source.annotations.task} {source.annotations.name}"
+        self.cache = None if cache is None else ClipCache(source.read, cache, data=name)
+        self._read = self.cache.read if self.cache is not None else source.read
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -94,10 +83,11 @@ class ClipDataset(Dataset[Item | BadClip]):
         labels = dict(example.labels)
         try:
             clip = self._read(example, replace(self.config, observe=observe))
-        except (VideoError, InputError, OSError) as error:  # InputError: a segment without any valid frame
+        except (VideoError, InputError, OSError) as error:  # InputError: nothing precedes the action
             return BadClip(example.id, index, str(error), labels)
+        frames = torch.from_numpy(clip.frames)
         return Item(
-            frames=_frames(clip),
+            frames=frames.permute(0, 3, 1, 2) if frames.dtype == torch.uint8 else frames,  # a view: copying is slow
             times=torch.from_numpy(clip.times),
             observed=torch.from_numpy(clip.observed),
             labels=labels,
@@ -109,62 +99,53 @@ class ClipDataset(Dataset[Item | BadClip]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Clips of different lengths, each padded at its end to the longest. It may hold no clip, where all were bad."""
+    """Clips of different lengths, padded at their ends. It is empty if all clips were bad."""
 
     frames: Tensor
-    """(B, T, 3, H, W) uint8, black in the padding; in memory the channels are last (torch's channels_last).
-
-    Or precomputed maps (B, T, C, h, w) as they were stored, zero in the padding."""
+    """(B, T, 3, H, W) uint8, zero in the padding, with channels last in memory; or maps (B, T, C, h, w) as stored."""
     lengths: Tensor
-    """(B,) int64, on the CPU always: models ask for its numbers, which must not wait for a GPU."""
+    """(B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU."""
     times: Tensor
-    """(B, T) float64, NaN in the padding and where unobserved; on the CPU always."""
+    """(B, T) float64, NaN in the padding and where unobserved; always on the CPU."""
     observed: Tensor
     """(B, T) bool, False in the padding."""
     labels: dict[str, Tensor]
-    """(B,) int64 by task, -1 where unknown."""
+    """(B,) int64 by task, -1 if unknown."""
     ids: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
     bad: tuple[BadClip, ...] = ()
-    """Those that could not be read: they are in no tensor."""
+    """Clips that could not be read; they are in no tensor."""
     notes: tuple[str, ...] = ()
-    """What was lost of each clip; empty where nothing was."""
+    """What is missing of each clip; empty if nothing is."""
 
     def __len__(self) -> int:
         return len(self.ids)
 
     @property
     def valid(self) -> Tensor:
-        """(B, T) bool on the frames' device: not padding. What a clip does not observe is valid all the same."""
-        places = torch.arange(self.frames.shape[1])
-        return (places < self.lengths[:, None]).to(self.frames.device, non_blocking=True)
+        """(B, T) bool on the frames' device: False in the padding. Unobserved positions are valid."""
+        return length_mask(self.lengths, self.frames.shape[1]).to(self.frames.device, non_blocking=True)
 
     def to(self, device: torch.device | str | int) -> Batch:
-        """Frames, observed and labels on `device`; does not wait for the copy to a GPU."""
+        """Frames, observed and labels on `device`, without waiting for the copy to a GPU."""
         later = torch.device(device).type != "cpu"
-        return replace(
-            self,
-            frames=self.frames.to(device, non_blocking=later),
-            observed=self.observed.to(device, non_blocking=later),
-            labels={task: values.to(device, non_blocking=later) for task, values in self.labels.items()},
-        )
+        return self._moved(lambda tensor: tensor.to(device, non_blocking=later))
 
     def pin_memory(self) -> Batch:
-        return replace(
-            self,
-            frames=self.frames.pin_memory(),
-            observed=self.observed.pin_memory(),
-            labels={task: values.pin_memory() for task, values in self.labels.items()},
-        )
+        return self._moved(Tensor.pin_memory)
+
+    def _moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
+        labels = {task: move(values) for task, values in self.labels.items()}
+        return replace(self, frames=move(self.frames), observed=move(self.observed), labels=labels)
 
 
 def collate(items: Iterable[Item | BadClip]) -> Batch:
-    """Items as one batch, in their order; bad ones apart."""
+    """A batch of the items, in their order; bad clips are kept apart."""
     given = list(items)
     good = [item for item in given if isinstance(item, Item)]
     lengths = torch.tensor([len(item.frames) for item in good], dtype=torch.int64)
     longest = int(lengths.max()) if good else 0
-    frames = _room(good, longest)
+    frames = _empty_frames(good, longest)
     times = torch.full((len(good), longest), math.nan, dtype=torch.float64)
     observed = torch.zeros((len(good), longest), dtype=torch.bool)
     for row, item in enumerate(good):
@@ -187,13 +168,7 @@ def collate(items: Iterable[Item | BadClip]) -> Batch:
     )
 
 
-def _frames(clip: Clip | FeatureClip) -> Tensor:
-    if isinstance(clip, FeatureClip):
-        return torch.from_numpy(clip.maps)
-    return torch.from_numpy(clip.frames).permute(0, 3, 1, 2)  # a view: to move so many bytes takes a while
-
-
-def _room(items: list[Item], longest: int) -> Tensor:
+def _empty_frames(items: list[Item], longest: int) -> Tensor:
     """Uninitialised frames of a batch, in the memory layout of the items."""
     if not items:
         return torch.empty((0, 0, 3, 0, 0), dtype=torch.uint8)
@@ -204,13 +179,13 @@ def _room(items: list[Item], longest: int) -> Tensor:
 
 
 class BadClips:
-    """Counts the training clips that cannot be read, each once, and stops the run where they are too many.
+    """Counts the training clips that cannot be read, each once, and stops the run if there are too many.
 
-    They are too many when they exceed `limit` of the clips seen so far. Few clips say little, so up to `MINIMUM` bad
-    ones are let pass while that is less than `limit` of all `total` clips: 3 bad ones among the first 10 of 50,000 stop
-    nothing, while the first one among 50 clips does, as it is more than 1% of them whatever follows.
+    The limit is `limit` of the clips seen so far. Up to `MINIMUM` bad clips are accepted while that is less than
+    `limit` of all `total` clips: 3 bad ones among the first 10 of 50,000 stop nothing, but the first one of 50 clips
+    does, as it is more than 1% of them.
 
-    Each process of a distributed run counts what it reads itself; `merge` adds what others counted.
+    Each process of a distributed run counts what it reads; `merge` adds the counts of others.
     """
 
     MINIMUM = 10
@@ -227,16 +202,16 @@ class BadClips:
 
     @property
     def seen(self) -> int:
-        """Clips that were asked for, bad ones among them."""
+        """Number of clips that were read, including bad ones."""
         return int(self._seen.sum())
 
     @property
     def listed(self) -> tuple[tuple[str, str], ...]:
-        """(id, why), in the order of the data set."""
+        """(id, reason), in the order of the data set."""
         return tuple((clip.id, clip.why) for _, clip in sorted(self._bad.items()))
 
     def add(self, batch: Batch) -> None:
-        """Count a batch; DataError where too many are bad by now."""
+        """Count a batch; DataError if there are too many bad clips."""
         self._seen[list(batch.indices) + [clip.index for clip in batch.bad]] = True
         self._bad |= {clip.index: clip for clip in batch.bad}
         if batch.bad and len(self) > max(self.limit * self.seen, min(self.MINIMUM, self.limit * self.total)):
@@ -244,22 +219,21 @@ class BadClips:
             more = f"; and {len(self) - 5} more" if len(self) > 5 else ""
             raise DataError(
                 f"{len(self)} of {self.seen} training clips read so far ({self.total} in all) are bad, more than the "
-                f"limit of {self.limit:.3g}: mend them, leave them out, or raise batches.bad_limit. {some}{more}"
+                f"limit of {self.limit:.3g}: repair them, leave them out, or raise batches.bad_limit. {some}{more}"
             )
 
     def merge(self, state: dict[str, Any]) -> None:
-        """Add what another process has counted, as its `state_dict` tells it. Nothing stops here: `add` decides."""
+        """Add the `state_dict` of another process. Only `add` checks the limit."""
         self._seen |= state["seen"].bool()
         self._bad |= {index: BadClip(ident, index, why) for index, ident, why in state["bad"]}
 
     def write(self, path: str | Path) -> None:
-        """The list as CSV (id, why), whole or not at all."""
+        """Write the list as CSV (id, why), atomically."""
         text = io.StringIO(newline="")
         csv.writer(text, lineterminator="\n").writerows([("id", "why"), *self.listed])
         write_text(Path(path), text.getvalue())
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain data, for a checkpoint."""
         return {"seen": self._seen.clone(), "bad": [(c.index, c.id, c.why) for c in self._bad.values()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -268,5 +242,5 @@ class BadClips:
                 f"the checkpoint was made with {len(state['seen'])} training clips and there are {self.total} now: "
                 "resume with the same data"
             )
-        self._seen = state["seen"].clone()
-        self._bad = {index: BadClip(ident, index, why) for index, ident, why in state["bad"]}
+        self._seen, self._bad = torch.zeros(self.total, dtype=torch.bool), {}
+        self.merge(state)

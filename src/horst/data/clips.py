@@ -1,4 +1,4 @@
-"""From an example to its frames: which ones the task looks at, decoded from wherever they are.
+"""Clips: the frames of an example that the task observes, read from a video or from numbered images.
 
 Shapes: T frames, H x W pixels.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.config import check_type
-from horst.data.example import Example, Task
-from horst.data.readers.pictures import is_pictures, open_pictures
+from horst.config import Task, check_type
+from horst.data.example import Example
+from horst.data.readers.images import open_images
 from horst.errors import ConfigError, DamagedVideoError
+from horst.video.frame import is_image_sequence
 from horst.video.sampling import (
     SLACK,
     UNOBSERVED,
@@ -34,20 +36,20 @@ EPIC_FPS = 30.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClipConfig:
-    """What a clip looks like to a model."""
+    """The form of a clip."""
 
     size: tuple[int, int] = (224, 224)
-    """Height and width that frames are stretched to."""
+    """Height and width that frames are resized to, without keeping the aspect ratio."""
     fps: float = 12.0
-    """Recognition: frames a second that clips are resampled to."""
+    """Recognition: frame rate that clips are resampled to."""
     observe: float = 1.0
-    """Recognition: the fraction of a clip that is seen, from its start; rounded up to whole frames."""
+    """Recognition: observed fraction of a clip, from its start; rounded up to whole frames."""
     steps: int = 14
-    """Anticipation: positions before the action."""
+    """Anticipation: number of positions before the action."""
     stride: float = 0.25
-    """Anticipation: seconds between them."""
+    """Anticipation: seconds between positions."""
     mode: Anticipation = "rulstm"
-    """Anticipation: what positions before the video's start show; see `anticipation_frames`."""
+    """Anticipation: what positions before the start of the video show; see `anticipation_frames`."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", tuple(self.size))
@@ -64,119 +66,117 @@ class ClipConfig:
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """The frames that a model is shown."""
+    """The frames of an example, or their precomputed feature maps."""
 
-    frames: NDArray[np.uint8]
-    """(T, H, W, 3), RGB; black where unobserved."""
+    frames: NDArray[Any]
+    """(T, H, W, 3) uint8, RGB, or maps (T, C, h, w) as floats; zeros where unobserved."""
     times: NDArray[np.float64]
-    """(T,) seconds in the media at which each frame that is shown begins, not those that were wanted; NaN where
-    unobserved."""
+    """(T,) seconds in the media at which the frames begin, not those that were asked for; NaN where unobserved."""
     note: str = ""
-    """What was lost on the way, where something was."""
+    """A description of what could not be read; empty if nothing is missing."""
 
     @property
     def observed(self) -> NDArray[np.bool_]:
-        """(T,): which positions show a frame."""
+        """(T,): which positions have a frame."""
         return ~np.isnan(self.times)
 
 
 def check_number(name: str, value: object) -> None:
-    """Refuse what is no finite number above 0."""
+    """ConfigError unless `value` is a finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
         raise ConfigError(f"{name} is {value!r}; it takes a number above 0")
 
 
 def read_clip(example: Example, task: Task, config: ClipConfig) -> Clip:
-    """The clip of an example, from a video, a folder or a tar file of frames."""
+    """The clip of an example, from a video, or from a folder or tar file of images."""
     return _recognition(example, config) if task == "recognition" else _anticipation(example, config)
 
 
-def wanted_times(start: float, end: float, config: ClipConfig) -> NDArray[np.float64]:
-    """Recognition: the times that a clip of an action is made of, up to the fraction that is observed."""
+def clip_times(start: float, end: float, config: ClipConfig) -> NDArray[np.float64]:
+    """Recognition: the times of a clip's frames, up to the observed fraction."""
     times = ticks(start, end, config.fps)
     return times[: observed_frames(len(times), config.observe)]
 
 
 def seen_frames(example: Example, config: ClipConfig) -> Indices:
-    """Anticipation: the positions before the action of an example, as frames numbered from 1 at EPIC_FPS."""
+    """Anticipation: the positions before the action, as frame numbers from 1 at EPIC_FPS."""
     start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
     return anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
 
 
 def frame_times(numbers: Indices) -> NDArray[np.float64]:
-    """Seconds of positions that `seen_frames` gives; NaN where unobserved."""
+    """The seconds of `seen_frames`; NaN where unobserved."""
     return np.where(numbers != UNOBSERVED, (numbers - 1) / EPIC_FPS, np.nan)
 
 
 def shown_time(media: Path, time: float, wanted: float) -> float:
-    """The time of a decoded frame that stands for `wanted`; an error where it shows what comes after it."""
+    """The time of the frame that was decoded for the time `wanted`; DamagedVideoError if it is a later one."""
     if time > wanted + SLACK:
         raise DamagedVideoError(media, f"no frame decodes at {wanted:.2f} s; the next one is at {time:.2f} s")
-    return min(time, wanted)  # containers round time stamps by up to SLACK
+    return min(time, wanted)  # containers round timestamps by up to SLACK
 
 
-def check_end(media: Path, last: float, wanted: float, beat: float) -> None:
-    """Refuse to let the last frame of a video stand for what is missing after it. `beat`: seconds between frames."""
-    if wanted - last > max(1.0, 2 * beat):
+def check_end(media: Path, last: float, wanted: float, interval: float) -> None:
+    """DamagedVideoError if `wanted` is long after the last frame. `interval`: seconds between frames."""
+    if wanted - last > max(1.0, 2 * interval):
         raise DamagedVideoError(
             media, f"it ends at {last:.2f} s; {wanted:.2f} s is {wanted - last:.2f} s later: it is cut off"
         )
 
 
 def _recognition(example: Example, config: ClipConfig) -> Clip:
-    if is_pictures(example.media):
-        pictures = open_pictures(example, config.size)
-        over = example.end if example.end is not None else pictures.end
-        begins, wanted = pictures.times, wanted_times(example.start, max(over, example.start), config)
-        note = _cut_off(example.media, begins[-1], wanted, 1 / pictures.fps, config)
-        chosen = frames_at(begins, wanted)
-        return Clip(np.stack([pictures.read(pictures.numbers[i]) for i in chosen]), begins[chosen], note)
-    from horst.video.decode import VideoFile  # packed data is read where FFmpeg is not
+    start, end = example.start, example.end
+    sequence = open_images(example, config.size) if is_image_sequence(example.media) else None
+    if sequence is not None:
+        begins, interval = sequence.times, 1 / sequence.fps
+        end = sequence.duration if end is None else end
+    else:
+        from horst.video import VideoFile  # packed data is read without FFmpeg
 
-    with VideoFile(example.media, size=config.size, threads=1) as video:
-        end = example.end if example.end is not None else video.info.duration
-        if end is None:  # a file that does not tell its length is decoded to its end
-            frames = list(video.frames(example.start))
-            end = (frames[-1].time if frames else example.start) + 1 / (video.info.fps or config.fps)
-        else:
-            last = wanted_times(example.start, max(end, example.start), config)[-1]
-            frames = list(video.frames(example.start, last + 2 / config.fps))
-    if not frames:
-        raise DamagedVideoError(example.media, f"no frame decodes from {example.start:g} s on")
-    begins = np.asarray([frame.time for frame in frames])
-    wanted = wanted_times(example.start, max(end, example.start), config)
-    note = _cut_off(example.media, begins[-1], wanted, 1 / (video.info.fps or config.fps), config)
+        with VideoFile(example.media, size=config.size, threads=1) as video:
+            end, interval = video.info.duration if end is None else end, 1 / (video.info.fps or config.fps)
+            if end is None:  # the file does not state its duration, so all of it is decoded
+                frames = list(video.frames(start))
+                end = (frames[-1].time if frames else start) + interval
+            else:
+                last = clip_times(start, max(end, start), config)[-1]
+                frames = list(video.frames(start, last + 2 / config.fps))
+        if not frames:
+            raise DamagedVideoError(example.media, f"no frame decodes from {start:g} s on")
+        begins = np.asarray([frame.time for frame in frames])
+    wanted = clip_times(start, max(end, start), config)
+    note = _missing_end(example.media, begins[-1], wanted, interval, config)
     chosen = frames_at(begins, wanted)
-    return Clip(np.stack([frames[i].image for i in chosen]), begins[chosen], note)
+    images = [sequence.read(sequence.numbers[i]) if sequence is not None else frames[i].image for i in chosen]
+    return Clip(np.stack(images), begins[chosen], note)
 
 
-def _cut_off(media: Path, last: float, wanted: NDArray[np.float64], beat: float, config: ClipConfig) -> str:
-    """What the last frame stands for, as a note; an error where that is too much."""
-    beat, missing = 1.5 * beat, wanted[-1] - last
-    if missing <= max(beat, 1.5 / config.fps):
+def _missing_end(media: Path, last: float, wanted: NDArray[np.float64], interval: float, config: ClipConfig) -> str:
+    """A note if the last frame stands for a short missing end; DamagedVideoError if more is missing."""
+    interval, missing = 1.5 * interval, wanted[-1] - last
+    if missing <= max(interval, 1.5 / config.fps):
         return ""
-    if missing > 0.1 * (wanted[-1] - wanted[0]) + beat:
-        raise DamagedVideoError(media, f"it ends at {last:.2f} s; {wanted[-1]:.2f} s are to be seen: it is cut off")
-    return f"{media}: the last frame stands for {missing:.2f} s that are missing"
+    if missing > 0.1 * (wanted[-1] - wanted[0]) + interval:
+        raise DamagedVideoError(media, f"it ends at {last:.2f} s, before {wanted[-1]:.2f} s: it is cut off")
+    return f"{media}: the last frame replaces {missing:.2f} s that are missing"
 
 
 def _anticipation(example: Example, config: ClipConfig) -> Clip:
     numbers = seen_frames(example, config)
-    observed = numbers != UNOBSERVED
-    wanted = frame_times(numbers)
-    frames, times = np.zeros((len(numbers), *config.size, 3), np.uint8), np.full(len(numbers), np.nan)
-    if is_pictures(example.media):
-        pictures = open_pictures(example, config.size)
-        shown = {t: pictures.number_at(t) for t in wanted[observed].tolist()}
-        found = {t: (pictures.time_of(number), pictures.read(number)) for t, number in shown.items()}
+    observed, wanted = numbers != UNOBSERVED, frame_times(numbers)
+    if is_image_sequence(example.media):
+        images = open_images(example, config.size)
+        shown = {t: images.number_at(t) for t in wanted[observed].tolist()}
+        found = {t: (images.time_of(number), images.read(number)) for t, number in shown.items()}
     else:
-        from horst.video.decode import VideoFile
+        from horst.video import VideoFile
 
         at = sorted(set(wanted[observed].tolist()))
         with VideoFile(example.media, size=config.size, threads=1) as video:
             decoded = video.at(at)
             check_end(example.media, decoded[-1].time, at[-1], 1 / (video.info.fps or EPIC_FPS))
         found = {t: (shown_time(example.media, f.time, t), f.image) for t, f in zip(at, decoded, strict=True)}
+    frames, times = np.zeros((len(numbers), *config.size, 3), np.uint8), np.full(len(numbers), np.nan)
     for i in np.flatnonzero(observed):
         times[i], frames[i] = found[float(wanted[i])]
     return Clip(frames, times)

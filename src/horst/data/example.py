@@ -1,7 +1,4 @@
-"""What every data set is: examples with labels, each of which says where its pictures are.
-
-A data set is plain data, made by a reader of annotations; nothing is decoded before a clip is asked for.
-"""
+"""Examples and annotations: what every data set consists of. Nothing is decoded before a clip is read."""
 
 from __future__ import annotations
 
@@ -9,115 +6,121 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from horst.config import Task as Task
 from horst.errors import DataError
 
-Task = Literal["recognition", "anticipation"]
 Split = str
 """train, val or test."""
-Media = Literal["video", "frames", "packed"]
+FIT_SPLITS = ("train", "val")
+"""The splits that a training run reads."""
+UNKNOWN = -1
+"""The label of an example without one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Pictures:
-    """What numbered pictures do not say of themselves."""
+class SequenceTiming:
+    """At which times numbered images are shown, which they do not state themselves."""
 
     fps: float
-    """Pictures a second."""
     first: int | None = None
-    """The number that shows time 0; None: the lowest one."""
+    """The number of the image at time 0; None: the lowest number."""
     duration: float | None = None
-    """Seconds of the video that they were taken from; None: unknown. The highest number must fit it."""
+    """Seconds of the original video, which the highest number must match; None: unknown."""
     others: tuple[tuple[str, float], ...] = ()
-    """(option, pictures a second) of the other rates that such pictures are known to have."""
+    """(option, fps) of other frame rates that such images may have."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """One thing to predict."""
+    """One action to predict."""
 
     id: str
     split: Split
     media: Path
-    """A video file, or a folder or tar file of frames."""
+    """A video file, or a folder or tar file of images."""
     labels: Mapping[str, int]
-    """Class by task: action, and for anticipation verb and noun where they are known. Empty where nobody tells."""
+    """Class indices: "action", and with anticipation "verb" and "noun" if they are known. Empty without labels."""
     start: float = 0.0
-    """Seconds at which the action starts in its media."""
+    """Start of the action, in seconds."""
     end: float | None = None
-    """Seconds at which it ends; None: with the media."""
+    """End of the action, in seconds; None: the end of the media."""
     start_frame: int | None = None
-    """EPIC: the frame at which it starts, numbered from 1 at 30 frames a second."""
+    """EPIC: the frame at which the action starts, numbered from 1 at 30 fps."""
     video: str = ""
-    """The video's name in the annotations, where frames of several may lie in one folder."""
+    """The video's name in the annotations, which also selects its images in a folder of several videos."""
     group: str = ""
-    """What must not be torn between splits: the participant, the recording."""
-    pictures: Pictures | None = field(default=None, compare=False)
-    """The rate of the media, where it is a folder or tar file of pictures. Like `media` it differs by machine."""
+    """Examples of one group, such as a participant or a recording, stay in one fold."""
+    timing: SequenceTiming | None = field(default=None, compare=False)
+    """The timing of media that is a folder or tar file of images. Like `media` it may differ between machines."""
+
+    @property
+    def clip_id(self) -> tuple[str, str, float, float | None, int | None]:
+        """Identifies the clip in a data set, whatever its split and labels are."""
+        return self.id, self.video, self.start, self.end, self.start_frame
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, without the place of its pictures: that differs by machine."""
+        """Plain data without `media` and `timing`, which depend on the machine."""
         return {name: getattr(self, name) for name in EXAMPLE_FIELDS} | {"labels": dict(self.labels)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Example:
-        """From plain data, which may hold more than an example needs."""
+        """From plain data; other keys are ignored."""
         return cls(media=media, **{name: data[name] for name in EXAMPLE_FIELDS})
 
 
-EXAMPLE_FIELDS = tuple(f.name for f in fields(Example) if f.name not in ("media", "pictures"))
+EXAMPLE_FIELDS = tuple(f.name for f in fields(Example) if f.name not in ("media", "timing"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Annotations:
-    """Examples and the names of their classes."""
+    """The examples of a data set and the names of their classes."""
 
     name: str
     task: Task
     examples: tuple[Example, ...]
     classes: Mapping[str, tuple[str, ...]]
-    """Names by task."""
+    """Class names of "action", "verb" and "noun"."""
     action_parts: tuple[tuple[int, int], ...] = ()
-    """(verb, noun) of every action, where actions are made of them."""
+    """(verb, noun) of every action, if actions consist of them."""
     subsets: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    """Sets of classes that are evaluated apart, such as "many-shot verb"."""
+    """Sets of classes with their own metrics, such as "many-shot verb"."""
     example_sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Sets of examples, by id, that are evaluated apart, such as "unseen" and "tail"."""
+    """Sets of examples, by id, with their own metrics, such as "unseen" and "tail"."""
     mirror: tuple[int, ...] = ()
-    """Action after a horizontal flip, -1 where it must not be flipped; empty: nobody says, so nothing is flipped."""
+    """The action after a horizontal flip, -1 if there is none. Empty: unknown, nothing is flipped."""
     notices: tuple[str, ...] = ()
-    """What the data set lacks and its metrics will lack, for people to read."""
+    """What the data set and its metrics lack, for people to read."""
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Task):
             raise DataError(f"{self.name}: task is {self.task!r}; choose from {', '.join(get_args(Task))}")
         for task, names in self.classes.items():
-            doubled = [name for name, count in Counter(names).items() if count > 1]
-            if doubled:
-                raise DataError(f"{self.name}: the {task} {doubled[0]!r} stands for several classes")
+            repeated = [name for name, count in Counter(names).items() if count > 1]
+            if repeated:
+                raise DataError(f"{self.name}: the {task} {repeated[0]!r} is the name of several classes")
         for example in self.examples:
             for task, label in example.labels.items():
                 if not 0 <= label < len(self.classes[task]):
-                    raise DataError(
-                        f"{self.name}: example {example.id} has {task} {label} of {len(self.classes[task])} classes"
-                    )
+                    count = len(self.classes[task])
+                    raise DataError(f"{self.name}: example {example.id} has {task} {label} of {count} classes")
 
     def split(self, name: Split) -> Annotations:
-        """The examples of one split."""
+        """The annotations with the examples of one split."""
         chosen = tuple(e for e in self.examples if e.split == name)
         if not chosen:
-            there = ", ".join(sorted({e.split for e in self.examples})) or "none"
-            raise DataError(f"{self.name}: there is no example in the split {name!r}; splits with examples: {there}")
+            known = ", ".join(self.counts()) or "none"
+            raise DataError(f"{self.name}: the split {name!r} has no examples; splits with examples: {known}")
         return replace(self, examples=chosen)
 
     def counts(self) -> dict[str, int]:
-        """Examples by split."""
+        """The number of examples by split."""
         return dict(sorted(Counter(e.split for e in self.examples).items()))
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data as JSON gives it back, without the places of pictures: those differ by machine."""
-        notices = {"notices": list(self.notices)} if self.notices else {}  # indexes of before had no such entry
+        """Plain data for JSON, without what depends on the machine."""
+        notices = {"notices": list(self.notices)} if self.notices else {}  # older versions had no such entry
         return notices | {
             "name": self.name,
             "task": self.task,
@@ -131,7 +134,7 @@ class Annotations:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Annotations:
-        """From plain data, which may hold more than annotations need. The pictures of all examples are in `media`."""
+        """From plain data; other keys are ignored. `media` becomes the media of all examples."""
         try:
             return cls(
                 name=data["name"],

@@ -1,8 +1,8 @@
-"""The work of `horst extract`: every frame that the clips of a data set show, through a backbone, into a store.
+"""`horst extract`: pass every frame of a data set's clips through a backbone, and store the maps.
 
-Videos are dealt to `parts`, which run in any number of processes and on any number of machines that see the folder.
-A part that was killed goes on where it was: finished videos stay, the one in progress is done again. A video of which
-nothing could be read is tried again, too: its disk may be back.
+Videos are divided into `parts`, which run in any number of processes and on any number of machines that share the
+folder. A part that was killed continues: finished videos stay, the one in progress is repeated. A video of which
+nothing could be read is tried again, because its disk may be back.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,22 +22,30 @@ import numpy as np
 import torch
 
 from horst.config import check_positive
-from horst.data import features
-from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, open_source
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, check_end, seen_frames, shown_time
+from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
-from horst.data.extract_frames import Numbered, clip_frames, moments
-from horst.data.features import FeatureStore, Maps, Told, stem
+from horst.data.features import FORMAT, MICROSECONDS, ExtractedVideo, FeatureStore, Maps, maps_file, write_maps
 from horst.data.jobs import run_jobs
-from horst.data.packed import Packed
-from horst.errors import ConfigError, DataError
-from horst.io import claim_folder, disk_errors, file_stamp, remove_abandoned
+from horst.data.readers.images import open_images
+from horst.data.source import open_source
+from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, VideoError
+from horst.io import claim_folder, disk_errors, remove_abandoned
 from horst.registry import Part
-from horst.video.frame import Image
+from horst.video.frame import Frame, Image, is_image_sequence
+from horst.video.sampling import SLACK
+
+MAX_GAP = 10.0
+"""Seconds without a needed frame that are skipped by seeking instead of decoded."""
+Numbered = Iterator[tuple[int, Image]]
+"""Frames with their numbers in the store."""
+Timed = Iterator[tuple[int, float, Image]]
+"""Frames with their numbers in the store and the seconds at which they begin."""
+Read = Callable[[Example, ClipConfig], Clip]
 
 
-class Network(Protocol):
-    """What is needed of a `horst.backbones.Backbone`, which stands to the right of this folder."""
+class BackboneLike(Protocol):
+    """The parts of `horst.backbones.Backbone` that are used here; this package must not import it."""
 
     channels: int
     made_from: Part | None
@@ -50,17 +59,17 @@ class Network(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ExtractReport:
-    """What a part did."""
+    """The result of a part."""
 
     videos: int
-    """Of this part, in the store now."""
+    """Videos of this part that are in the store."""
     bad: tuple[tuple[str, str], ...]
-    """(id, why) of its examples that could not be read."""
+    """(id, reason) of its examples that could not be read."""
 
 
 def extract(
     config: DataConfig,
-    backbone: Network,
+    backbone: BackboneLike,
     folder: str | Path,
     *,
     part: int = 0,
@@ -68,86 +77,86 @@ def extract(
     batch: int = 16,
     device: str | torch.device = "cpu",
 ) -> ExtractReport:
-    """Write the maps of part `part` of `parts` (from 0) of a data set into `folder`; goes on where it was stopped.
+    """Write the maps of part `part` of `parts` (from 0) of a data set into `folder`, or continue a run.
 
-    The backbone is moved to `device` and put into evaluation mode. Recognition: whole clips at the config's rate,
-    whatever it observes. Anticipation: all frames that "rulstm" shows, among which are those of "strict". Where a file
-    does not say the size of frames, it is the backbone's own, if it has one. Videos that were replaced since they were
+    The backbone is moved to `device` and put into evaluation mode. Recognition: complete clips at the config's rate,
+    whatever it observes. Anticipation: all frames of the mode "rulstm", which include those of "strict". If the config
+    does not state the size of frames, the backbone's own is used, if it has one. Videos that changed since they were
     extracted are extracted again.
     """
     if not 0 <= part < parts:
         raise ConfigError(f"part is {part} of {parts}; parts are numbered from 0 to {parts - 1}")
     check_positive(batch=batch)
-    if config.source in ("features", "rulstm_lmdb"):
-        raise ConfigError(f"the source {config.source!r} has features already: extract from videos or frames")
     own = getattr(backbone, "native_size", None)
-    if own is not None and "size" in config.unsaid and config.clip.size == ClipConfig().size:
+    if own is not None and "size" in config.unset and config.clip.size == ClipConfig().size:
         config = replace(config, clip=replace(config.clip, size=own))
     source = open_source(config)
-    reader = getattr(source.read, "__self__", None)
-    packed = isinstance(reader, Packed)
-    stamp_of = cache(lambda media: reader.digest if isinstance(reader, Packed) else file_stamp(media))
-    examples = source.annotations.examples
-    annotations = _named(source.annotations, packed=packed)
+    if source.map is not None:
+        raise ConfigError(f"the source {config.source!r} has features already: extract from videos or frames")
+    annotations = _name_videos(source.annotations, by_id=source.shared_media)
     clip = replace(config.clip, observe=1.0, mode="rulstm")
     videos: dict[str, list[Example]] = {}
-    for example, named in zip(examples, annotations.examples, strict=True):
+    for example, named in zip(source.annotations.examples, annotations.examples, strict=True):
         videos.setdefault(named.video, []).append(example)
     names, folder = list(videos), Path(folder)
     index = _index(annotations, names, clip, backbone)
     with disk_errors(folder, DataError):
         claim_folder(folder, index, "feature store")
     mine = range(part, len(names), parts)
-    remove_abandoned(folder, {f"{stem(number)}.maps" for number in mine})
-    frames: Callable[[list[Example], Told], Numbered] = partial(clip_frames, source.read, clip)
+    remove_abandoned(folder, {maps_file(folder, number).name for number in mine})
+    frames: Callable[[list[Example], ExtractedVideo], Numbered] = partial(recognition_stream, source.read, clip)
     if annotations.task == "anticipation":
-        frames = partial(moments, source.read if packed else None, clip)
+        frames = partial(anticipation_stream, source.read if source.shared_media else None, clip)
     backbone.to(device)
     backbone.eval()
-
-    made_of = [stamp_of(videos[name][0].media) for name in names]
+    media_stamps = source.media_stamps(source.annotations.examples)
+    stamps = [media_stamps[videos[name][0].media][1] for name in names]
 
     def work(number: int) -> None:
-        told = Told(made_of=made_of[number])
-        stream = frames(videos[names[number]], told)
-        chunks = iter(lambda: list(islice(stream, batch)), [])
-        maps = (([n for n, _ in c], _maps(backbone, device, index["map"], [i for _, i in c])) for c in chunks)
+        video = ExtractedVideo(media_stamp=stamps[number])
+        stream = frames(videos[names[number]], video)
+        batches = iter(lambda: list(islice(stream, batch)), [])
+        maps = (([n for n, _ in b], _maps(backbone, device, index["map"], [i for _, i in b])) for b in batches)
         with disk_errors(folder, DataError):
-            features.write_maps(folder / f"{stem(number)}.maps", maps, told)
+            write_maps(maps_file(folder, number), maps, video)
 
     store = FeatureStore(folder)
-    todo = [number for number in mine if not store.finished(names[number], made_of[number])]
+    todo = [number for number in mine if not store.finished(names[number], stamps[number])]
     run_jobs(f"extracting {annotations.name}", work, todo, processes=1, done=len(mine) - len(todo))
     here = {(e.split, e.id) for number in mine for e in videos[names[number]]}
     bad = [(ident, why) for split, ident, why in FeatureStore(folder).bad() if (split, ident) in here]
     return ExtractReport(len(mine), tuple(bad))
 
 
-def _maps(backbone: Network, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
+def _maps(backbone: BackboneLike, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
     frames = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
     with torch.inference_mode():
         maps = backbone(frames).half()
     if list(maps.shape[1:]) != shape:
         raise DataError(f"the backbone gives maps of {list(maps.shape[1:])}; it announced {shape}")
     if not torch.isfinite(maps).all():
-        raise DataError("the backbone's maps hold values that are not finite in half precision, which ends at 65504")
+        raise DataError("the backbone's maps have values that are not finite in half precision, which ends at 65504")
     return maps.cpu().numpy()
 
 
-def _named(annotations: Annotations, *, packed: bool) -> Annotations:
+def _name_videos(annotations: Annotations, *, by_id: bool) -> Annotations:
     """The same examples, each with a name of its video that is the same on every machine."""
     examples = annotations.examples
     base = os.path.commonpath({e.media.absolute().parent for e in examples})
-    names = [e.video or (e.id if packed else e.media.absolute().relative_to(base).as_posix()) for e in examples]
+    names = [e.video or (e.id if by_id else e.media.absolute().relative_to(base).as_posix()) for e in examples]
     return replace(annotations, examples=tuple(replace(e, video=name) for e, name in zip(examples, names, strict=True)))
 
 
-def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: Network) -> dict[str, Any]:
+def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: BackboneLike) -> dict[str, Any]:
     made = backbone.made_from or Part(name=type(backbone).__qualname__)
     used = ("size", "fps") if annotations.task == "recognition" else ("size", "steps", "stride")
+    weights = hashlib.sha256()  # maps of two trainings of one architecture must not be in one store
+    for name, tensor in sorted(backbone.state_dict().items()):
+        weights.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        weights.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy())
     index = {
-        "format": features.FORMAT,
-        "backbone": {"name": made.name, "options": made.options, "weights": _fingerprint(backbone)},
+        "format": FORMAT,
+        "backbone": {"name": made.name, "options": made.options, "weights": weights.hexdigest()[:16]},
         "map": [backbone.channels, *backbone.output_size(*clip.size)],
         "dtype": "float16",
         "clip": {name: getattr(clip, name) for name in used},
@@ -157,10 +166,120 @@ def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbo
     return json.loads(json.dumps(index, default=str))  # options may be paths
 
 
-def _fingerprint(backbone: Network) -> str:
-    """Of the weights: maps of two trainings of one architecture must not meet in one store."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(backbone.state_dict().items()):
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.detach().cpu().reshape(-1).view(torch.uint8).numpy())
-    return digest.hexdigest()[:16]
+def recognition_stream(read: Read, config: ClipConfig, examples: Iterable[Example], video: ExtractedVideo) -> Numbered:
+    """Recognition: the frames of every clip of a video, each once. Clips that cannot be read are added to `video`."""
+    seen: set[int] = set()
+    failed: dict[tuple[float, float | None], str] = {}
+    for example in examples:
+        place = (example.start, example.end)
+        if place not in failed:
+            failed[place] = ""
+            try:
+                clip = read(example, config)
+            except (VideoError, InputError) as error:
+                failed[place] = str(error)
+            else:
+                numbers = [round(t * MICROSECONDS) for t in clip.times.tolist()]
+                video.clips.append((*place, numbers, clip.note))
+                new = {n: image for n, image in zip(numbers, clip.frames, strict=True) if n not in seen}
+                seen.update(new)
+                yield from new.items()
+        if failed[place]:
+            video.add_bad(example, failed[place])
+
+
+def anticipation_stream(
+    read: Read | None, config: ClipConfig, examples: Sequence[Example], video: ExtractedVideo
+) -> Numbered:
+    """Anticipation: the frames before every action of a video, in order, each once.
+
+    Examples with frames that cannot be read are added to `video`. `read` is given if clips are packed.
+    """
+    wanted: list[tuple[Example, list[int]]] = []
+    for example in examples:
+        with suppress(InputError):  # nothing precedes the action: readers find that without the store
+            wanted.append((example, seen_frames(example, config).tolist()))
+    numbers = sorted({n for _, of in wanted for n in of})
+    found: set[int] = set()
+    failed: dict[int, str] = {}
+    if read is not None:
+        stream = _from_packed(read, config, wanted, failed)
+    elif is_image_sequence(examples[0].media):
+        stream = _from_images(examples[0], numbers, config.size, failed)
+    else:
+        stream = _from_video(examples[0].media, numbers, config.size, failed)
+    for number, time, image in stream:
+        if number not in found:
+            found.add(number)
+            video.times[number] = time
+            yield number, image
+    for example, of in wanted:
+        lost = [n for n in of if n not in found]
+        if lost:
+            video.add_bad(example, failed.get(lost[0], f"frame {lost[0]} is not in the packed data set"))
+
+
+def _from_packed(
+    read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]], failed: dict[int, str]
+) -> Timed:
+    for example, numbers in wanted:
+        try:
+            clip = read(example, config)
+        except VideoError as error:
+            failed.update(dict.fromkeys(numbers, str(error)))
+        else:
+            for i in np.flatnonzero(clip.observed):
+                number, time = numbers[i], float(clip.times[i])
+                if abs((number - 1) / EPIC_FPS - time) < config.stride / 2:  # else it was packed at other positions
+                    yield number, time, clip.frames[i]
+
+
+def _from_images(example: Example, numbers: Sequence[int], size: tuple[int, int], failed: dict[int, str]) -> Timed:
+    try:
+        images = open_images(example, size)
+    except VideoError as error:
+        failed.update(dict.fromkeys(numbers, str(error)))
+        return
+    for number in numbers:
+        place = images.number_at((number - 1) / EPIC_FPS)
+        try:
+            image = images.read(place)
+        except VideoError as error:
+            failed[number] = str(error)
+        else:
+            yield number, images.time_of(place), image
+
+
+def _from_video(media: Path, numbers: Sequence[int], size: tuple[int, int], failed: dict[int, str]) -> Timed:
+    """As `VideoFile.at`, but frame by frame: those of a long video do not fit into memory."""
+    from horst.video import VideoFile  # packed data and images are read without FFmpeg
+
+    left = list(numbers)
+
+    def take(frame: Frame) -> Timed:
+        number = left.pop(0)
+        try:
+            time = shown_time(media, frame.time, (number - 1) / EPIC_FPS)
+        except VideoError as error:
+            failed[number] = str(error)
+        else:
+            yield number, time, frame.image
+
+    try:
+        with VideoFile(media, size=size) as video:
+            while left:
+                begin, shown = (left[0] - 1) / EPIC_FPS, None
+                for frame in video.frames(begin):
+                    while shown is not None and left and frame.time > (left[0] - 1) / EPIC_FPS + SLACK:
+                        yield from take(shown)
+                    if not left or (shown is not None and (left[0] - 1) / EPIC_FPS > frame.time + MAX_GAP):
+                        break
+                    shown = frame
+                else:
+                    if shown is None:
+                        raise DamagedVideoError(media, f"no frame decodes at {begin:g} s")
+                    while left:  # the last frame stays, but not for long
+                        check_end(media, shown.time, (left[0] - 1) / EPIC_FPS, 1 / (video.info.fps or EPIC_FPS))
+                        yield from take(shown)
+    except VideoError as error:
+        failed.update(dict.fromkeys(left, str(error)))

@@ -1,17 +1,17 @@
-"""A store of backbone maps, computed once: what `horst extract` writes and training reads in place of frames.
+"""A store of feature maps that a backbone computed once. `horst extract` writes it, and training reads it.
 
-    index.json       which backbone at which settings made the maps, and the annotations of the data set
-    000012.maps      the maps of video 12, fp16, one after the other; after them, as JSON, which frames they show, and
-                     which examples could not be read and why
-    000012.bad       there where some could not, and says so to people
+    index.json       the backbone and its settings, and the annotations of the data set
+    000012.maps      the maps of video 12, fp16, one after the other; then, as JSON, which frames they are, and which
+                     examples could not be read and why
+    000012.bad       exists if some could not be read, and lists them for people
 
-A .maps file is written whole and then renamed: after a kill the ones that are there are good, and processes and
-machines that work on different videos need no locks.
+A .maps file is written atomically: after a kill the existing ones are complete, and processes and machines that work on
+different videos need no locks.
 
-Maps are found by video and frame number: for anticipation the frame, from 1 at 30 a second; for recognition, where
+Maps are found by video and frame number. For anticipation that is the frame from 1 at 30 fps; for recognition, where
 videos have any frame rate, the time of the frame in microseconds.
 
-Shapes: T frames of C channels, h x w the map's size.
+Shapes: T frames of C channels, h x w the size of a map.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ import os
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.data.clips import EPIC_FPS, ClipConfig, frame_times, seen_frames
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, frame_times, seen_frames
 from horst.data.example import Annotations, Example
+from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError
 from horst.io import INDEX, atomic_write, decode_checked, encode_checked, read_checked
 from horst.video.sampling import UNOBSERVED, Indices, observed_frames
 
 FORMAT = 1
-MICRO = 1e6
+MICROSECONDS = 1e6
 TAIL = struct.Struct("<Q8s")
-"""What a .maps file ends with: the length of its JSON, and MAGIC."""
+"""The end of a .maps file: the length of its JSON, and MAGIC."""
 MAGIC = b"horstmap"
 
 Maps = NDArray[np.float16]
@@ -44,42 +44,25 @@ Maps = NDArray[np.float16]
 
 
 @dataclass(frozen=True, slots=True)
-class FeatureClip:
-    """The maps that a model is shown."""
-
-    maps: NDArray[np.float16] | NDArray[np.float32]
-    """(T, C, h, w); zeros where unobserved."""
-    times: NDArray[np.float64]
-    """(T,) seconds in the media at which each frame is shown; NaN where unobserved."""
-    note: str = ""
-    """What was lost on the way, where something was."""
-
-    @property
-    def observed(self) -> NDArray[np.bool_]:
-        """(T,): which positions show a frame."""
-        return ~np.isnan(self.times)
-
-
-@dataclass(frozen=True, slots=True)
 class StoredVideo:
-    """What a .maps file says of itself."""
+    """The contents of a .maps file."""
 
     numbers: Indices
-    """Of the frames, in the order of their maps."""
+    """Frame numbers, in the order of the maps."""
     clips: Mapping[tuple[float, float | None], tuple[Indices, str]]
-    """Recognition: the frames of the clip that starts and ends there, at the store's rate, and its note."""
+    """Recognition: (frames, note) of the clip with a start and an end, at the frame rate of the store."""
     bad: tuple[tuple[str, str, str], ...]
-    """(split, id, why) of the examples that could not be read."""
+    """(split, id, reason) of the examples that could not be read."""
     times: NDArray[np.float64] | None = None
-    """Anticipation: the seconds at which each frame was really shown; None: as its number says, in older stores."""
-    sums: NDArray[np.int64] | None = None
-    """CRC-32 of each map; None in stores of earlier versions."""
-    made_of: str | None = None
-    """What the video's file was, see `horst.io.stamp`; None in stores of earlier versions."""
+    """Anticipation: the seconds at which each frame begins; None in older stores, where the number states it."""
+    checksums: NDArray[np.int64] | None = None
+    """CRC-32 of each map; None in older stores."""
+    media_stamp: str | None = None
+    """The `file_stamp` of the video; None in older stores."""
 
 
 class FeatureStore:
-    """Maps by video and frame number. It may still be growing: `missing` and `bad` tell what there is not."""
+    """Maps by video and frame number. The store may be incomplete: see `missing` and `bad`."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -89,73 +72,74 @@ class FeatureStore:
         self.videos: dict[str, int] = {name: number for number, name in enumerate(self.index["videos"])}
         channels, height, width = self.index["map"]
         self.map: tuple[int, int, int] = (channels, height, width)
-        self._known: dict[int, StoredVideo] = {}
-        self._checked: dict[int, set[int]] = {}
-        """Of each video the maps whose checksums were right: they are compared once in each process."""
+        self._known: dict[str, StoredVideo] = {}
+        self._checked: dict[str, set[int]] = {}
+        """The maps of each video whose checksums were compared, which happens once in each process."""
+
+    def path(self, name: str) -> Path:
+        """The .maps file of a video."""
+        if name not in self.videos:
+            raise DataError(f"{self.folder} has no video {name!r}: take examples from the store's own annotations")
+        return maps_file(self.folder, self.videos[name])
 
     def missing(self) -> list[str]:
-        """The videos that nobody has finished yet."""
-        there = {path.stem for path in self.folder.iterdir() if path.suffix == ".maps"}
-        return [name for name, number in self.videos.items() if stem(number) not in there]
+        """The videos that are not finished."""
+        there = {path.name for path in self.folder.iterdir()}
+        return [name for name in self.videos if self.path(name).name not in there]
 
-    def finished(self, name: str, made_of: str | None = None) -> bool:
-        """Whether there is nothing left to do for a video whose file is `made_of`.
+    def finished(self, name: str, media_stamp: str | None = None) -> bool:
+        """Whether a video needs no more work.
 
-        One of which nothing could be read is worth another try, and one that was replaced since is done again.
+        A video of which nothing could be read is tried again, and one whose file has changed is extracted again.
         """
-        path = self.folder / f"{stem(self.videos[name])}.maps"
+        path = self.path(name)
         if not path.exists() or (path.with_suffix(".bad").exists() and not len(self.video(name).numbers)):
             return False
-        before = self.video(name).made_of
-        return before is None or made_of is None or before == made_of
+        before = self.video(name).media_stamp
+        return before is None or media_stamp is None or before == media_stamp
 
     def bad(self) -> list[tuple[str, str, str]]:
-        """(split, id, why) of the examples of finished videos that could not be read."""
-        marked = {path.stem for path in self.folder.glob("*.bad") if path.with_suffix(".maps").exists()}
-        names = [name for name, number in self.videos.items() if stem(number) in marked]
+        """(split, id, reason) of the examples of finished videos that could not be read."""
+        marked = {path.with_suffix(".maps").name for path in self.folder.glob("*.bad")}
+        names = [name for name in self.videos if self.path(name).name in marked and self.path(name).exists()]
         return [entry for name in names for entry in self.video(name).bad]
 
     def video(self, name: str) -> StoredVideo:
         """What is stored of a video."""
-        if name not in self.videos:
-            raise DataError(f"{self.folder} has no video {name!r}: take examples from the store's own annotations")
-        number = self.videos[name]
-        if number not in self._known:
-            self._known[number] = self._look(number)
-        return self._known[number]
+        path = self.path(name)
+        if name not in self._known:
+            self._known[name] = self._read_video(path)
+        return self._known[name]
 
     def read(self, name: str, numbers: Sequence[int] | Indices) -> Maps:
         """The maps of some frames of a video, in the given order."""
         found, places = np.unique(self._places(name, np.asarray(numbers, np.int64)), return_inverse=True)
         stored = np.empty((len(found), *self.map), np.float16)
-        length = stored[:1].nbytes
-        path = self.folder / f"{stem(self.videos[name])}.maps"
-        done = 0
+        length, path, done = stored[:1].nbytes, self.path(name), 0
         with path.open("rb", buffering=0) as file:
             for run in np.split(found, np.flatnonzero(np.diff(found) != 1) + 1):  # neighbours in one read
                 file.seek(int(run[0]) * length)
                 data = file.read(len(run) * length)
                 if len(data) != len(run) * length:
                     raise DataError(f"{path} is cut off: delete it and extract again")
-                self._check(name, run, data, path)
+                self._check(name, run, data)
                 stored[done : done + len(run)] = np.frombuffer(data, "<f2").reshape(-1, *self.map)
                 done += len(run)
         return stored[places]
 
     def times(self, name: str, numbers: Indices) -> NDArray[np.float64]:
-        """Anticipation: the seconds at which some frames of a video were shown."""
+        """Anticipation: the seconds at which some frames of a video begin."""
         stored = self.video(name)
         return frame_times(numbers) if stored.times is None else stored.times[self._places(name, numbers)]
 
-    def _check(self, name: str, places: Indices, data: bytes, path: Path) -> None:
-        sums, length = self.video(name).sums, len(data) // len(places)
-        checked = self._checked.setdefault(self.videos[name], set())
+    def _check(self, name: str, places: Indices, data: bytes) -> None:
+        checksums, length = self.video(name).checksums, len(data) // len(places)
+        checked = self._checked.setdefault(name, set())
         for i, place in enumerate(places.tolist()):
-            if sums is not None and place not in checked:
-                if zlib.crc32(data[i * length : (i + 1) * length]) != sums[place]:
-                    raise DataError(
-                        f"{path} is damaged (the checksum of map {place} differs): delete it, extract again"
-                    )
+            if checksums is not None and place not in checked:
+                if zlib.crc32(data[i * length : (i + 1) * length]) != checksums[place]:
+                    path, why = self.path(name), f"the checksum of map {place} differs"
+                    raise DataError(f"{path} is damaged ({why}): delete it, extract again")
                 checked.add(place)
 
     def _places(self, name: str, numbers: Indices) -> Indices:
@@ -171,8 +155,7 @@ class FeatureStore:
             )
         return order[places]
 
-    def _look(self, number: int) -> StoredVideo:
-        path = self.folder / f"{stem(number)}.maps"
+    def _read_video(self, path: Path) -> StoredVideo:
         try:
             with path.open("rb") as file:
                 size = file.seek(-TAIL.size, 2) + TAIL.size
@@ -180,31 +163,37 @@ class FeatureStore:
                 if magic != MAGIC or length > size - TAIL.size:
                     raise ValueError("its end is missing")
                 file.seek(-TAIL.size - length, 2)
-                told = decode_checked(file.read(length))
-            numbers = np.asarray(told["frames"], np.int64)
+                data = decode_checked(file.read(length))
+            numbers = np.asarray(data["frames"], np.int64)
             if size != len(numbers) * 2 * int(np.prod(self.map)) + length + TAIL.size:
                 raise ValueError(f"its size does not fit {len(numbers)} maps")
-            clips = {(start, end): (np.asarray(of, np.int64), note) for start, end, of, note in told["clips"]}
-            bad = tuple((split, ident, why) for split, ident, why in told["bad"])
-            times = np.asarray(told["times"], np.float64) if "times" in told else None
-            if times is not None and len(times) != len(numbers):
-                raise ValueError(f"it has {len(times)} times of {len(numbers)} frames")
-            sums = None if "sums" not in told else np.asarray(told["sums"], np.int64)
-            if sums is not None and sums.shape != numbers.shape:
-                raise ValueError(f"it has {sums.size} checksums of {len(numbers)} maps")
+            times = np.asarray(data["times"], np.float64) if "times" in data else None
+            checksums = np.asarray(data["sums"], np.int64) if "sums" in data else None
+            for what, values in (("times", times), ("checksums", checksums)):
+                if values is not None and values.shape != numbers.shape:
+                    raise ValueError(f"it has {values.size} {what} of {len(numbers)} maps")
+            return StoredVideo(
+                numbers,
+                {(start, end): (np.asarray(of, np.int64), note) for start, end, of, note in data["clips"]},
+                tuple((split, ident, why) for split, ident, why in data["bad"]),
+                times=times,
+                checksums=checksums,
+                media_stamp=data.get("made_of"),
+            )
         except FileNotFoundError as error:
             raise DataError(f"{path} is missing: extract again") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} is damaged ({error}): delete it and extract again") from error
-        return StoredVideo(numbers, clips, bad, times=times, sums=sums, made_of=told.get("made_of"))
 
 
-class Features:
-    """A data set whose maps are in a store: `annotations`, and `read` for the maps of an example.
+class Features(Source):
+    """A data set whose feature maps are in a store.
 
-    Examples of which something could not be read stay in the annotations; `bad` lists them, and to read them is an
-    error. The size in a ClipConfig is that of the maps, or that of the frames that they were made of.
+    Examples that could not be read completely stay in the annotations. To read them is an error. The size in a
+    ClipConfig is that of the maps, or that of the frames that they were computed from.
     """
+
+    shared_media = True
 
     def __init__(self, folder: str | Path) -> None:
         self.store = FeatureStore(folder)
@@ -214,28 +203,17 @@ class Features:
                 f"{folder} is not complete: {len(missing)} of {len(self.store.videos)} videos are missing, "
                 f"such as {missing[0]}; run horst extract again, for every part"
             )
-        found = self.store.bad()
-        self.bad: list[tuple[str, str]] = [(ident, why) for _, ident, why in found]
-        self._bad = {(split, ident): why for split, ident, why in found}
-        self.annotations = Annotations.from_dict(self.store.index.pop("annotations"), media=self.store.folder)
-        self.fps = float(self.store.index["clip"].get("fps", EPIC_FPS))
+        super().__init__(Annotations.from_dict(self.store.index.pop("annotations"), media=self.store.folder))
+        self.map, self.fps = self.store.map, float(self.store.index["clip"].get("fps", EPIC_FPS))
+        keys = {(example.split, example.id): example.clip_id for example in self.annotations.examples}
+        self._bad = {keys[split, ident]: why for split, ident, why in self.store.bad()}
 
-    def moved(self, annotations: Annotations) -> Features:
-        """The same maps, whose examples are in other splits: `annotations` has them in the same order."""
-        pairs = zip(self.annotations.examples, annotations.examples, strict=True)
-        place = {(old.split, old.id): (new.split, new.id) for old, new in pairs}
-        found = copy(self)
-        found.annotations = annotations
-        found._bad = {place[key]: why for key, why in self._bad.items()}
-        return found
-
-    @property
-    def map(self) -> tuple[int, int, int]:
-        """Channels, height and width of a map."""
-        return self.store.map
+    def problems(self, config: ClipConfig, depth: Depth = "headers") -> list[tuple[str, str]]:
+        """(id, reason) of the examples that could not be read when features were extracted."""
+        return [(ident, why) for (ident, *_), why in self._bad.items()]
 
     def check(self, config: ClipConfig) -> None:
-        """Refuse clips of another size. Rates and positions are compared frame by frame."""
+        """ConfigError for another size. Rates and positions are compared frame by frame."""
         frames, maps = self.store.index["clip"]["size"], list(self.store.map[1:])
         if list(config.size) not in (frames, maps):
             raise ConfigError(
@@ -243,85 +221,89 @@ class Features:
                 f"set it to {maps}, or extract again"
             )
 
-    def read(self, example: Example, config: ClipConfig) -> FeatureClip:
-        """The maps of an example: the backbone's, for the frames that `read_clip` gives."""
+    def lengths(self, examples: Sequence[Example], config: ClipConfig) -> list[int | None]:
+        every, found = max(1, round(self.fps / config.fps)), []
+        for example in examples:
+            numbers, _ = self.store.video(example.video).clips.get((example.start, example.end), ((), ""))
+            found.append(observed_frames(-(-len(numbers) // every), config.observe) if len(numbers) else 1)
+        return list(found)
+
+    def read(self, example: Example, config: ClipConfig) -> Clip:
+        """The maps of the frames that `read_clip` gives."""
         try:
             if self.annotations.task == "recognition":
                 return self._recognition(example, config)
             return self._anticipation(example, config)
         except DataError as error:
-            why = self._bad.get((example.split, example.id))
+            why = self._bad.get(example.clip_id)
             if why is None:
                 raise
-            raise DamagedVideoError(
-                f"{self.store.folder}, example {example.id}", f"when features were extracted: {why}"
-            ) from error
+            name = f"{self.store.folder}, example {example.id}"
+            raise DamagedVideoError(name, f"when features were extracted: {why}") from error
 
-    def _anticipation(self, example: Example, config: ClipConfig) -> FeatureClip:
+    def _anticipation(self, example: Example, config: ClipConfig) -> Clip:
         numbers = seen_frames(example, config)
         observed = numbers != UNOBSERVED
-        maps = np.zeros((len(numbers), *self.store.map), np.float16)
+        maps, times = np.zeros((len(numbers), *self.store.map), np.float16), np.full(len(numbers), np.nan)
         maps[observed] = self.store.read(example.video, numbers[observed])
-        times = np.full(len(numbers), np.nan)
         times[observed] = self.store.times(example.video, numbers[observed])
-        return FeatureClip(maps, times)
+        return Clip(maps, times)
 
-    def _recognition(self, example: Example, config: ClipConfig) -> FeatureClip:
+    def _recognition(self, example: Example, config: ClipConfig) -> Clip:
         every = round(self.fps / config.fps)
         if every < 1 or abs(every * config.fps - self.fps) > 1e-6 * self.fps:
-            raise DataError(
-                f"{self.store.folder} has maps at {self.fps:g} frames a second, which is no multiple of {config.fps:g}"
-            )
+            raise DataError(f"{self.store.folder} has maps at {self.fps:g} fps, which is no multiple of {config.fps:g}")
         clips = self.store.video(example.video).clips
         if (example.start, example.end) not in clips:
             raise DataError(f"{self.store.folder}: the clip of example {example.id} is not stored")
         numbers, note = clips[example.start, example.end]
         numbers = numbers[::every]
         numbers = numbers[: observed_frames(len(numbers), config.observe)]
-        return FeatureClip(self.store.read(example.video, numbers), numbers / MICRO, note)
+        return Clip(self.store.read(example.video, numbers), numbers / MICROSECONDS, note)
 
 
 @dataclass(slots=True)
-class Told:
-    """What is learnt of a video while its frames are read."""
+class ExtractedVideo:
+    """What becomes known of a video while its frames are read."""
 
     clips: list[tuple[float, float | None, list[int], str]] = field(default_factory=list)
     """Recognition: start, end, frames and note of every clip."""
     bad: list[tuple[str, str, str]] = field(default_factory=list)
-    """(split, id, why) of examples that could not be read."""
+    """(split, id, reason) of examples that could not be read."""
     times: dict[int, float] = field(default_factory=dict)
-    """Anticipation: the seconds at which a frame was really shown, by its number."""
-    made_of: str | None = None
-    """What the video's file is; see `horst.io.stamp`."""
+    """Anticipation: the seconds at which a frame begins, by its number."""
+    media_stamp: str | None = None
+    """The `file_stamp` of the video."""
 
-    def lose(self, example: Example, why: str) -> None:
+    def add_bad(self, example: Example, why: str) -> None:
         self.bad.append((example.split, example.id, why))
 
 
-def write_maps(path: Path, chunks: Iterable[tuple[Sequence[int], Maps]], told: Told) -> None:
-    """Write a .maps file, whole or not at all. `told` is complete when `chunks` are at their end."""
+def write_maps(path: Path, batches: Iterable[tuple[Sequence[int], Maps]], video: ExtractedVideo) -> None:
+    """Write a .maps file atomically. `video` is complete when `batches` are exhausted."""
     numbers: list[int] = []
-    sums: list[int] = []
+    checksums: list[int] = []
     mark = path.with_suffix(".bad")
     with atomic_write(path) as partial:
         with partial.open("wb") as file:
-            for some, maps in chunks:
-                file.write(maps.astype("<f2").tobytes())
+            for some, maps in batches:
+                stored = [one.astype("<f2").tobytes() for one in maps]
+                file.writelines(stored)
                 numbers += some
-                sums += [zlib.crc32(one.astype("<f2").tobytes()) for one in maps]
-            about = {"frames": numbers, "clips": told.clips, "bad": told.bad, "sums": sums, "made_of": told.made_of}
-            if told.times:
-                about["times"] = [told.times[n] for n in numbers]
-            text = encode_checked(about).encode()
+                checksums += map(zlib.crc32, stored)
+            data = {"frames": numbers, "clips": video.clips, "bad": video.bad, "sums": checksums}
+            data |= {"made_of": video.media_stamp}
+            data |= {"times": [video.times[n] for n in numbers]} if video.times else {}
+            text = encode_checked(data).encode()
             file.write(text + TAIL.pack(len(text), MAGIC))
             file.flush()
             os.fsync(file.fileno())
-        if told.bad:  # before the rename: a .bad file too many is harmless, a missing one hides what is bad
-            mark.write_text("".join(f"{split} {ident}: {why}\n" for split, ident, why in told.bad), encoding="utf-8")
-    if not told.bad:
+        if video.bad:  # before the rename: a .bad file too many is harmless, a missing one hides what is bad
+            mark.write_text("".join(f"{split} {ident}: {why}\n" for split, ident, why in video.bad), encoding="utf-8")
+    if not video.bad:
         mark.unlink(missing_ok=True)
 
 
-def stem(number: int) -> str:
-    """The name of a video's files, without their endings."""
-    return f"{number:06d}"
+def maps_file(folder: Path, number: int) -> Path:
+    """The .maps file of a video by its number in the index."""
+    return folder / f"{number:06d}.maps"

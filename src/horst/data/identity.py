@@ -1,58 +1,56 @@
-"""What "the same data" means, for kept clips, runs and studies alike.
+"""Whether two data sets are the same, for cached clips, runs and studies.
 
 Three things decide what a model is shown:
 
-    media      the files: size and modification time of each; of a folder those of all files in it
+    media      the files: size and modification time of each, in a folder those of all files
     examples   ids, splits, labels and times, and the names of the classes in their order
-    sampling   the ClipConfig, the task, and what decodes (READING, and the versions of the decoders)
+    sampling   the ClipConfig, the task, and the decoder (READING, and the versions of the packages)
 
-Kept clips are compared by media and sampling. Runs and studies are compared by media and examples; the sampling is in
+Cached clips are compared by media and sampling. Runs and studies are compared by media and examples; the sampling is in
 their configs.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from horst.data.clips import ClipConfig
-from horst.data.config import Source
-from horst.data.example import Example
-from horst.data.packed import Packed
+from horst.data.example import FIT_SPLITS, Example
+from horst.data.source import Source
 from horst.errors import ConfigError, DataError
-from horst.io import digest, file_stamp, read_json, write_text
+from horst.io import digest, read_json, write_text
 
 READING = 1
 """Raise it whenever other pixels or times are read from the same file."""
 FORMAT = 1
 RECORD = "data.json"
 """The name of the file in a run folder."""
-LEARNT = ("train", "val")
-"""The splits that a run reads."""
-ABOUT_CLASS = ("split", "labels", "group")
-"""What of an example does not change its clip."""
-PLACE = tuple(f.name for f in fields(Example) if f.name not in (*ABOUT_CLASS, "id", "media"))
-"""What says where in its media an example is."""
-SHOWN = 3
+MAX_LISTED = 3
 
 
 def clip_key(example: Example, config: ClipConfig, data: str) -> list[Any]:
-    """All that makes a clip but for the bytes of its media: not the split, which differs by fold, nor its labels."""
-    told = {name: getattr(example, name) for name in ("id", "media", *PLACE)}
-    return [READING, decoders(), data, asdict(config), told]
+    """All that determines a clip except the contents of its media: not the split, which differs by fold, nor labels."""
+    about = {"id": example.id, "media": example.media, **_place(example)}
+    return [READING, decoders(), data, asdict(config), about]
+
+
+def _place(example: Example) -> dict[str, Any]:
+    """Where in its media an example is. Keys and text are those of older versions, so that digests stay the same."""
+    place: dict[str, Any] = {name: getattr(example, name) for name in ("start", "end", "start_frame", "video")}
+    timing = None if example.timing is None else str(example.timing).replace("SequenceTiming(", "Pictures(")
+    return place | {"pictures": timing}
 
 
 @cache
 def decoders() -> dict[str, str]:
-    """The packages that turn files into pixels."""
+    """Versions of the packages that decode files."""
     found = {}
     for name in ("av", "pillow"):
         try:
@@ -64,42 +62,35 @@ def decoders() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class DataIdentity:
-    """The examples and files of the training and validation splits: plain data, kept in a run's folder."""
+    """The examples and files of the training and validation splits, stored in the folder of a run."""
 
     task: str
     classes: dict[str, list[str]]
     meaning: str
-    """Digest of what else is said of classes: their parts, and what they are after a flip."""
+    """Digest of the parts of actions, and of their mirrored actions."""
     media: dict[str, str]
-    """What each file or folder is, by its place in the data set."""
+    """Stamps of files and folders by name; see `Source.media_stamps`."""
     examples: list[list[Any]]
-    """[id, split, {task: class}, digest of its times, place of its media], in their order."""
+    """[id, split, {task: class}, digest of its times, name of its media], in their order."""
 
     @classmethod
     def of(cls, source: Source) -> DataIdentity:
-        """Of an opened data set. It looks at every file once, and reads none."""
-        annotations = source.annotations
-        examples = [e for e in annotations.examples if e.split in LEARNT]
-        reader = getattr(source.read, "__self__", None)
-        if isinstance(reader, Packed):
-            places, media = {reader.folder: "packed"}, {"packed": reader.digest}
-        else:
-            places = _places(examples)
-            with ThreadPoolExecutor(8) as pool:  # a disk far away answers many at once
-                media = dict(zip(places.values(), pool.map(file_stamp, places), strict=True))
-        names = annotations.classes
+        """The identity of an open data set. The size and time of every file are looked up; none is read."""
+        annotations, names = source.annotations, source.annotations.classes
+        examples = [e for e in annotations.examples if e.split in FIT_SPLITS]
+        media = source.media_stamps(examples)
         return cls(
             task=annotations.task,
             classes={task: list(of) for task, of in names.items()},
             meaning=digest([annotations.action_parts, annotations.mirror]),
-            media=media,
+            media=dict(media.values()),
             examples=[
                 [
                     e.id,
                     e.split,
                     {task: names[task][label] for task, label in e.labels.items()},
-                    digest({name: getattr(e, name) for name in PLACE})[:12],
-                    places[e.media],
+                    digest(_place(e))[:12],
+                    media[e.media][0],
                 ]
                 for e in examples
             ],
@@ -110,13 +101,13 @@ class DataIdentity:
         return digest(asdict(self))
 
     def write(self, folder: Path) -> None:
-        """Into the folder of a run."""
+        """Write the record into the folder of a run."""
         about = {"format": FORMAT, "digest": self.digest, **asdict(self)}
         write_text(folder / RECORD, json.dumps(about, ensure_ascii=False) + "\n")
 
     @classmethod
     def read(cls, folder: Path) -> DataIdentity | None:
-        """The data of the run in `folder`; None for a run without a record."""
+        """The data of the run in `folder`; None if it has no record."""
         path = folder / RECORD
         if not path.exists():
             return None
@@ -124,18 +115,18 @@ class DataIdentity:
         try:
             if data.pop("format") != FORMAT:
                 raise ValueError(f"it is not of format {FORMAT}")
-            told = data.pop("digest")
+            stored = data.pop("digest")
             found = cls(**data)
-            if found.digest != told:
-                raise ValueError("its digest is another one")
+            if found.digest != stored:
+                raise ValueError("its digest does not match")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(
-                f"{path} is damaged ({error}): delete it to go on without comparing the data with those of the run"
+                f"{path} is damaged ({error}): delete it to continue without comparing the data with those of the run"
             ) from error
         return found
 
     def check(self, now: DataIdentity, folder: Path) -> None:
-        """Refuse to go on with the run in `folder` on data other than these."""
+        """ConfigError if the run in `folder`, which was trained on these data, would continue on others."""
         if changes := self.differences(now):
             raise ConfigError(
                 f"{folder} was trained on other data: {'; '.join(changes)}. Restore the data or start a new run. "
@@ -143,45 +134,36 @@ class DataIdentity:
             )
 
     def differences(self, now: DataIdentity) -> list[str]:
-        """What changed from these data to those of `now`, in words; empty where they are the same."""
+        """What changed from these data to `now`, in words; empty if they are the same."""
         if self == now:
             return []
         if self.task != now.task:
             return [f"the task was {self.task} and is {now.task}"]
-        told = [line for task in {**self.classes, **now.classes} for line in self._classes(now, task)]
+        lines = [line for task in {**self.classes, **now.classes} for line in self._class_changes(now, task)]
         before, after = _by_key(self.examples), _by_key(now.examples)
         splits = {key[1]: key[0] for key in after}
         gone = [key for key in before if key not in after]
         moved = [key for key in gone if (splits.get(key[1], key[0]), key[1]) not in {*before, key}]
         moved_to = {(splits[key[1]], key[1]) for key in moved}
         both = [key for key in before if key in after]
-        told += _some("example", "moved", moved, lambda key: f"{key[1]} from {key[0]} to {splits[key[1]]}")
-        told += _some("example", "missing", [k for k in gone if k not in moved], lambda key: f"{key[1]} ({key[0]})")
+        lines += _listed("example", "moved", moved, lambda key: f"{key[1]} from {key[0]} to {splits[key[1]]}")
+        lines += _listed("example", "missing", [k for k in gone if k not in moved], lambda key: f"{key[1]} ({key[0]})")
         new = [key for key in after if key not in before and key not in moved_to]
-        told += _some("example", "new", new, lambda key: f"{key[1]} ({key[0]})")
+        lines += _listed("example", "new", new, lambda key: f"{key[1]} ({key[0]})")
         for place, what in ((0, "have other labels"), (1, "have other times"), (2, "are in other files")):
             changed = [key for key in both if before[key][place] != after[key][place]]
-            told += _some("example", what, [_change(k[1], before[k], after[k], place) for k in changed], str)
-        shared = [name for name in self.media if name in now.media]
-        told += _some("file", "were replaced", [m for m in shared if self.media[m] != now.media[m]], str)
-        return told or ["examples are in another order, or classes have other parts"]
+            lines += _listed("example", what, [_change(k[1], before[k], after[k], place) for k in changed], str)
+        replaced = [m for m in self.media if m in now.media and self.media[m] != now.media[m]]
+        lines += _listed("file", "were replaced", replaced, str)
+        return lines or ["examples are in another order, or classes have other parts"]
 
-    def _classes(self, now: DataIdentity, task: str) -> list[str]:
+    def _class_changes(self, now: DataIdentity, task: str) -> list[str]:
         old, new = self.classes.get(task, []), now.classes.get(task, [])
         gone, added = [n for n in old if n not in new], [n for n in new if n not in old]
         if len(gone) == len(added) == 1:
             return [f"the {task} {gone[0]!r} is now {added[0]!r}"]
-        told = _some(task, "missing", gone, repr) + _some(task, "new", added, repr)
-        return told or ([f"the {task}s are in another order"] if old != new else [])
-
-
-def _places(examples: Sequence[Example]) -> dict[Path, str]:
-    """Names of files that are the same wherever the data set lies."""
-    media = dict.fromkeys(e.media for e in examples)
-    if not media:
-        return {}
-    base = os.path.commonpath({os.path.abspath(path.parent) for path in media})
-    return {path: Path(os.path.relpath(path, base)).as_posix() for path in media}
+        lines = _listed(task, "missing", gone, repr) + _listed(task, "new", added, repr)
+        return lines or ([f"the {task}s are in another order"] if old != new else [])
 
 
 def _by_key(examples: Sequence[Sequence[Any]]) -> dict[tuple[str, str], Sequence[Any]]:
@@ -189,22 +171,23 @@ def _by_key(examples: Sequence[Sequence[Any]]) -> dict[tuple[str, str], Sequence
     seen: Counter[tuple[str, str]] = Counter()
     found: dict[tuple[str, str], Sequence[Any]] = {}
     for ident, split, *rest in examples:
-        count = seen[split, ident]
         seen[split, ident] += 1
-        found[split, f"{ident} #{count + 1}" if count else ident] = rest
+        count = seen[split, ident]
+        found[split, f"{ident} #{count}" if count > 1 else ident] = rest
     return found
 
 
 def _change(ident: str, before: Sequence[Any], after: Sequence[Any], at: int) -> str:
-    return ident if at == 1 else f"{ident}: {_said(before[at])} before, {_said(after[at])} now"
+    old, new = (
+        ", ".join(f"{task} {name!r}" for task, name in value.items()) if isinstance(value, dict) else str(value)
+        for value in (before[at], after[at])
+    )
+    return ident if at == 1 else f"{ident}: {old} before, {new} now"
 
 
-def _said(value: Any) -> str:
-    return ", ".join(f"{task} {name!r}" for task, name in value.items()) if isinstance(value, dict) else str(value)
-
-
-def _some(what: str, how: str, items: Sequence[Any], say: Callable[[Any], str]) -> list[str]:
+def _listed(what: str, how: str, items: Sequence[Any], name: Callable[[Any], str]) -> list[str]:
     if not items:
         return []
-    more = f" and {len(items) - SHOWN} more" if len(items) > SHOWN else ""
-    return [f"{len(items)} {what}{'s' if len(items) > 1 else ''} {how} ({', '.join(map(say, items[:SHOWN]))}{more})"]
+    more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
+    names = ", ".join(map(name, items[:MAX_LISTED]))
+    return [f"{len(items)} {what}{'s' if len(items) > 1 else ''} {how} ({names}{more})"]

@@ -18,13 +18,14 @@ from horst.config import check_positive
 from horst.data.batches import ClipDataset, Pick, collate
 from horst.data.buckets import EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.config import DataConfig
 from horst.data.distributed import world_and_rank
 from horst.data.example import Annotations, Split
-from horst.data.resident import Resident, ResidentLoader
+from horst.data.preload import PreloadedClips, PreloadedLoader, ResumableLoader
+from horst.data.source import Source, open_source
 from horst.errors import ConfigError
 
-AnyLoader = DataLoader[Any] | ResidentLoader
+AnyLoader = DataLoader[Any] | PreloadedLoader
 
 
 class ClipBatches:
@@ -49,14 +50,14 @@ class ClipBatches:
         seed: int = 0,
         cache: str | None = None,
         source: Source | None = None,
-        decoded: Mapping[Split, Resident] | None = None,
+        decoded: Mapping[Split, PreloadedClips] | None = None,
     ) -> None:
         super().__init__()
         check_positive(batch_size=batch_size)
         if type(workers) is not int or workers < 0:
             raise ConfigError(f"workers is {workers!r}; it takes a whole number from 0 on")
         self.data, self.batch_size, self.workers, self.seed, self.cache = data, batch_size, workers, seed, cache
-        self.decoded: dict[Split, Resident] = dict(decoded or {})
+        self.decoded: dict[Split, PreloadedClips] = dict(decoded or {})
         """Splits whose clips are in memory."""
         self._source = source
 
@@ -86,7 +87,7 @@ class ClipBatches:
         """Batches as `sampler` picks them."""
         decoded = self.decoded.get(split)
         if decoded is not None and decoded.dataset.config == clip:
-            return ResidentLoader(decoded, sampler)
+            return PreloadedLoader(decoded, sampler)
         return _Loader(
             ClipDataset(self.source, split, clip, self.cache),
             batch_sampler=sampler,
@@ -99,11 +100,5 @@ class ClipBatches:
         )
 
 
-class _Loader(DataLoader[Any]):
-    """Lightning asks for these two methods to decide whether an epoch can be resumed; the sampler does it."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
+class _Loader(ResumableLoader, DataLoader[Any]):
+    """A DataLoader whose epochs can be resumed."""

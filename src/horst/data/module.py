@@ -3,15 +3,15 @@
     module = ClipDataModule(DataConfig.from_file("data.yaml"), batch_size=16, workers=8, prefix=(0.1, 1.0))
     Trainer(use_distributed_sampler=False).fit(model, module)
 
-Whatever is random about a clip is drawn from (seed, epoch, index of the clip): the same with any number of workers or
-replicas, and after a resume in the middle of an epoch.
+Everything random about a clip is drawn from (seed, epoch, index of the clip). It is the same with any number of workers
+or replicas, and after a resume in the middle of an epoch.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import Sampler
@@ -20,38 +20,39 @@ from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter
 from horst.data.batches import BadClips, Batch, ClipDataset, Pick
 from horst.data.buckets import BucketSampler, check_prefix, clip_lengths
 from horst.data.clips import ClipConfig
-from horst.data.config import DataConfig, Source
+from horst.data.config import DataConfig
 from horst.data.distributed import world_and_rank
 from horst.data.example import Split
 from horst.data.loader import AnyLoader, ClipBatches
-from horst.data.resident import Resident
+from horst.data.preload import PreloadedClips
+from horst.data.source import Source
 from horst.errors import ConfigError
 from horst.extras import import_torchvision, require
 
 with suppress(ModuleNotFoundError):
-    import_torchvision()  # Lightning's metrics import it where it is installed, and would stumble as timm does
+    import_torchvision()  # before Lightning's metrics, which import it if it is installed
 require("lightning", "train")
 import lightning as lightning  # noqa: E402
 
 
 class ClipDataModule(ClipBatches, lightning.LightningDataModule):
-    """The clips of one data config: `train` shuffled, augmented and cut to random prefixes, `val` as it is.
+    """The clips of one data config: `train` shuffled, augmented and cut to random prefixes, `val` unchanged.
 
-    `bad_clips` counts the training clips that cannot be read, and stops the run past `bad_limit` of them. A resumed fit
-    goes on with the batch after the last one that was trained on: the trainer's own progress says which.
+    `bad_clips` counts the training clips that cannot be read, and stops the run if there are too many. A resumed fit
+    continues with the batch after the last one that was trained on, by the trainer's own progress.
 
     Args:
         data: What to read.
-        batch_size: Clips a batch, on each replica.
-        workers: Processes that decode; 0: this one.
-        seed: Of everything that is drawn.
-        augment: What is done to training clips, on the device.
-        prefix: Recognition: the lowest and highest fraction of a training clip that is observed, drawn for each clip
-            and epoch, in place of the config's `clip.observe`.
+        batch_size: Clips in a batch, on each process.
+        workers: Processes that decode; 0 decodes in this process.
+        seed: Seed of everything random.
+        augment: Augmentation of training clips, on the device.
+        prefix: Recognition: the lowest and highest observed fraction of a training clip, drawn for each clip and
+            epoch, in place of the config's `clip.observe`.
         bad_limit: The fraction of training clips that may be bad; see `BadClips`.
-        drop_last: Leave out the last batch of a training epoch where it is not full.
+        drop_last: Drop the last batch of a training epoch if it is not full.
         cache: A folder on a fast disk for decoded clips; see `horst.data.cache`.
-        resident: Keep all clips in the memory of the device; see `horst.data.resident`.
+        preload: "device" keeps all clips in the memory of the device; see `horst.data.preload`.
     """
 
     def __init__(
@@ -66,14 +67,14 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         bad_limit: float = 0.01,
         drop_last: bool = False,
         cache: str | None = None,
-        resident: bool = False,
+        preload: Literal["device"] | None = None,
     ) -> None:
         super().__init__(data, batch_size=batch_size, workers=workers, seed=seed, cache=cache)
         check_prefix(prefix)
         self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
-        self.resident = resident
+        self.preload = preload
         self.epoch = 0
-        """Of training, where no trainer tells it."""
+        """The training epoch, without a trainer."""
         self._augmenter: Augmenter | None = None
         self._bad_clips: BadClips | None = None
 
@@ -82,9 +83,9 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         if self._source is None:
             recognition = super().source.annotations.task == "recognition"
             if self.data.clip.observe < 1 and not recognition:
-                raise ConfigError("clip.observe cuts clips of recognition; to anticipate, leave it out")
+                raise ConfigError("clip.observe cuts clips of recognition; leave it out for anticipation")
             if self.prefix is not None and not recognition:
-                raise ConfigError("prefix cuts clips of recognition; to anticipate, every clip has clip.steps frames")
+                raise ConfigError("prefix cuts clips of recognition; leave it out for anticipation")
         return super().source
 
     @property
@@ -94,7 +95,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         return self._bad_clips
 
     def setup(self, stage: str = "fit") -> None:
-        _ = self.source  # what is wrong with it is said before anything else starts
+        _ = self.source  # its errors come before anything else starts
         connector = getattr(self.trainer, "_accelerator_connector", None)
         if connector is not None and connector.is_distributed and connector.use_distributed_sampler:
             raise ConfigError("Lightning would replace the samplers: pass use_distributed_sampler=False to the Trainer")
@@ -120,13 +121,13 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         return self.evaluation_loader("val") if "val" in self.annotations.counts() else []
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
-        """In training: counts the bad clips, and augments the others where they lie."""
+        """In training: count the bad clips, and augment the others on their device."""
         if self.trainer is None or not self.trainer.training:
             return batch
         return self.training_batch(batch, self.trainer.current_epoch)
 
     def training_batch(self, batch: Batch, epoch: int) -> Batch:
-        """A batch of `train_dataloader` as the model sees it, for loops without a trainer."""
+        """A batch of `train_dataloader`, counted and augmented. For loops without a trainer."""
         self.bad_clips.add(batch)
         if self._augmenter is None:
             self._augmenter = Augmenter(self.augment, self.annotations.split("train"), self.seed)
@@ -139,7 +140,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         self.bad_clips.load_state_dict(state_dict["bad_clips"])
 
     def _position(self, batches: int) -> tuple[int, int]:
-        """(epoch, batch) at which training begins, or goes on after a resume."""
+        """(epoch, batch) at which training starts or resumes."""
         if self.trainer is None:
             return self.epoch, 0
         loop = self.trainer.fit_loop
@@ -152,7 +153,9 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
 
     def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> AnyLoader:
-        if self.resident and split not in self.decoded and clip == self.data.clip:
+        if self.preload is not None and split not in self.decoded and clip == self.data.clip:
             device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
-            self.decoded[split] = Resident(ClipDataset(self.source, split, clip, self.cache), device, self.workers)
+            self.decoded[split] = PreloadedClips(
+                ClipDataset(self.source, split, clip, self.cache), device, self.workers
+            )
         return super().loader(split, sampler, clip)

@@ -1,34 +1,35 @@
-"""The packed form: a data set as a few large files, read with numpy and Pillow alone, where there is no FFmpeg.
+"""The packed format: a data set as a few large files, which are read with numpy and Pillow alone, without FFmpeg.
 
-    index.json            classes, how clips were sampled, and how many shards belong to it
+    index.json            classes, how clips were sampled, and the number of shards
     shard-00000.jpgs      the frames of some clips as JPEG, one after the other
-    shard-00000.json      which clips these are, where each frame begins, its time and its CRC-32
+    shard-00000.json      the clips of the shard: where each frame begins, its time and its CRC-32
 
-Shards are independent, each is written whole and then renamed, its .json last: after a kill the shards that are there
-are good, and a second run makes the others.
+Each shard is written atomically, its .json last. After a kill the existing shards are complete, and a second run writes
+the others.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
+import math
 import os
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image as Pictures
 
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, seen_frames, wanted_times
-from horst.data.example import Annotations, Example
+from horst.config import from_dict
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, clip_times, seen_frames
+from horst.data.example import FIT_SPLITS, Annotations, Example
+from horst.data.folds import Link, connected, links
 from horst.data.jobs import run_jobs
-from horst.data.packed_index import Stored, _grouped, _shards, _told_apart, read_clips, read_index
+from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
 from horst.io import (
     INDEX,
@@ -40,26 +41,43 @@ from horst.io import (
     read_checked,
     write_text,
 )
-from horst.video.images import decode_picture
+from horst.video.images import decode_picture, encode_jpeg
 from horst.video.sampling import UNOBSERVED, frames_at
 
 FORMAT = 1
-Render = Callable[[Sequence[Example]], Iterator[Clip | HorstError]]
-"""The clips of some examples, in order, by decoding or by drawing them; an error for one that cannot be had."""
+CLIPS_PER_SHARD = 64
+MAX_STILL = 60.0
+"""Seconds by which a clip may be longer than its frames: an image may stand still."""
+MAX_TIME = 1e6
+"""Seconds (eleven days). No clip is longer, and a damaged file that says so would take all memory."""
+ReadClips = Callable[[Sequence[Example]], Iterator[Clip | HorstError]]
+"""The clips of some examples in order, with an error in place of a clip that cannot be read."""
+
+
+class StoredClip(NamedTuple):
+    """Where the frames of a clip are."""
+
+    shard: Path
+    offsets: list[int]
+    """Bytes in the shard; frame i ends where frame i + 1 begins."""
+    times: NDArray[np.float64]
+    """Seconds in the media; NaN where unobserved."""
+    checksums: list[int] | None
+    """CRC-32 of each frame; None in sets of older versions."""
 
 
 @dataclass(frozen=True, slots=True)
 class PackReport:
-    """What packing left out."""
+    """The result of packing."""
 
     bad: tuple[tuple[str, str], ...]
-    """(id, why) of clips that could not be read."""
+    """(id, reason) of clips that could not be read."""
 
 
 def write_packed(
     folder: str | Path,
     annotations: Annotations,
-    render: Render,
+    read_clips: ReadClips,
     *,
     fps: float,
     clip: ClipConfig | None = None,
@@ -67,116 +85,109 @@ def write_packed(
     quality: int = 90,
     processes: int | None = None,
 ) -> PackReport:
-    """Pack all examples of `annotations` into `folder`; goes on where an earlier run was stopped.
+    """Pack all examples into `folder`, or continue a run that was stopped.
 
-    `render` runs in other processes, so it must be a function of a module or a partial of one. `fps` is the rate of the
-    clips that it makes. `clip` says how they were sampled, so that readers refuse what cannot be had from them; None if
-    nobody knows. `native`: at the size of the videos, for recognition with all of their frames.
+    Shards whose media changed since an earlier run are packed again.
 
-    Shards of an earlier run whose files were replaced since are packed again.
+    Args:
+        folder: A new or empty folder, or that of the earlier run.
+        annotations: The examples.
+        read_clips: Reads or renders clips. It runs in other processes, so it must be picklable.
+        fps: Frame rate of the clips.
+        clip: How clips are sampled, so that readers can refuse what the frames do not contain.
+        native: Whether frames have the size and, for recognition, the rate of the videos.
+        quality: JPEG quality.
+        processes: Number of processes; by default that of the CPU cores.
     """
     folder = Path(folder)
     with disk_errors(folder, DataError):
-        shards = _shards(_grouped(annotations.examples))
-        about = annotations.to_dict()
-        del about["examples"]  # they are told by the shards
-        index = about | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples), "shards": len(shards)}
-        if clip is not None:
-            index |= {"clip": asdict(clip), "native": native}
+        shards = _split_shards(group_by_media(annotations.examples))
+        index = annotations.to_dict() | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples)}
+        del index["examples"]  # the shards have them
+        index |= {"shards": len(shards)} | ({} if clip is None else {"clip": asdict(clip), "native": native})
         claim_folder(folder, index, "packed data set", optional=("clip", "native"))
-        work = partial(_write_shard, folder, render, quality)
-        missing = set(_missing(folder, len(shards)))
-        todo = [n for n, of in enumerate(shards) if n in missing or not _is_current(_shard(folder, n, "json"), of)]
-        pieces = [(number, shards[number]) for number in todo]
-        run_jobs(f"packing {annotations.name}", work, pieces, processes=processes, done=len(shards) - len(pieces))
+        missing = set(_missing_shards(folder, len(shards)))
+        todo = [(n, of) for n, of in enumerate(shards) if n in missing or not _is_current(folder, n, of)]
+        work = partial(_write_shard, folder, read_clips, quality)
+        run_jobs(f"packing {annotations.name}", work, todo, processes=processes, done=len(shards) - len(todo))
         written = [read_checked(_shard(folder, number, "json"))[0] for number in range(len(shards))]
         return PackReport(tuple((c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c))
 
 
 def is_complete(folder: Path) -> bool:
-    """Whether all shards of a packed data set are there."""
-    return (folder / INDEX).exists() and not _missing(folder, read_index(folder / INDEX, FORMAT)[0]["shards"])
+    """Whether all shards of a packed data set exist."""
+    return (folder / INDEX).exists() and not _missing_shards(folder, _read_index(folder / INDEX)[0]["shards"])
 
 
-def each(
-    read: Callable[[Example, ClipConfig], Clip | Any], config: ClipConfig, examples: Sequence[Example]
+def read_each(
+    read: Callable[[Example, ClipConfig], Clip], config: ClipConfig, examples: Sequence[Example]
 ) -> Iterator[Clip | HorstError]:
-    """A `Render` that reads one example after the other."""
+    """A `ReadClips` that reads one example after the other."""
     for example in examples:
         try:
             yield read(example, config)
-        except (VideoError, InputError) as error:  # damaged, or an action so early that nothing comes before it
+        except (VideoError, InputError) as error:  # damaged, or nothing precedes the action
             yield error
 
 
-class Packed:
-    """A packed data set: `annotations`, and `read` for the clip of an example.
+class Packed(Source):
+    """A packed data set.
 
-    Examples that could not be read when it was packed stay in the annotations, so that evaluation counts them; `bad`
-    lists them, and to read one is an error.
+    Examples that could not be read when it was packed stay in the annotations, so that evaluation counts them. To read
+    one is an error.
     """
+
+    shared_media = True
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        index, raw = read_index(self.folder / INDEX, FORMAT)
+        index, raw = _read_index(self.folder / INDEX)
         self.fps = float(index["fps"])
         self.clip = None if index.get("clip") is None else ClipConfig(**index["clip"])
-        """How clips were sampled; None in sets of earlier versions."""
+        """How clips were sampled; None in sets of older versions."""
         self.native = index.get("native", False)
-        """Whether frames have the size, and for recognition the rate, of the videos."""
+        """Whether frames have the size and, for recognition, the rate of the videos."""
         content = hashlib.sha256(raw)
-        self._clips: dict[tuple[str, str], tuple[int, Stored]] = {}
-        self._bad: dict[tuple[str, str], str] = {}
         clips: list[dict[str, Any]] = []
+        stored: list[StoredClip | None] = []
         for number in range(index["shards"]):
             path = _shard(self.folder, number, "json")
             if not path.exists():
                 raise DataError(
                     f"{self.folder} is not complete: shard {number} of {index['shards']} is missing; pack again"
                 )
-            told, stored, raw, summed = read_clips(path, index)
-            pictures = _shard(self.folder, number, "jpgs").stat()
-            content.update(raw + f"{pictures.st_size} {0 if summed else pictures.st_mtime_ns}".encode())
-            for clip, found in zip(told, stored, strict=True):
-                key = clip["split"], clip["id"]
-                if key in self._clips or key in self._bad:
-                    raise DataError(f"{path}: the clip {clip['id']!r} of {clip['split']} is stored twice; pack again")
-                if found is None:
-                    self._bad[key] = clip["why"]
-                elif found.offsets[-1] > pictures.st_size:
-                    raise DataError(f"{path}: clip {clip['id']!r} ends after the pictures do; pack again")
-                else:
-                    self._clips[key] = (number, found)
-            clips += told
+            some, there, raw = _read_shard(path, index)
+            images = path.with_suffix(".jpgs").stat()
+            has_checksums = all(one is None or one.checksums is not None for one in there)
+            content.update(raw + f"{images.st_size} {0 if has_checksums else images.st_mtime_ns}".encode())
+            for clip, one in zip(some, there, strict=True):
+                if one is not None and one.offsets[-1] > images.st_size:
+                    raise DataError(f"{path}: clip {clip['id']!r} ends after the end of its shard; pack again")
+            clips, stored = clips + some, stored + there
         self.digest = content.hexdigest()[:24]
-        """Of labels, times and pictures: the same for a copy, wherever it lies."""
+        """Digest of labels, times and images: that of a copy is the same."""
+        for (split, ident), count in Counter((clip["split"], clip["id"]) for clip in clips).items():
+            if count > 1:
+                raise DataError(f"{self.folder}: the clip {ident!r} of {split} is stored twice; pack again")
         annotations = Annotations.from_dict({**index, "examples": clips}, media=self.folder)
-        self.annotations = replace(annotations, examples=_told_apart(annotations.examples))
+        super().__init__(replace(annotations, examples=_separate(annotations.examples)))
+        keys = [example.clip_id for example in self.annotations.examples]
+        self._clips = {key: one for key, one in zip(keys, stored, strict=True) if one is not None}
+        self._bad = {key: clip["why"] for key, clip in zip(keys, clips, strict=True) if "why" in clip}
 
-    @property
-    def bad(self) -> list[tuple[str, str]]:
-        """(id, why) of the examples that could not be packed."""
-        return [(ident, why) for (_, ident), why in self._bad.items()]
+    def problems(self, config: ClipConfig, depth: Depth = "headers") -> list[tuple[str, str]]:
+        """(id, reason) of the examples that could not be packed."""
+        return [(ident, why) for (ident, *_), why in self._bad.items()]
 
-    def moved(self, annotations: Annotations) -> Packed:
-        """The same clips, whose examples are in other splits: `annotations` has them in the same order."""
-        pairs = zip(self.annotations.examples, annotations.examples, strict=True)
-        place = {(old.split, old.id): (new.split, new.id) for old, new in pairs}
-        found = copy(self)
-        found.annotations = annotations
-        found._clips = {place[key]: clip for key, clip in self._clips.items()}
-        found._bad = {place[key]: why for key, why in self._bad.items()}
-        return found
+    def media_stamps(self, examples: Sequence[Example]) -> dict[Path, tuple[str, str]]:
+        return {self.folder: ("packed", self.digest)}
 
     def times(self, example: Example) -> NDArray[np.float64]:
-        """Of the stored frames of an example, NaN where unobserved."""
-        if (example.split, example.id) in self._bad:
-            why = self._bad[example.split, example.id]
-            raise DamagedVideoError(f"{self.folder}, clip {example.id}", f"when it was packed: {why}")
-        return self._clips[example.split, example.id][1].times
+        """The times of the stored frames of an example, NaN where unobserved."""
+        return self._stored(example).times
 
     def check(self, config: ClipConfig) -> None:
-        """Refuse clips that cannot be had from the stored ones."""
+        """ConfigError if the stored frames are too small or of another rate."""
         if self.clip is None or self.native:
             return
         if any(wanted > stored for wanted, stored in zip(config.size, self.clip.size, strict=True)):
@@ -193,35 +204,45 @@ class Packed:
                 )
 
     def read(self, example: Example, config: ClipConfig) -> Clip:
-        """The clip of an example, as `read_clip` gives it from the original."""
+        """The clip of an example, as `read_clip` reads it from the original."""
         self.check(config)
-        times = self.times(example)
-        number, stored = self._clips[example.split, example.id]
+        stored = self._stored(example)
+        times = stored.times
         if self.annotations.task == "recognition":
             end = example.end if example.end is not None else times[-1] + 1 / self.fps
-            chosen = frames_at(times, wanted_times(example.start, end, config))
+            chosen = frames_at(times, clip_times(example.start, end, config))
         else:
-            chosen = self._before(example, times, config)
-        pictures = {}
-        path = _shard(self.folder, number, "jpgs")
-        with path.open("rb") as file:
+            chosen = self._positions(example, times, config)
+        images = {}
+        with stored.shard.open("rb") as file:
             for i in sorted({int(i) for i in chosen if i >= 0 and not np.isnan(times[i])}):
                 file.seek(stored.offsets[i])
                 data = file.read(stored.offsets[i + 1] - stored.offsets[i])
-                if stored.sums is not None and zlib.crc32(data) != stored.sums[i]:
+                name = f"{self.folder}, clip {example.id}, frame {i}"
+                if stored.checksums is not None and zlib.crc32(data) != stored.checksums[i]:
                     raise DamagedVideoError(
-                        f"{self.folder}, clip {example.id}, frame {i}",
-                        f"its checksum does not match, so {path.name} was damaged after it was packed: pack again",
+                        name, f"its checksum does not match: {stored.shard.name} is damaged; pack again"
                     )
-                pictures[i] = decode_picture(data, f"{self.folder}, clip {example.id}, frame {i}", config.size)
+                images[i] = decode_picture(data, name, config.size)
         black = np.zeros((*config.size, 3), np.uint8)
         shown = np.where(chosen >= 0, times[chosen], np.nan)
-        return Clip(np.stack([pictures.get(int(i), black) for i in chosen]), shown)
+        return Clip(np.stack([images.get(int(i), black) for i in chosen]), shown)
 
-    def _before(self, example: Example, times: NDArray[np.float64], config: ClipConfig) -> NDArray[np.int64]:
-        """Anticipation: the stored frame of each position; -1 where unobserved."""
+    def _ends(self, examples: Sequence[Example]) -> list[float | None]:
+        stored = [self._clips.get(example.clip_id) for example in examples]
+        ends = [0.0 if one is None else float(one.times[-1]) + 1 / self.fps for one in stored]
+        return [e.end if e.end is not None else end for e, end in zip(examples, ends, strict=True)]
+
+    def _stored(self, example: Example) -> StoredClip:
+        if example.clip_id in self._bad:
+            why = self._bad[example.clip_id]
+            raise DamagedVideoError(f"{self.folder}, clip {example.id}", f"when it was packed: {why}")
+        return self._clips[example.clip_id]
+
+    def _positions(self, example: Example, times: NDArray[np.float64], config: ClipConfig) -> NDArray[np.int64]:
+        """Anticipation: the index of the stored frame at each position; -1 where unobserved."""
         wanted = seen_frames(example, config)
-        stored = np.round(times * EPIC_FPS) + 1  # earlier versions stored the positions' own times
+        stored = np.round(times * EPIC_FPS) + 1  # older versions stored the times of the positions
         if self.clip is not None:
             stored = seen_frames(example, replace(self.clip, mode="strict")).astype(np.float64)
         found = stored[None] == wanted[:, None]  # (T, stored)
@@ -237,55 +258,152 @@ class Packed:
         return np.where(wanted == UNOBSERVED, -1, found.argmax(1))
 
 
-def _write_shard(folder: Path, render: Render, quality: int, piece: tuple[int, Sequence[Example]]) -> int:
-    number, examples = piece
+def group_by_media(examples: Sequence[Example]) -> list[Example]:
+    """The examples, with those of one file in one group, because packed examples do not state their file.
+
+    The group has the name of the file, or the first name if several examples of the file have groups. Test examples do
+    not connect others, as in `horst.data.folds`.
+    """
+    clips = Counter(example.media for example in examples if not example.video)
+    shared = {media for media, count in clips.items() if count > 1 and not (media / INDEX).is_file()}  # not packed yet
+    if not shared:
+        return list(examples)
+    base = os.path.commonpath({os.path.abspath(e.media.parent) for e in examples})  # names are the same everywhere
+    names: dict[Link, str] = {}
+    for one in connected([example for example in examples if example.split in FIT_SPLITS]):
+        groups = {e.group for e in one if e.group}
+        files = {e.media for e in one if not e.group and not e.video and e.media in shared}
+        if files or len(groups) > 1:
+            name = min(groups or {Path(os.path.relpath(file, base)).as_posix() for file in files})
+            names |= {links(e)[0]: name for e in one}
+    return [replace(e, group=names.get(links(e)[0], e.group)) for e in examples]
+
+
+def _separate(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """The examples; those that share an id get different videos, because all have the same media."""
+    count = Counter(example.id for example in examples)
+    return tuple(replace(e, video=e.video or f"{e.split}/{e.id}") if count[e.id] > 1 else e for e in examples)
+
+
+def _split_shards(examples: Sequence[Example]) -> list[list[Example]]:
+    """Groups of CLIPS_PER_SHARD or somewhat more: the examples of a video stay together, so that it is read once."""
+    shards: list[list[Example]] = []
+    for example in examples:
+        if not shards or (len(shards[-1]) >= CLIPS_PER_SHARD and shards[-1][-1].media != example.media):
+            shards.append([])
+        shards[-1].append(example)
+    return shards
+
+
+def _write_shard(folder: Path, read_clips: ReadClips, quality: int, job: tuple[int, Sequence[Example]]) -> None:
+    number, examples = job
     clips: list[dict[str, Any]] = []
-    made_of = _made_of(examples)
+    stamps = _media_stamps(examples)
     with atomic_write(_shard(folder, number, "jpgs")) as partial_path, partial_path.open("wb") as file:
-        for example, clip in zip(examples, render(examples), strict=True):
+        for example, clip in zip(examples, read_clips(examples), strict=True):
             if isinstance(clip, HorstError):
                 clips.append({**example.to_dict(), "why": str(clip)})
                 continue
-            offsets, sums = [file.tell()], []
+            offsets, checksums = [file.tell()], []
             for image, time in zip(clip.frames, clip.times, strict=True):
-                data = b"" if np.isnan(time) else encode_picture(image, quality)
+                data = b"" if np.isnan(time) else encode_jpeg(image, quality)
                 file.write(data)
-                sums.append(zlib.crc32(data))
+                checksums.append(zlib.crc32(data))
                 offsets.append(file.tell())
-            times = [_number(t) for t in clip.times]
-            clips.append({**example.to_dict(), "offsets": offsets, "times": times, "crc32": sums})
+            times = [None if np.isnan(t) else round(float(t), 6) for t in clip.times]
+            clips.append({**example.to_dict(), "offsets": offsets, "times": times, "crc32": checksums})
         file.flush()
         os.fsync(file.fileno())
-    write_text(_shard(folder, number, "json"), encode_checked({"made_of": made_of, "clips": clips}))
-    return len(clips)
+    write_text(_shard(folder, number, "json"), encode_checked({"made_of": stamps, "clips": clips}))
 
 
-def _made_of(examples: Sequence[Example]) -> list[str]:
-    """What the files of a shard are; see `stamp`."""
+def _media_stamps(examples: Sequence[Example]) -> list[str]:
     return [file_stamp(media) for media in dict.fromkeys(e.media for e in examples)]
 
 
-def _is_current(shard: Path, examples: Sequence[Example]) -> bool:
-    """Whether a shard was made of the files that are there now. Those of earlier versions do not say."""
-    made_of = read_checked(shard)[0].get("made_of")
-    return made_of is None or made_of == _made_of(examples)
+def _is_current(folder: Path, number: int, examples: Sequence[Example]) -> bool:
+    """Whether the media of a shard are unchanged. Shards of older versions do not state their media."""
+    stamps = read_checked(_shard(folder, number, "json"))[0].get("made_of")
+    return stamps is None or stamps == _media_stamps(examples)
 
 
-def encode_picture(image: np.ndarray[Any, Any], quality: int) -> bytes:
-    buffer = io.BytesIO()
-    Pictures.fromarray(image).save(buffer, "JPEG", quality=quality)
-    return buffer.getvalue()
-
-
-def _missing(folder: Path, shards: int) -> list[int]:
+def _missing_shards(folder: Path, shards: int) -> list[int]:
     there = {path.name for path in folder.iterdir()}
-    files = {n: {_shard(folder, n, suffix).name for suffix in ("jpgs", "json")} for n in range(shards)}
-    return [number for number, names in files.items() if not names <= there]
+    names = {n: {_shard(folder, n, suffix).name for suffix in ("jpgs", "json")} for n in range(shards)}
+    return [number for number, needed in names.items() if not needed <= there]
 
 
 def _shard(folder: Path, number: int, suffix: str) -> Path:
     return folder / f"shard-{number:05d}.{suffix}"
 
 
-def _number(time: float) -> float | None:
-    return None if np.isnan(time) else round(float(time), 6)
+def _read_index(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The index, and the bytes of its file."""
+    index, raw = read_checked(path)
+    if index.get("format") != FORMAT:
+        raise DataError(f"{path} is not of format {FORMAT}: it is no packed data set of this version")
+    try:
+        _need(_is_number(index.get("fps")) and 0 < index["fps"] <= MAX_TIME, "fps", index.get("fps"))
+        _need(type(index.get("shards")) is int and index["shards"] >= 0, "shards", index.get("shards"))
+        _need(isinstance(index.get("native", False), bool), "native", index.get("native"))
+        if index.get("clip") is not None:
+            from_dict(ClipConfig, index["clip"], "clip")
+    except ValueError as error:
+        raise DataError(f"{path} is damaged ({error}); pack again") from error
+    return index, raw
+
+
+def _read_shard(path: Path, index: dict[str, Any]) -> tuple[list[dict[str, Any]], list[StoredClip | None], bytes]:
+    """The entries of the clips in a shard, where their frames are (None: unreadable), and the bytes of the file."""
+    shard, raw = read_checked(path)
+    clips = shard.get("clips")
+    if not isinstance(clips, list):
+        raise DataError(f"{path}: clips is a {type(clips).__name__}; it takes a list")
+    stored = []
+    for number, clip in enumerate(clips):
+        try:
+            stored.append(_read_stored(path, clip, index))
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+            raise DataError(f"{path}: clip {number} is damaged ({reason}); pack again") from error
+    return clips, stored, raw
+
+
+def _read_stored(path: Path, clip: Any, index: dict[str, Any]) -> StoredClip | None:
+    example = Example.from_dict(clip, media=path)
+    for name in ("id", "split", "video", "group"):
+        _need(isinstance(clip[name], str), name, clip[name])
+    labels, start, end, frame = example.labels, example.start, example.end, example.start_frame
+    _need(isinstance(labels, dict) and all(type(n) is int for n in labels.values()), "labels", labels)
+    _need(_is_number(start) and abs(start) <= MAX_TIME, "start", start)
+    _need(end is None or (_is_number(end) and start <= end <= MAX_TIME), "end", end)
+    _need(frame is None or (type(frame) is int and abs(frame) <= 1000 * MAX_TIME), "start_frame", frame)
+    if "why" in clip:
+        _need(isinstance(clip["why"], str), "why", clip["why"])
+        return None
+    offsets, times, checksums = clip["offsets"], clip["times"], clip.get("crc32")
+    _need(isinstance(times, list) and len(times) > 0, "times", times)
+    _need(all(t is None or (_is_number(t) and abs(t) <= MAX_TIME) for t in times), "times", times)
+    seen = [t for t in times if t is not None]
+    _need(seen == sorted(seen), "times", times)
+    _need(isinstance(offsets, list) and all(type(n) is int and n >= 0 for n in offsets), "offsets", offsets)
+    _need(len(offsets) == len(times) + 1 and offsets == sorted(offsets), "offsets", offsets)
+    if index.get("task") == "recognition":  # a clip that claims to be longer than its frames would take all memory
+        length = max(times[-1] or 0.0, end or 0.0) - min(times[0] or 0.0, start)
+        _need(None not in times and length <= 2 * len(times) / index["fps"] + MAX_STILL, "its length", length)
+    elif index.get("clip") is not None:
+        _need(len(times) == index["clip"].get("steps", ClipConfig().steps), "the number of times", len(times))
+    if checksums is not None:
+        _need(isinstance(checksums, list) and all(type(n) is int for n in checksums), "crc32", checksums)
+        _need(len(checksums) == len(times), "crc32", checksums)
+    seconds = np.asarray([math.nan if t is None else t for t in times], np.float64)
+    return StoredClip(path.with_suffix(".jpgs"), offsets, seconds, checksums)
+
+
+def _need(fits: bool, name: str, value: Any) -> None:
+    if not fits:
+        raise ValueError(f"{name} is {value!r:.60}")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -29,10 +29,9 @@ import horst
 from horst.config import from_dict
 from horst.console import Console
 from horst.console import progress as progress_bar
-from horst.data.batches import UNKNOWN
 from horst.data.clips import ClipConfig
 from horst.data.distributed import world_and_rank
-from horst.data.example import Annotations, Split, Task
+from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.data.loader import ClipBatches
 from horst.errors import ConfigError, DataError
 from horst.evaluation.guard import check

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN
 from horst.data.clips import ClipConfig
-from horst.data.example import Annotations, Split, Task
+from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.evaluation.metrics import (
     accuracy_of_ranks,
     area,

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN
+from horst.data.example import UNKNOWN
 from horst.errors import InputError
+from horst.masks import length_mask
 
 TIMES = (2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
 """Seconds before the action at which RULSTM's protocol predicts."""
@@ -154,7 +155,7 @@ def decided(answers: Tensor, lengths: Tensor) -> float:
         return 1.0
     last = answers.gather(1, (lengths - 1).clamp(min=0)[:, None])
     places = torch.arange(answers.shape[1], device=answers.device)
-    other = (answers != last) & (places < lengths[:, None])
+    other = (answers != last) & length_mask(lengths, answers.shape[1])
     begin = torch.where(other, places + 1, 0).amax(1)  # the frame after the last one with another prediction
     fraction = (begin + 1).double() / lengths.clamp(min=1)
     return float(torch.where(lengths > 0, fraction, 1.0).mean())

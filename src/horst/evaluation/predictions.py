@@ -22,13 +22,14 @@ from safetensors.torch import save_file
 from torch import Tensor
 from torch.nn.functional import pad
 
-from horst.data.batches import UNKNOWN, Batch
+from horst.data.batches import Batch
 from horst.data.clips import EPIC_FPS, ClipConfig, seen_frames
 from horst.data.distributed import gather
-from horst.data.example import Annotations, Example, Task
+from horst.data.example import UNKNOWN, Annotations, Example, Task
 from horst.errors import ConfigError, DataError, InputError
 from horst.heads import Logits
 from horst.io import atomic_write, set_default_mode
+from horst.masks import length_mask
 from horst.video.sampling import observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -187,7 +188,7 @@ class Collector:
                 raise InputError(f"the model's {task} logits of example {ident} are NaN")
             found[f"scores.{task}"] = scores.masked_fill(unobserved, -torch.inf)
         if self.annotations.task == "recognition":
-            padding = torch.arange(observed.shape[1]) >= lengths[:, None]
+            padding = ~length_mask(lengths, observed.shape[1])
             found["answers"] = logits.action.detach().argmax(-1).cpu().masked_fill(padding, -1)
         self._batches.append(found)
 

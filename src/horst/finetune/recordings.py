@@ -25,12 +25,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from horst.data.clips import Clip
-from horst.data.packed import encode_picture
 from horst.errors import BusyError, DataError, HorstError, InputError
 from horst.finetune.names import check_label, label_folder
 from horst.io import atomic_write
 from horst.video.frame import Image
-from horst.video.images import decode_picture
+from horst.video.images import decode_picture, encode_jpeg
 from horst.video.resizing import resize_image
 from horst.video.sampling import SLACK
 
@@ -182,7 +181,7 @@ class Recordings:
             if not times or at - first - times[-1] >= 1 / limits.fps - SLACK:
                 height, width = shape[:2] if len(shape) == 3 else (1, 1)  # `resize_image` rejects anything else
                 small = max(1, min(height, limits.side)), max(1, min(width, limits.side))
-                images.append(encode_picture(resize_image(image, small), QUALITY))
+                images.append(encode_jpeg(resize_image(image, small), QUALITY))
                 times.append(at - first)
         if len(times) < 2 or times[-1] < limits.shortest:
             seconds = times[-1] if times else 0.0

@@ -19,6 +19,7 @@ from horst.finetune.job import FinetuneJob, FinetuneProgress, HeldOut, Report
 from horst.heads.pool import FrameNorm
 from horst.layers.blocks import ConcatOutput
 from horst.layers.cell import HORSTCell
+from horst.masks import length_mask
 from horst.models.predictor import Predictor, PredictorOutput
 from horst.models.registry import create_model
 from horst.training.config import Loss, Optimiser
@@ -138,7 +139,7 @@ def _step(
 ) -> float:
     lengths = torch.tensor([len(clip) for clip in clips])
     frames = torch.nn.utils.rnn.pad_sequence(clips, batch_first=True)
-    valid = torch.arange(frames.shape[1]) < lengths[:, None]
+    valid = length_mask(lengths, frames.shape[1])
     model.train()
     logits = model(frames, None, lengths)[0].logits
     target = torch.tensor([job.targets[i] for i in chosen])

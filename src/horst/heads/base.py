@@ -6,11 +6,11 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from horst.config import check_positive
+from horst.config import Task, check_positive
 from horst.errors import ConfigError, InputError
 from horst.registry import Part, Registry
 
@@ -53,7 +53,7 @@ class Head(nn.Module):
 
     reads: ClassVar[tuple[str, ...]] = ("y",)
     """The outputs of a core that it takes, by keyword; see `CoreOutput.named`."""
-    task: ClassVar[Literal["recognition", "anticipation"]] = "anticipation"
+    task: ClassVar[Task] = "anticipation"
     """Whether it predicts the current action or the next one."""
     unrolls: ClassVar[bool] = False
     """Whether it takes the time until the action; see `Unroller`."""

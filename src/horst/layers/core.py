@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive, check_type, from_dict
 from horst.errors import ConfigError, InputError
+from horst.masks import length_mask
 from horst.ops.backend import BackendChoice, Wanted
 from horst.registry import Registry
 
@@ -260,7 +261,7 @@ def check_lengths(lengths: Lengths, batch: int, frames: int) -> list[int]:
 
 def ended_frames(frames: Sequence[int], x: Tensor) -> Tensor:
     """(B, T) bool: which frames of a clip x (B, T, ...) come after the ends of samples of so many frames."""
-    return torch.arange(x.shape[1], device=x.device) >= torch.tensor(frames, device=x.device).unsqueeze(1)
+    return ~length_mask(torch.tensor(frames, device=x.device), x.shape[1])
 
 
 def zero_where(x: Tensor, ended: Tensor) -> Tensor:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from horst.data.config import PATHS, open_source
+from horst.data.config import PATHS
 from horst.data.example import Task
 from horst.data.identity import DataIdentity
+from horst.data.source import open_source
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
 from horst.io import read_json

@@ -10,9 +10,9 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from horst.data.batches import ClipDataset
-from horst.data.config import open_source
 from horst.data.example import Split
-from horst.data.resident import Resident
+from horst.data.preload import PreloadedClips
+from horst.data.source import open_source
 from horst.errors import ConfigError
 from horst.studies.plan import SPLIT, Job
 
@@ -36,7 +36,7 @@ def prepare(jobs: Iterable[Job]) -> None:
             clips = ClipDataset(source, split, data.clip, cache)
             workers = os.cpu_count() or 1
             if job.config.batches.resident:
-                Resident(clips, torch.device("cpu"), workers)
+                PreloadedClips(clips, torch.device("cpu"), workers)
                 continue
             for _ in DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator()):
                 pass

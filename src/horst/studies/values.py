@@ -10,9 +10,8 @@ import re
 import torch
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN
 from horst.data.clips import ClipConfig
-from horst.data.example import Task
+from horst.data.example import UNKNOWN, Task
 from horst.errors import ConfigError, did_you_mean
 from horst.evaluation.metrics import bin_of, decided, label_ranks
 from horst.evaluation.predictions import Predictions, position_name, positions

@@ -10,14 +10,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from horst.data.clips import Clip, ClipConfig
-from horst.data.config import DataConfig, Source, open_source
+from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
-from horst.data.features import FeatureClip
 from horst.data.loader import ClipBatches
+from horst.data.source import open_source
 from horst.synth import kitchen
 from horst.synth.make import TAIL_SHARE, make_kitchen, make_somethings
 
@@ -34,13 +33,11 @@ class Fresh(ClipBatches):
         fresh = tuple(replace(example, split="val") for example in made.values())
         annotations = replace(source.annotations, examples=(*trained, *fresh))
         annotations = replace(annotations, example_sets={**annotations.example_sets, **_tails(annotations)})
-        super().__init__(data, source=Source(annotations, partial(_read, source, made)))
+        super().__init__(data, source=source.with_annotations(annotations))
 
     def clip(self, example: Example, config: ClipConfig) -> Clip:
-        """What is shown of an example."""
-        clip = self.source.read(example, config)
-        assert isinstance(clip, Clip)  # what is made has pictures
-        return clip
+        """The clip of an example."""
+        return self.source.read(example, config)
 
 
 def fresh_somethings(folder: str | Path, clips: int, seed: int) -> Fresh:
@@ -83,8 +80,3 @@ def _tails(annotations: Annotations) -> dict[str, frozenset[str]]:
             seen = Counter(example.labels[part] for example in train)
             sets[f"tail {part}"] = frozenset(e.id for e in val if seen[e.labels[part]] < TAIL_SHARE * seen.total())
     return sets | ({"tail action": sets["tail verb"] | sets["tail noun"]} if len(sets) == 2 else {})
-
-
-def _read(source: Source, made: dict[str, Example], example: Example, config: ClipConfig) -> Clip | FeatureClip:
-    """The clip of an example where the data set knows it: packed clips are found by their split."""
-    return source.read(made[example.id], config)

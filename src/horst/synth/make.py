@@ -26,10 +26,12 @@ import numpy as np
 
 from horst.config import check_positive
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig
+from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
-from horst.data.packed import Render, is_complete, write_packed
-from horst.data.readers.ssv2 import plain
+from horst.data.packed import ReadClips, is_complete, write_packed
+from horst.data.readers.ssv2 import without_brackets
+from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError, HorstError, InputError
 from horst.io import LOCK, lock, read_json, write_text
 from horst.synth import kitchen, somethings
@@ -150,6 +152,22 @@ def make_kitchen(
     return _make(Path(folder), spec, _make_kitchen, processes)
 
 
+def open_somethings(
+    folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, templates: int = 0, packed: bool = True
+) -> Source:
+    """The data source "somethings": made if it is missing, and opened."""
+    made = make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed)
+    return open_source(DataConfig.from_file(made))
+
+
+def open_kitchen(
+    folder: str | Path, videos: int = 40, seed: int = 0, size: Sequence[int] = (128, 228), packed: bool = True
+) -> Source:
+    """The data source "kitchen": made if it is missing, and opened."""
+    made = make_kitchen(folder, videos, seed=seed, size=size, packed=packed)
+    return open_source(DataConfig.from_file(made))
+
+
 def _make(
     folder: Path,
     spec: DatasetSpec,
@@ -172,8 +190,9 @@ def _make_somethings(folder: Path, spec: DatasetSpec, processes: int | None) -> 
         render = partial(_somethings_clips, {clip.id: clip for clip in clips}, size)
         config = ClipConfig(size=(size, size), fps=somethings.FPS)
         return _pack(folder, _somethings_annotations(clips, templates), render, config, processes)
-    mirror = {plain(t): plain(somethings.MIRROR[t]) for t in templates if somethings.MIRROR[t] in templates}
-    tables: dict[str, Any] = {"labels": {plain(t): str(i) for i, t in enumerate(templates)}, "mirror": mirror}
+    names = {template: without_brackets(template) for template in templates}
+    mirror = {name: names[somethings.MIRROR[t]] for t, name in names.items() if somethings.MIRROR[t] in names}
+    tables: dict[str, Any] = {"labels": {name: str(i) for i, name in enumerate(names.values())}, "mirror": mirror}
     for split, name in (("train", "train"), ("val", "validation")):
         tables[name] = [
             {"id": c.id, "label": c.label, "template": c.template, "placeholders": list(c.placeholders)}
@@ -203,7 +222,7 @@ def _make_kitchen(folder: Path, spec: DatasetSpec, processes: int | None) -> dic
 
 
 def _pack(
-    folder: Path, annotations: Annotations, render: Render, clip: ClipConfig, processes: int | None
+    folder: Path, annotations: Annotations, render: ReadClips, clip: ClipConfig, processes: int | None
 ) -> dict[str, str]:
     write_packed(folder / "packed", annotations, render, fps=clip.fps, clip=clip, native=True, processes=processes)
     return {"source": "packed", "folder": "packed"}
@@ -269,7 +288,7 @@ def _somethings_annotations(clips: Iterable[somethings.ClipSpec], templates: Seq
             Example(id=c.id, split=c.split, media=Path(f"{c.id}.webm"), labels={"action": label[c.template]})
             for c in clips
         ),
-        classes={"action": tuple(plain(template) for template in templates)},
+        classes={"action": tuple(without_brackets(template) for template in templates)},
         mirror=tuple(label.get(somethings.MIRROR[template], -1) for template in templates),
     )
 

@@ -70,7 +70,7 @@ class Batches:
     cache: str | None = None
     """A folder on a fast disk that keeps decoded clips, for a GPU that waits for decoding; see `horst.data.cache`."""
     resident: bool = False
-    """Keep all clips in the memory of the device, for data sets that fit there; see `horst.data.resident`."""
+    """Keep all clips in the memory of the device, for data sets that fit there; see `horst.data.preload`."""
     drop_last: bool = True
     """Leave out the last batch of an epoch where it is not full, each epoch with other clips."""
 

@@ -86,7 +86,7 @@ def data_module(config: RunConfig) -> ClipDataModule:
         bad_limit=batches.bad_limit,
         drop_last=batches.drop_last,
         cache=batches.cache,
-        resident=batches.resident,
+        preload="device" if batches.resident else None,
     )
 
 
@@ -113,7 +113,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     if model.config.backbone.name == "maps" and (config.augment.operations or mirrors):
         raise ConfigError("augment is for pictures, and the model reads maps: set operations to 0 and mirror to false")
-    stored = getattr(getattr(data.source.read, "__self__", None), "map", None)
+    stored = data.source.map
     taken = (model.backbone.channels, *model.size)
     if stored is not None and stored != taken:
         raise ConfigError(

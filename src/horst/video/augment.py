@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from horst.errors import ConfigError, InputError
+from horst.masks import length_mask
 from horst.video.augment_ops import MAX_MAGNITUDE, OPERATIONS, ClipGroup
 
 Lengths = Tensor | Sequence[int] | None
@@ -139,5 +140,5 @@ def _valid_frames(lengths: Lengths, clips: Tensor) -> Tensor | None:
             raise InputError(f"lengths has {value}; clips {tuple(clips.shape)} need integers in 1..{frames}")
     if min(values) == frames:
         return None
-    known = torch.tensor(values, dtype=torch.int64)[:, None]
-    return (torch.arange(frames) < known).to(clips.device, non_blocking=True)
+    known = torch.tensor(values, dtype=torch.int64)
+    return length_mask(known, frames).to(clips.device, non_blocking=True)

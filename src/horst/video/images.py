@@ -8,6 +8,7 @@ Hidden files (.name) are ignored. Two images with the same number are an error.
 from __future__ import annotations
 
 import io
+import math
 import re
 import struct
 import tarfile
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image as Pictures
 from PIL import ImageOps, UnidentifiedImageError
 
@@ -25,6 +27,8 @@ from horst.video.frame import IMAGE_SUFFIXES, MAX_PIXELS, Frame, Image, Size, ch
 
 Place = Path | tuple[int, int]
 """A file, or (offset, length) in a tar file."""
+ROUNDING = 1e-6
+"""Frames: a time just below that of an image counts as the time of that image."""
 
 
 class ImageSequence:
@@ -33,11 +37,14 @@ class ImageSequence:
     Args:
         path: The folder or the tar file.
         fps: Frame rate, which images do not state.
+        first: The number of the image at time 0; None: the lowest number.
         size: (height, width) of the frames, by default their own.
         prefix: Read only names that begin with it, for a folder of several videos.
     """
 
-    def __init__(self, path: str | Path, *, fps: float, size: Size | None = None, prefix: str = "") -> None:
+    def __init__(
+        self, path: str | Path, *, fps: float, first: int | None = None, size: Size | None = None, prefix: str = ""
+    ) -> None:
         self.path, self.size, self.fps = Path(path), size, check_number("fps", fps)
         check_size(size)
         self._archive: IO[bytes] | None = None
@@ -51,6 +58,8 @@ class ImageSequence:
         self._files = self._numbered(files, prefix)
         if not self._files:
             raise EmptyVideoError(path, f"there is no numbered image ({', '.join(IMAGE_SUFFIXES)}) in it")
+        self.numbers = sorted(self._files)
+        self.first = self.numbers[0] if first is None else first
 
     def __enter__(self) -> ImageSequence:
         return self
@@ -63,27 +72,33 @@ class ImageSequence:
             self._archive.close()
 
     @property
-    def numbers(self) -> list[int]:
-        """The numbers of the images, in order."""
-        return sorted(self._files)
+    def times(self) -> NDArray[np.float64]:
+        """The seconds at which each of `numbers` begins."""
+        return (np.asarray(self.numbers) - self.first) / self.fps
 
     @property
     def duration(self) -> float:
-        """Seconds from the first image to the end of the last one."""
-        return (max(self._files) - min(self._files) + 1) / self.fps
+        """The seconds at which the last image ends."""
+        return (self.numbers[-1] + 1 - self.first) / self.fps
+
+    def time_of(self, number: int) -> float:
+        return (number - self.first) / self.fps
+
+    def number_at(self, time: float) -> int:
+        """The number of the last image at or before `time`, even if that image is missing."""
+        return self.first + math.floor(time * self.fps + ROUNDING)
 
     def read(self, number: int) -> Image:
         """The image of a number, as RGB."""
         if number not in self._files:
-            first, last = min(self._files), max(self._files)
+            first, last = self.numbers[0], self.numbers[-1]
             raise MissingVideoError(self.path, f"there is no frame {number}; there are {first} to {last}")
         return decode_picture(self._bytes(number), f"{self.path}, frame {number}", self.size)
 
     def frames(self) -> Iterator[Frame]:
         """All images, in order."""
-        numbers = self.numbers
-        for index, number in enumerate(numbers):
-            yield Frame(self.read(number), (number - numbers[0]) / self.fps, index)
+        for index, number in enumerate(self.numbers):
+            yield Frame(self.read(number), self.time_of(number), index)
 
     def _bytes(self, number: int) -> bytes:
         file = self._files[number]
@@ -141,6 +156,12 @@ def decode_picture(data: bytes, name: str, size: Size | None = None) -> Image:
     if size is not None and rgb.size != (size[1], size[0]):
         rgb = rgb.resize((size[1], size[0]), Pictures.Resampling.BILINEAR)
     return np.asarray(rgb)
+
+
+def encode_jpeg(image: Image, quality: int) -> bytes:
+    buffer = io.BytesIO()
+    Pictures.fromarray(image).save(buffer, "JPEG", quality=quality)
+    return buffer.getvalue()
 
 
 def _check(picture: Pictures.Image, name: str) -> None:

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN, BadClip, ClipDataset
-from horst.data.example import Split
+from horst.data.batches import BadClip, ClipDataset
+from horst.data.example import UNKNOWN, Split
 from horst.data.loader import ClipBatches
 from horst.errors import DataError
 from horst.evaluation.evaluate import clip_for, clip_output, eval_mode

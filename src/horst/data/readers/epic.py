@@ -1,42 +1,63 @@
 """EPIC-Kitchens 55 and 100, for anticipation: RULSTM's CSV files or the official ones.
 
-RULSTM's files have no header (id, video, start, end, verb, noun, action; frames at 30 a second, numbered from 1) and
-number the actions in actions.csv. The official files have time stamps, verbs and nouns; actions are then the pairs that
-occur in training and validation, numbered in the order of (verb, noun) unless actions.csv is there too.
+RULSTM's files have no header (id, video, start, end, verb, noun, action; frames at 30 fps, numbered from 1), and
+actions.csv numbers the actions. The official files have timestamps, verbs and nouns. Their actions are the pairs that
+occur in training and validation, numbered in the order of (verb, noun) unless there is an actions.csv.
 
-EPIC-Kitchens 55 has no official validation split: with the official files, the videos that RULSTM's
-validation_videos.csv lists are for validation and all others for training. That is RULSTM's split.
+EPIC-Kitchens 55 has no official validation split: with the official files, the videos in RULSTM's validation_videos.csv
+are for validation and all others for training. That is RULSTM's split.
+
+Sets with their own metrics (many-shot, unseen participants, tail classes) need files of their own. If one is missing, a
+notice says so.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 from horst.data.example import Annotations, Example
-from horst.data.readers.epic_frames import PUBLIC, RULSTM_FPS, Frames, Version, pictures_of, read_video_info
-from horst.data.readers.epic_sets import ek100_sets, many_shot_classes
-from horst.data.readers.media import find_media
-from horst.data.readers.tables import need, read_rows, read_text, seconds, whole
+from horst.data.readers.epic_media import (
+    PUBLIC,
+    RULSTM_FPS,
+    Frames,
+    Version,
+    epic_timing,
+    find_media,
+    read_video_info,
+)
+from horst.data.readers.tables import CsvRow, read_rows, read_text
 from horst.errors import DataError
 
 T = TypeVar("T")
+Origin = Literal["rulstm", "official"]
 COLUMNS = ("id", "video", "start", "end", "verb", "noun", "action")
-RULSTM = {"train": ("training.csv",), "val": ("validation.csv",)}
+NAMES = {"ek55": "EPIC-Kitchens 55", "ek100": "EPIC-Kitchens 100"}
 RULSTM_PUBLIC = "https://github.com/fpv-iplab/rulstm (RULSTM/data)"
 VALIDATION_VIDEOS = "validation_videos.csv"
-UNLABELLED = {"ek55": ("test_seen.csv", "test_unseen.csv"), "ek100": ("test_timestamps.csv",)}
-OFFICIAL = {
-    "ek55": {"train": ("EPIC_train_action_labels.csv",)},
-    "ek100": {"train": ("EPIC_100_train.csv",), "val": ("EPIC_100_validation.csv",)},
+SPLITS = ("train", "val", "test")
+FILES: dict[tuple[Origin, Version], tuple[tuple[str, ...], ...]] = {
+    ("rulstm", "ek55"): (("training.csv",), ("validation.csv",), ("test_seen.csv", "test_unseen.csv")),
+    ("rulstm", "ek100"): (("training.csv",), ("validation.csv",), ("test_timestamps.csv",)),
+    ("official", "ek55"): (
+        ("EPIC_train_action_labels.csv",), (), ("EPIC_test_s1_timestamps.csv", "EPIC_test_s2_timestamps.csv"),
+    ),
+    ("official", "ek100"): (
+        ("EPIC_100_train.csv",), ("EPIC_100_validation.csv",), ("EPIC_100_test_timestamps.csv",),
+    ),
+}  # fmt: skip
+"""The files of each split."""
+MANY_SHOT = {part: f"EPIC_many_shot_{part}s.csv" for part in ("verb", "noun", "action")}
+UNSEEN = "EPIC_100_unseen_participant_ids_validation.csv"
+TAIL = {part: f"EPIC_100_tail_{part}s.csv" for part in ("verb", "noun")}
+RULSTM_IDS = {
+    "unseen": "validation_unseen_participants_ids.csv",
+    **{f"tail {part}": f"validation_tail_{part}s_ids.csv" for part in ("verb", "noun", "action")},
 }
-OFFICIAL_UNLABELLED = {
-    "ek55": ("EPIC_test_s1_timestamps.csv", "EPIC_test_s2_timestamps.csv"),
-    "ek100": ("EPIC_100_test_timestamps.csv",),
-}
+"""RULSTM's lists of segments, which are read if the official ones are missing."""
 
 
 def read_epic(
@@ -44,36 +65,35 @@ def read_epic(
     media: str | Path | None = None,
     *,
     version: Version = "ek55",
-    files: Literal["rulstm", "official"] = "rulstm",
+    files: Origin = "rulstm",
     frames: Frames | None = None,
-    many_shot: Literal["rulstm", "official"] = "rulstm",
+    many_shot: Origin = "rulstm",
     name: str | None = None,
 ) -> Annotations:
-    """The segments whose CSV files lie in `annotations`.
+    """Read the annotations of EPIC-Kitchens.
 
     Args:
         annotations: Folder of the CSV files of one version.
-        media: Folder of the videos, frame folders or tar files, see `find_media`; without it nothing can be shown.
+        media: Folder of the videos, frame folders or tar files, see `find_media`. Without it clips cannot be read.
         version: ek55 or ek100.
-        files: Whose CSV files to read.
-        frames: Frames per second of numbered frames; see `horst.data.readers.epic_frames`. Videos do not need it.
-        many_shot: Which EK55 actions count as many-shot: RULSTM's, whose verb or noun is, or the official list of 819.
-        name: What to call the data set, for others in the same format.
+        files: Which CSV files to read.
+        frames: Origin of numbered images, see `horst.data.readers.epic_media`. Videos do not need it.
+        many_shot: Which EK55 actions are many-shot: RULSTM's, with a many-shot verb or noun, or the official 819.
+        name: Name of the data set, for others in the same format.
     """
     folder = Path(annotations)
-    if version not in UNLABELLED:
+    if version not in get_args(Version):
         raise DataError(f"version is {version!r}; choose from 'ek55', 'ek100'")
-    rows = list(_rulstm(folder, version) if files == "rulstm" else _official(folder, version))
-    _refuse_duplicates(rows)
-    verbs, nouns = _classes(folder, version, "verb"), _classes(folder, version, "noun")
-    parts, actions = _actions(folder, verbs, nouns, rows)
+    rows = list(_read_rulstm(folder, version) if files == "rulstm" else _read_official(folder, version))
+    _check_rows(rows)
+    verbs, nouns = (_read_classes(folder, version, part) for part in ("verb", "noun"))
+    parts = _read_actions(folder, len(verbs), len(nouns), rows)
     number = {pair: i for i, pair in enumerate(parts)}
-    videos = {row.video: Path(row.video) for row in rows}
-    if media is not None:
-        videos = {video: find_media(Path(media), video) for video in videos}
+    video_names = dict.fromkeys(row.video for row in rows)
+    videos = {video: Path(video) if media is None else find_media(Path(media), video) for video in video_names}
     info = read_video_info(folder, version)
-    pictures = {
-        video: pictures_of(video, path, frames, info.get(video), folder, version) if media is not None else None
+    timing = {
+        video: None if media is None else epic_timing(video, path, frames, info.get(video), folder, version)
         for video, path in videos.items()
     }
     examples = []
@@ -81,7 +101,7 @@ def read_epic(
         labels = {}
         if row.verb is not None and row.noun is not None:
             labels = {"verb": row.verb, "noun": row.noun, "action": number[row.verb, row.noun]}
-            if row.action is not None and row.action != labels["action"]:
+            if row.action not in (None, labels["action"]):
                 raise DataError(
                     f"{row.place}: segment {row.id} has action {row.action}; actions.csv says {labels['action']}"
                 )
@@ -96,17 +116,17 @@ def read_epic(
                 start_frame=row.start,
                 video=row.video,
                 group=row.video.split("_")[0],
-                pictures=pictures[row.video],
+                timing=timing[row.video],
             )
         )
     validation = [example for example in examples if example.split == "val"]
     subsets, few = many_shot_classes(folder, parts, many_shot) if version == "ek55" else ({}, ())
     sets, less = ek100_sets(folder, validation) if version == "ek100" else ({}, ())
     return Annotations(
-        name=name or {"ek55": "EPIC-Kitchens 55", "ek100": "EPIC-Kitchens 100"}[version],
+        name=name or NAMES[version],
         task="anticipation",
         examples=tuple(examples),
-        classes={"action": actions, "verb": verbs, "noun": nouns},
+        classes={"action": tuple(f"{verbs[v]} {nouns[n]}" for v, n in parts), "verb": verbs, "noun": nouns},
         action_parts=parts,
         subsets=subsets,
         example_sets=sets,
@@ -115,8 +135,8 @@ def read_epic(
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
-    """A segment: frames from 1 on at 30 a second, and classes where they are known."""
+class EpicSegment:
+    """A row of an annotation file. Frames are numbered from 1 at 30 fps; classes are None if they are unknown."""
 
     place: str
     """File and line."""
@@ -130,52 +150,40 @@ class _Row:
     action: int | None = None
 
 
-def _rulstm(folder: Path, version: Version) -> Iterator[_Row]:
-    files = {**RULSTM, "test": UNLABELLED[version]}
-    _need_one(folder, (*RULSTM["train"], *RULSTM["val"]), f"RULSTM's are at {RULSTM_PUBLIC}")
-    for split, path in _there(folder, files):
+def _read_rulstm(folder: Path, version: Version) -> Iterator[EpicSegment]:
+    for split, path in _find_files(folder, "rulstm", version, RULSTM_PUBLIC):
         columns = COLUMNS[:4] if split == "test" else COLUMNS
-        for line, row in read_rows(path, columns):
-            start, end = (whole(path, line, row, column, least=1) for column in columns[2:4])
-            classes = [whole(path, line, row, column) for column in columns[4:]]
-            ident, video = need(path, line, row, "id"), need(path, line, row, "video")
-            yield _checked(_Row(f"{path}, line {line}", split, ident, video, start, end, *classes))
+        for row in read_rows(path, columns):
+            start, end = (row.whole(column, least=1) for column in columns[2:4])
+            classes = [row.whole(column) for column in columns[4:]]
+            yield EpicSegment(str(row), split, row.text("id"), row.text("video"), start, end, *classes)
 
 
-def _official(folder: Path, version: Version) -> Iterator[_Row]:
-    files = {**OFFICIAL[version], "test": OFFICIAL_UNLABELLED[version]}
-    _need_one(
-        folder, [name for names in OFFICIAL[version].values() for name in names], f"they are at {PUBLIC[version]}"
-    )
+def _read_official(folder: Path, version: Version) -> Iterator[EpicSegment]:
+    files = list(_find_files(folder, "official", version, PUBLIC[version]))
     validation = _validation_videos(folder) if version == "ek55" else frozenset()
-    for split, path in _there(folder, files):
-        for line, row in read_rows(path):
-            times = [seconds(path, line, row, column) for column in ("start_timestamp", "stop_timestamp")]
-            # In floating point, as RULSTM's were made.
-            start, end = (max(1, math.floor(time * RULSTM_FPS)) for time in times)
-            labelled = ("verb_class", "noun_class") if split != "test" else ()
-            classes = [whole(path, line, row, column) for column in labelled]
-            ident = need(path, line, row, "uid" if version == "ek55" else "narration_id")
-            video = need(path, line, row, "video_id")
+    for split, path in files:
+        for row in read_rows(path):
+            times = [row.seconds(column) for column in ("start_timestamp", "stop_timestamp")]
+            start, end = (max(1, math.floor(time * RULSTM_FPS)) for time in times)  # rounded as in RULSTM's files
+            classes = [row.whole(column) for column in ("verb_class", "noun_class")] if split != "test" else []
+            ident, video = row.text("uid" if version == "ek55" else "narration_id"), row.text("video_id")
             chosen = "val" if split == "train" and video in validation else split
-            yield _checked(_Row(f"{path}, line {line}", chosen, ident, video, start, end, *classes))
+            yield EpicSegment(str(row), chosen, ident, video, start, end, *classes)
 
 
-def _there(folder: Path, files: dict[str, tuple[str, ...]]) -> Iterator[tuple[str, Path]]:
-    for split, names in files.items():
+def _find_files(folder: Path, origin: Origin, version: Version, public: str) -> Iterator[tuple[str, Path]]:
+    files = FILES[origin, version]
+    labelled = [name for names in files[:2] for name in names]
+    if not any((folder / name).exists() for name in labelled):
+        raise DataError(f"{folder} has no {' and no '.join(labelled)}; get it from {public}")
+    for split, names in zip(SPLITS, files, strict=True):
         for name in names:
             if (folder / name).exists():
                 yield split, folder / name
 
 
-def _need_one(folder: Path, names: Iterable[str], where: str) -> None:
-    if not any((folder / name).exists() for name in names):
-        words = " nor ".join(names)
-        raise DataError(f"{folder}: there is {'neither ' if ' nor ' in words else 'no '}{words} in it; {where}")
-
-
 def _validation_videos(folder: Path) -> frozenset[str]:
-    """The videos of RULSTM's validation split: a name in each line."""
     path = folder / VALIDATION_VIDEOS
     if not path.exists():
         raise DataError(
@@ -184,70 +192,124 @@ def _validation_videos(folder: Path) -> frozenset[str]:
         )
     found = frozenset(line.strip() for line in read_text(path).splitlines() if line.strip())
     if not found:
-        raise DataError(f"{path} lists no video: one in each line is needed")
+        raise DataError(f"{path} lists no video: write one in each line")
     return found
 
 
-def _checked(row: _Row) -> _Row:
-    if row.end < row.start:
-        raise DataError(f"{row.place}: segment {row.id} ends at frame {row.end}, before its start {row.start}")
-    return row
-
-
-def _refuse_duplicates(rows: list[_Row]) -> None:
-    """An id has one meaning in its split."""
+def _check_rows(rows: Sequence[EpicSegment]) -> None:
+    """DataError for a segment that ends before it starts, and for an id that occurs twice in a split."""
     first: dict[tuple[str, str], str] = {}
     for row in rows:
+        if row.end < row.start:
+            raise DataError(f"{row.place}: segment {row.id} ends at frame {row.end}, before its start {row.start}")
         before = first.setdefault((row.split, row.id), row.place)
         if before != row.place:
-            raise DataError(f"{row.place}: the id {row.id!r} stands in {before} too; remove one of the segments")
+            raise DataError(f"{row.place}: the id {row.id!r} is in {before} too; remove one of the segments")
 
 
-def _classes(folder: Path, version: Version, part: str) -> tuple[str, ...]:
+def _read_classes(folder: Path, version: Version, part: str) -> tuple[str, ...]:
     name, ident, key = (
         (f"EPIC_{part}_classes.csv", f"{part}_id", "class_key")
         if version == "ek55"
         else (f"EPIC_100_{part}_classes.csv", "id", "key")
     )
     path = folder / name
-    if not path.exists():  # RULSTM's folder does not hold it, and its actions do not have all classes
-        raise DataError(f"{path} is missing; it names all {part}s. Put it there from {PUBLIC[version]}")
-    found = _numbered(path, ident, lambda line, row: need(path, line, row, key))
-    return tuple(found)
+    if not path.exists():  # RULSTM's folder does not have it, and its actions do not have all classes
+        raise DataError(f"{path} is missing; it names all {part}s. Get it from {PUBLIC[version]}")
+    return tuple(_numbered(path, ident, lambda row: row.text(key)))
 
 
-def _numbered(path: Path, ident: str, value: Callable[[int, dict[str, str]], T]) -> list[T]:
-    """The values of the rows in the order of their ids, which count from 0."""
+def _numbered(path: Path, ident: str, value: Callable[[CsvRow], T]) -> list[T]:
+    """A value of each row, in the order of the ids, which count from 0."""
     found: dict[int, T] = {}
-    for line, row in read_rows(path):
-        number = whole(path, line, row, ident)
+    for row in read_rows(path):
+        number = row.whole(ident)
         if number in found:
-            raise DataError(f"{path}, line {line}: {ident} {number} occurs twice; remove one of the rows")
-        found[number] = value(line, row)
+            raise DataError(f"{row}: {ident} {number} occurs twice; remove one of the rows")
+        found[number] = value(row)
     if sorted(found) != list(range(len(found))):
         raise DataError(f"{path}: {ident} must count from 0 without a gap")
     return [found[i] for i in range(len(found))]
 
 
-def _actions(
-    folder: Path, verbs: tuple[str, ...], nouns: tuple[str, ...], rows: list[_Row]
-) -> tuple[tuple[tuple[int, int], ...], tuple[str, ...]]:
-    """(verb, noun) and name of every action."""
+def _read_actions(folder: Path, verbs: int, nouns: int, rows: Sequence[EpicSegment]) -> tuple[tuple[int, int], ...]:
+    """(verb, noun) of every action."""
     path = folder / "actions.csv"
     if path.exists():
-        pairs = _numbered(
-            path, "id", lambda line, row: (whole(path, line, row, "verb"), whole(path, line, row, "noun"))
-        )
+        pairs = _numbered(path, "id", lambda row: (row.whole("verb"), row.whole("noun")))
     else:
-        pairs = sorted({(r.verb, r.noun) for r in rows if r.verb is not None and r.noun is not None})
+        pairs = sorted({(row.verb, row.noun) for row in rows if row.verb is not None and row.noun is not None})
     known = set(pairs)
     for row in rows:
         if row.verb is not None and (row.verb, row.noun) not in known:
-            raise DataError(
-                f"{row.place}: there is no action of verb {row.verb} and noun {row.noun} in {path}, as segment "
-                f"{row.id} has"
-            )
+            pair = f"verb {row.verb} and noun {row.noun}"
+            raise DataError(f"{row.place}: segment {row.id} has {pair}, and no action in {path} has them")
     for verb, noun in pairs:
-        if not (0 <= verb < len(verbs) and 0 <= noun < len(nouns)):
-            raise DataError(f"{folder}: an action has verb {verb} of {len(verbs)} and noun {noun} of {len(nouns)}")
-    return tuple(pairs), tuple(f"{verbs[verb]} {nouns[noun]}" for verb, noun in pairs)
+        if not (0 <= verb < verbs and 0 <= noun < nouns):
+            raise DataError(f"{folder}: an action has verb {verb} of {verbs} and noun {noun} of {nouns}")
+    return tuple(pairs)
+
+
+def many_shot_classes(
+    folder: Path, parts: tuple[tuple[int, int], ...], which: Origin
+) -> tuple[dict[str, frozenset[int]], tuple[str, ...]]:
+    """EK55: verbs, nouns and actions with many training examples; and notices."""
+    needed = MANY_SHOT.values() if which == "official" else (MANY_SHOT["verb"], MANY_SHOT["noun"])
+    if missing := [name for name in needed if not (folder / name).exists()]:
+        return {}, (_notice(folder, missing, "many-shot", PUBLIC["ek55"]),)
+    verbs, nouns = (
+        frozenset(row.whole(f"{part}_class") for row in read_rows(folder / MANY_SHOT[part]))
+        for part in ("verb", "noun")
+    )
+    if which == "official":
+        rows = read_rows(folder / MANY_SHOT["action"])
+        pairs = {(row.whole("verb_class"), row.whole("noun_class")) for row in rows}
+        actions = frozenset(i for i, pair in enumerate(parts) if pair in pairs)
+    else:
+        actions = frozenset(i for i, (v, n) in enumerate(parts) if v in verbs or n in nouns)
+    return {"many-shot verb": verbs, "many-shot noun": nouns, "many-shot action": actions}, ()
+
+
+def ek100_sets(folder: Path, validation: Sequence[Example]) -> tuple[dict[str, frozenset[str]], tuple[str, ...]]:
+    """EK100: validation segments of unseen participants and of tail classes; and notices.
+
+    An action is tail if its verb or its noun is.
+    """
+    sets: dict[str, frozenset[str]] = {}
+    missing: dict[str, list[str]] = {}
+    if (folder / UNSEEN).exists():
+        unseen = {row.text("participant_id") for row in read_rows(folder / UNSEEN)}
+        sets["unseen"] = frozenset(e.id for e in validation if e.group in unseen)
+    elif (folder / RULSTM_IDS["unseen"]).exists():
+        sets["unseen"] = read_ids(folder / RULSTM_IDS["unseen"], validation)
+    else:
+        missing["unseen"] = [UNSEEN]
+    tails = [name for name in RULSTM_IDS if name != "unseen"]
+    if all((folder / name).exists() for name in TAIL.values()):
+        for part, name in TAIL.items():
+            classes = {row.whole(part) for row in read_rows(folder / name)}
+            sets[f"tail {part}"] = frozenset(e.id for e in validation if e.labels[part] in classes)
+        sets["tail action"] = sets["tail verb"] | sets["tail noun"]
+    elif all((folder / RULSTM_IDS[name]).exists() for name in tails):
+        sets |= {name: read_ids(folder / RULSTM_IDS[name], validation) for name in tails}
+    else:
+        missing["tail"] = [name for name in TAIL.values() if not (folder / name).exists()]
+    if not validation:
+        return sets, ()
+    return sets, tuple(_notice(folder, names, what, PUBLIC["ek100"]) for what, names in missing.items())
+
+
+def _notice(folder: Path, names: Sequence[str], what: str, where: str) -> str:
+    return f"There will be no {what} metrics: {folder} lacks {' and '.join(names)}. Get it from {where}"
+
+
+def read_ids(path: Path, validation: Sequence[Example]) -> frozenset[str]:
+    """The ids of validation segments in a file, one in each line."""
+    known = {example.id for example in validation}
+    found = []
+    for line, text in enumerate(read_text(path).splitlines(), 1):
+        ident = text.strip()
+        if ident and ident not in known:
+            raise DataError(f"{path}, line {line}: there is no validation segment {ident!r}: other annotations have it")
+        found += [ident] if ident else []
+    return frozenset(found)

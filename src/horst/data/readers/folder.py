@@ -1,105 +1,103 @@
-"""One's own videos: a folder {train,val}/<label>/*.mp4, or a CSV with a row for every clip or action.
+"""One's own videos: a folder {train,val}/<label>/*.mp4, or a CSV file with a row for each clip or action.
 
-CSV columns: path, split, label; and where a video holds several actions start and end (seconds or h:m:s), where actions
-have parts verb and noun. With start times the actions can be anticipated as well as recognised.
+CSV columns: path, split, label. Optional: start and end (seconds or h:m:s) of actions in longer videos, verb and noun,
+id, group. With start times actions can be anticipated as well as recognised.
 
-A clip may be a folder or a tar file of numbered pictures too. How many there are a second, pictures do not tell:
-`frames_fps`, or a column fps in the CSV file, says so.
+A clip may also be a folder or a tar file of numbered images. The option `frames_fps`, or a column fps in the CSV file,
+states their frame rate.
 
-Whether a clip may be shown mirrored in training, nobody can tell from its label: `mirror` says so. {left: right} swaps
-these two and leaves all other actions as they are, {} leaves all as they are, and without it nothing is mirrored.
+The option `mirror` states which clips may be flipped horizontally in training: {left: right} swaps these two actions
+and keeps all others, {} keeps all. Without it nothing is flipped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
+from horst.config import Task
 from horst.data.clips import check_number
-from horst.data.example import Annotations, Example, Pictures, Task
-from horst.data.readers.pictures import is_pictures, no_rate
-from horst.data.readers.tables import need, positive, read_rows, seconds
+from horst.data.example import Annotations, Example, SequenceTiming
+from horst.data.readers.images import unknown_rate
+from horst.data.readers.tables import CsvRow, read_rows
 from horst.errors import ConfigError, DataError, did_you_mean
-from horst.video.frame import IMAGE_SUFFIXES
+from horst.video.frame import IMAGE_SUFFIXES, VIDEO_SUFFIXES, is_image_sequence
 from horst.video.sampling import start_frame
 
-VIDEOS = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
 SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 
 
 def read_folder(
     root: str | Path, *, frames_fps: float | None = None, mirror: Mapping[str, str] | None = None
 ) -> Annotations:
-    """Clips by split and label, from the names of folders.
+    """Clips by split and label, from the names of their folders.
 
     Args:
         root: The folder.
-        frames_fps: Pictures a second of the clips that are folders or tar files of pictures.
+        frames_fps: Frame rate of clips that are folders or tar files of images.
         mirror: See above.
     """
     root = Path(root)
     if not root.is_dir():
         raise DataError(f"{root}: there is no such folder")
-    found = []
-    for folder in sorted(p for p in root.iterdir() if p.is_dir()):
-        if folder.name in SPLITS:
-            files = sorted(p for p in folder.glob("*/*") if p.suffix.lower() in VIDEOS or _is_clip(p))
-            found += [(SPLITS[folder.name], file.parent.name, file) for file in files]
-    if not found:
-        raise DataError(
-            f"{root}: there is no video in it; put clips into {{train,val}}/<label>/, as {', '.join(VIDEOS)}"
-        )
-    names = sorted({label for _, label, _ in found})
+    files = [
+        (SPLITS[folder.name], file)
+        for folder in sorted(p for p in root.iterdir() if p.is_dir() and p.name in SPLITS)
+        for file in sorted(folder.glob("*/*"))
+        if _is_clip(file)
+    ]
+    if not files:
+        known = ", ".join(VIDEO_SUFFIXES)
+        raise DataError(f"{root}: there is no video in it; put clips into {{train,val}}/<label>/, as {known}")
+    names = sorted({file.parent.name for _, file in files})
     examples = tuple(
         Example(
             id=str(file.relative_to(root)),
             split=split,
             media=file,
-            labels={"action": names.index(label)},
-            pictures=pictures_at(file, frames_fps),
+            labels={"action": names.index(file.parent.name)},
+            timing=sequence_timing(file, frames_fps),
         )
-        for split, label, file in found
+        for split, file in files
     )
     return Annotations(
         name=root.name,
         task="recognition",
         examples=examples,
         classes={"action": tuple(names)},
-        mirror=mirrored(names, mirror),
+        mirror=mirror_classes(names, mirror),
     )
 
 
 def _is_clip(path: Path) -> bool:
-    """Whether it is a tar file, or a folder with pictures in it."""
     if path.is_dir():
         return any(file.suffix.lower() in IMAGE_SUFFIXES for file in path.iterdir())
-    return path.suffix == ".tar"
+    return path.suffix == ".tar" or path.suffix.lower() in VIDEO_SUFFIXES
 
 
-def pictures_at(media: Path, fps: float | None) -> Pictures | None:
-    """The rate of a clip that is a folder or a tar file of pictures; None for a video. DataError without a rate."""
+def sequence_timing(media: Path, fps: float | None) -> SequenceTiming | None:
+    """The timing of a folder or tar file of images; None for a video. DataError if `fps` is needed and None."""
     if fps is not None:
         check_number("frames_fps", fps)
-    if media.suffix.lower() in VIDEOS or not is_pictures(media):
+    if media.suffix.lower() in VIDEO_SUFFIXES or not is_image_sequence(media):
         return None
     if fps is None:
-        raise no_rate(media)
-    return Pictures(fps=fps)
+        raise unknown_rate(media)
+    return SequenceTiming(fps=fps)
 
 
-def mirrored(names: Sequence[str], pairs: Mapping[str, str] | None) -> tuple[int, ...]:
-    """The action that each one is when its clip is mirrored; empty where nothing is to be."""
+def mirror_classes(names: Sequence[str], pairs: Mapping[str, str] | None) -> tuple[int, ...]:
+    """The action after a horizontal flip, for each action; empty if nothing may be flipped."""
     if pairs is None:
         return ()
     if not isinstance(pairs, Mapping):
-        raise ConfigError(f"mirror is {pairs!r}; it takes actions by the ones they become, as {{left: right}}")
+        raise ConfigError(f"mirror is {pairs!r}; it takes pairs of actions, as {{left: right}}")
     other = {**{one: two for two, one in pairs.items()}, **pairs}
     for name in other:
         if name not in names:
             raise ConfigError(f"mirror names {name!r}, which is no action{did_you_mean(name, names)}")
         if other[other[name]] != name:
-            raise ConfigError(f"mirror names {name!r} in several pairs; mirrored twice, an action is what it was")
+            raise ConfigError(f"mirror names {name!r} in several pairs; an action flipped twice must stay the same")
     return tuple(names.index(other.get(name, name)) for name in names)
 
 
@@ -111,88 +109,74 @@ def read_csv(
     frames_fps: float | None = None,
     mirror: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """The clips or actions that a CSV file lists.
+    """The clips or actions in a CSV file.
 
     Args:
         path: The file.
-        root: What paths in it are relative to; by default its own folder.
+        root: The folder of relative paths in it; by default its own.
         task: recognition or anticipation.
-        frames_fps: Pictures a second of the rows that are folders or tar files of pictures and have no column fps.
+        frames_fps: Frame rate of images in rows without a value of fps.
         mirror: See above.
     """
     path = Path(path)
     base = Path(root) if root is not None else path.parent
     rows = list(read_rows(path))
     if not rows:
-        raise DataError(f"{path} lists nothing: columns are path, split, label, and start, end, verb, noun as needed")
-    columns = rows[0][1]
+        raise DataError(f"{path} is empty: columns are path, split, label, and start, end, verb, noun as needed")
+    columns = rows[0].cells
     if task == "anticipation" and "start" not in columns:
-        raise DataError(
-            f"{path} has no column 'start'{did_you_mean('start', columns)}: to anticipate, it must be known"
-        )
-    names = {part: _names(path, rows, part) for part in ("label", "verb", "noun") if part in columns or part == "label"}
+        raise DataError(f"{path} has no column 'start'{did_you_mean('start', columns)}: anticipation needs it")
+    parts = {"action": "label"} | {part: part for part in ("verb", "noun") if part in columns}
+    classes = {part: tuple(sorted({row.text(column) for row in rows})) for part, column in parts.items()}
     examples: list[Example] = []
     first: dict[tuple[str, str], int] = {}
-    for line, row in rows:
-        split = need(path, line, row, "split").lower()
-        if split not in SPLITS:
-            raise DataError(
-                f"{path}, line {line}: split is {split!r}{did_you_mean(split, SPLITS)}; train, val or test is needed"
-            )
-        start = seconds(path, line, row, "start") if row.get("start") else 0.0
-        end = seconds(path, line, row, "end") if row.get("end") else None
+    for row in rows:
+        name = row.text("split").lower()
+        if name not in SPLITS:
+            raise DataError(f"{row}: split is {name!r}{did_you_mean(name, SPLITS)}; train, val or test is needed")
+        start = row.seconds("start") if row.get("start") else 0.0
+        end = row.seconds("end") if row.get("end") else None
         if end is not None and end <= start:
+            raise DataError(f"{row}: the action ends at {end:g} s, which is not after its start {start:g} s")
+        media, split = row.text("path"), SPLITS[name]
+        ident = row.get("id") or (f"{media}@{start:g}" if "start" in columns else media)
+        if (before := first.setdefault((split, ident), row.line)) != row.line:
             raise DataError(
-                f"{path}, line {line}: the action ends at {end:g} s, which is not after its start {start:g} s"
+                f"{row}: the id {ident!r} is in line {before} too; remove the row, or give the file a column id"
             )
-        labels = {"action" if part == "label" else part: known.index(row[part]) for part, known in names.items()}
-        media = need(path, line, row, "path")
-        ident = row.get("id") or (f"{media}@{start:g}" if "start" in row else media)
-        if (before := first.setdefault((SPLITS[split], ident), line)) != line:
-            raise DataError(
-                f"{path}, line {line}: the id {ident!r} stands in line {before} too; remove the row, or give the file "
-                "a column id"
-            )
+        fps = row.positive("fps") if row.get("fps") else frames_fps
         examples.append(
             Example(
                 id=ident,
-                split=SPLITS[split],
+                split=split,
                 media=base / media,
-                labels=labels,
+                labels={part: classes[part].index(row.cells[column]) for part, column in parts.items()},
                 start=start,
                 end=end,
                 start_frame=start_frame(start) if task == "anticipation" else None,
-                group=row.get("group", ""),
-                pictures=pictures_at(base / media, positive(path, line, row, "fps") if row.get("fps") else frames_fps),
+                group=row.get("group"),
+                timing=sequence_timing(base / media, fps),
             )
         )
-    classes = {"action" if part == "label" else part: tuple(known) for part, known in names.items()}
     return Annotations(
         name=path.stem,
         task=task,
         examples=tuple(examples),
         classes=classes,
-        action_parts=_action_parts(path, rows, names),
-        mirror=mirrored(classes["action"], mirror),
+        action_parts=_action_parts(rows, classes) if {"verb", "noun"} <= set(parts) else (),
+        mirror=mirror_classes(classes["action"], mirror),
     )
 
 
-def _action_parts(
-    path: Path, rows: list[tuple[int, dict[str, str]]], names: Mapping[Any, list[str]]
-) -> tuple[tuple[int, int], ...]:
-    """(verb, noun) of every action, as the rows say; none without both columns. A label has one pair."""
-    if "verb" not in names or "noun" not in names:
-        return ()
-    first: dict[str, tuple[int, str, str]] = {}
-    for line, row in rows:
-        before, verb, noun = first.setdefault(row["label"], (line, row["verb"], row["noun"]))
-        if (verb, noun) != (row["verb"], row["noun"]):
+def _action_parts(rows: list[CsvRow], classes: Mapping[str, tuple[str, ...]]) -> tuple[tuple[int, int], ...]:
+    """(verb, noun) of every action. An action has one pair."""
+    first: dict[str, CsvRow] = {}
+    for row in rows:
+        old, new = ((r.cells["verb"], r.cells["noun"]) for r in (first.setdefault(row.cells["label"], row), row))
+        if old != new:
             raise DataError(
-                f"{path}: the action {row['label']!r} is {verb!r} {noun!r} in line {before} and {row['verb']!r} "
-                f"{row['noun']!r} in line {line}; give each pair of verb and noun a label of its own"
+                f"{row}: the action {row.cells['label']!r} is {new[0]!r} {new[1]!r} here and {old[0]!r} {old[1]!r} in "
+                f"line {first[row.cells['label']].line}; give each pair of verb and noun its own label"
             )
-    return tuple((names["verb"].index(first[a][1]), names["noun"].index(first[a][2])) for a in names["label"])
-
-
-def _names(path: Path, rows: list[tuple[int, dict[str, str]]], part: str) -> list[str]:
-    return sorted({need(path, line, row, part) for line, row in rows})
+    chosen = [first[action].cells for action in classes["action"]]
+    return tuple((classes["verb"].index(c["verb"]), classes["noun"].index(c["noun"])) for c in chosen)

@@ -1,4 +1,4 @@
-"""Reading text and CSV files, with errors that name the file, the line, the value and the remedy."""
+"""Reading text and CSV files. Errors name the file, the line, the value and the remedy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,78 @@ import io
 import math
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from horst.errors import DataError, did_you_mean
 
 
+@dataclass(frozen=True, slots=True)
+class CsvRow:
+    """A row of a CSV file, as text by column."""
+
+    path: Path
+    line: int
+    cells: dict[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.path}, line {self.line}"
+
+    def get(self, column: str) -> str:
+        """The text of a cell; empty if the file has no such column."""
+        return self.cells.get(column, "")
+
+    def text(self, column: str) -> str:
+        """The text of a cell, which must not be empty."""
+        if column not in self.cells:
+            known = f"{did_you_mean(column, self.cells)}; there are {', '.join(self.cells)}"
+            raise DataError(f"{self.path} has no column {column!r}{known}")
+        if not self.cells[column]:
+            raise DataError(f"{self}: {column} is empty")
+        return self.cells[column]
+
+    def whole(self, column: str, least: int = 0) -> int:
+        """A whole number from `least` on."""
+        value = self.text(column)
+        if not re.fullmatch(r"[+-]?[0-9]+", value):
+            raise DataError(f"{self}: {column} is {value!r}, not a whole number")
+        if int(value) < least:
+            raise DataError(f"{self}: {column} is {value!r}; it is a whole number from {least} on")
+        return int(value)
+
+    def positive(self, column: str) -> float:
+        """A finite number above 0."""
+        value = self.text(column)
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not 0 < number < math.inf:
+            raise DataError(f"{self}: {column} is {value!r}, not a number above 0")
+        return number
+
+    def seconds(self, column: str) -> float:
+        """Seconds, written as a number or as hours:minutes:seconds."""
+        value = self.text(column)
+        *high, last = value.split(":")
+        try:
+            total = float(last)
+            if not math.isfinite(total) or len(high) > 2 or not all(re.fullmatch(r"[0-9]+", part) for part in high):
+                raise ValueError(value)
+            if high and not (0 <= total < 60 and all(int(part) < 60 for part in high[1:])):
+                raise ValueError(value)
+        except ValueError as error:
+            raise DataError(f"{self}: {column} is {value!r}, neither seconds nor h:m:s") from error
+        if total < 0:
+            raise DataError(f"{self}: {column} is {value!r}; times start at 0")
+        minutes = 0
+        for part in high:
+            minutes = 60 * minutes + int(part)
+        return 60 * minutes + total
+
+
 def read_text(path: Path) -> str:
-    """A file of text in UTF-8, with or without a byte order mark."""
+    """The text of a file in UTF-8, with or without a byte order mark."""
     try:
         data = path.read_bytes()
         return data.decode("utf-8-sig")
@@ -28,8 +93,8 @@ def read_text(path: Path) -> str:
         ) from error
 
 
-def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[int, dict[str, str]]]:
-    """(line, row) of a CSV file. Without a header in the file, `columns` names what it has."""
+def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[CsvRow]:
+    """The rows of a CSV file. `columns` names the columns of a file without a header."""
     reader = csv.DictReader(io.StringIO(read_text(path), newline=""), fieldnames=columns, skipinitialspace=True)
     try:
         names = [name.strip() for name in reader.fieldnames or ()]
@@ -39,56 +104,6 @@ def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[tupl
         for row in reader:
             if None in row or None in row.values():
                 raise DataError(f"{path}, line {reader.line_num}: there are not {len(names)} columns as in the others")
-            yield reader.line_num, {key.strip(): value.strip() for key, value in row.items()}
+            yield CsvRow(path, reader.line_num, {key.strip(): value.strip() for key, value in row.items()})
     except csv.Error as error:
         raise DataError(f"{path}, line {reader.line_num}: it cannot be read as CSV: {error}") from error
-
-
-def need(path: Path, line: int, row: dict[str, str], column: str) -> str:
-    if column not in row:
-        raise DataError(f"{path} has no column {column!r}{did_you_mean(column, row)}; there are {', '.join(row)}")
-    if not row[column]:
-        raise DataError(f"{path}, line {line}: {column} is empty")
-    return row[column]
-
-
-def whole(path: Path, line: int, row: dict[str, str], column: str, least: int = 0) -> int:
-    """A whole number from `least` on."""
-    value = need(path, line, row, column)
-    if not re.fullmatch(r"[+-]?[0-9]+", value):
-        raise DataError(f"{path}, line {line}: {column} is {value!r}, not a whole number")
-    if int(value) < least:
-        raise DataError(f"{path}, line {line}: {column} is {value!r}; it is a whole number from {least} on")
-    return int(value)
-
-
-def positive(path: Path, line: int, row: dict[str, str], column: str) -> float:
-    """A finite number above 0."""
-    value = need(path, line, row, column)
-    try:
-        number = float(value)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise DataError(f"{path}, line {line}: {column} is {value!r}, not a number above 0")
-    return number
-
-
-def seconds(path: Path, line: int, row: dict[str, str], column: str) -> float:
-    """A number of seconds, or hours:minutes:seconds."""
-    value = need(path, line, row, column)
-    *high, last = value.split(":")
-    try:
-        total = float(last)
-        if not math.isfinite(total) or len(high) > 2 or not all(re.fullmatch(r"[0-9]+", part) for part in high):
-            raise ValueError(value)
-        if high and not (0 <= total < 60 and all(int(part) < 60 for part in high[1:])):
-            raise ValueError(value)
-    except ValueError as error:
-        raise DataError(f"{path}, line {line}: {column} is {value!r}, neither seconds nor h:m:s") from error
-    if total < 0:
-        raise DataError(f"{path}, line {line}: {column} is {value!r}; times start at 0")
-    minutes = 0
-    for part in high:
-        minutes = 60 * minutes + int(part)
-    return 60 * minutes + total

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN
+from horst.data.example import UNKNOWN
 from horst.errors import DataError
 from horst.heads import Logits
 from horst.training.config import Loss

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN
+from horst.data.example import UNKNOWN
 from horst.heads.marginal import marginal_logits
 
 

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN
+from horst.data.example import UNKNOWN
 from horst.training.config import RankingForm
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from horst.data.batches import UNKNOWN
+from horst.data.example import UNKNOWN
 from horst.errors import InputError
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from horst.data.example import Pictures
-from horst.data.readers.epic_frames import VideoFacts, official_fps, pictures_of, read_video_info
+from horst.data.example import SequenceTiming
+from horst.data.readers.epic_media import epic_timing, official_fps, read_video_info
 from horst.errors import DataError
 
-FACTS = VideoFacts(48.0, 12.5)
+INFO = (48.0, 12.5)
 
 
 @pytest.mark.parametrize(
@@ -46,36 +46,36 @@ def test_the_option_chooses_the_rate(
     media = tmp_path / (f"{video}.tar" if tar else video)
     if not tar:
         media.mkdir()
-    found = pictures_of(video, media, frames, FACTS, tmp_path, "ek100")
-    assert found == Pictures(fps=fps, first=1, duration=12.5, others=tuple(others.items()))
+    found = epic_timing(video, media, frames, INFO, tmp_path, "ek100")
+    assert found == SequenceTiming(fps=fps, first=1, duration=12.5, others=tuple(others.items()))
     if frames != "native":
         known = tuple((name, rate) for name, rate in others.items() if name != "native")
-        found = pictures_of(video, media, frames, None, tmp_path, "ek100")
-        assert found == Pictures(fps=fps, first=1, duration=None, others=known)
+        found = epic_timing(video, media, frames, None, tmp_path, "ek100")
+        assert found == SequenceTiming(fps=fps, first=1, duration=None, others=known)
     else:
-        with pytest.raises(DataError, match=rf"EPIC_100_video_info\.csv has no rate of {video}.*100-annotations"):
-            pictures_of(video, media, frames, None, tmp_path, "ek100")
+        with pytest.raises(DataError, match=rf"EPIC_100_video_info\.csv has no frame rate of {video}.*100-annotations"):
+            epic_timing(video, media, frames, None, tmp_path, "ek100")
     with pytest.raises(DataError, match="Set the option frames"):
-        pictures_of(video, media, None, FACTS, tmp_path, "ek100")
-    assert pictures_of(video, tmp_path / f"{video}.mp4", frames, FACTS, tmp_path, "ek100") is None
+        epic_timing(video, media, None, INFO, tmp_path, "ek100")
+    assert epic_timing(video, tmp_path / f"{video}.mp4", frames, INFO, tmp_path, "ek100") is None
 
 
 def test_frames_of_several_videos_in_one_folder_have_30(tmp_path: Path) -> None:
     for frames in (None, "rulstm"):
-        found = pictures_of("P01_01", tmp_path, frames, FACTS, tmp_path, "ek55")  # type: ignore[arg-type]
+        found = epic_timing("P01_01", tmp_path, frames, INFO, tmp_path, "ek55")  # type: ignore[arg-type]
         assert found is not None
         assert (found.fps, found.first) == (30.0, 1)
     for frames in ("official", "native"):
-        with pytest.raises(DataError, match=f"frames is '{frames}', and names such as P01_01_frame_0000000001.jpg"):
-            pictures_of("P01_01", tmp_path, frames, FACTS, tmp_path, "ek55")  # type: ignore[arg-type]
+        with pytest.raises(DataError, match=f"frames is '{frames}', but names such as P01_01_frame_0000000001.jpg"):
+            epic_timing("P01_01", tmp_path, frames, INFO, tmp_path, "ek55")  # type: ignore[arg-type]
 
 
 def test_video_info(tmp_path: Path) -> None:
     assert read_video_info(tmp_path, "ek55") == read_video_info(tmp_path, "ek100") == {}
     (tmp_path / "EPIC_video_info.csv").write_text("video,fps,duration\nP01_01,59.94,100.5\nP01_02,50,3\n")
     (tmp_path / "EPIC_100_video_info.csv").write_text("video_id,duration,fps\nP01_101,7,50\n")
-    assert read_video_info(tmp_path, "ek55") == {"P01_01": VideoFacts(59.94, 100.5), "P01_02": VideoFacts(50.0, 3.0)}
-    assert read_video_info(tmp_path, "ek100") == {"P01_101": VideoFacts(50.0, 7.0)}
+    assert read_video_info(tmp_path, "ek55") == {"P01_01": (59.94, 100.5), "P01_02": (50.0, 3.0)}
+    assert read_video_info(tmp_path, "ek100") == {"P01_101": (50.0, 7.0)}
     (tmp_path / "EPIC_video_info.csv").write_text("video,fps,duration\nP01_01,50,3\nP01_02,50,3\nP01_01,50,3\n")
     with pytest.raises(DataError, match="line 4: video 'P01_01' occurs twice"):
         read_video_info(tmp_path, "ek55")

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from horst.data import packed
 from horst.data.example import Example
-from horst.data.packed_index import CLIPS_A_SHARD, _grouped, _shards, _told_apart, read_clips, read_index
+from horst.data.packed import CLIPS_PER_SHARD, _read_index, _read_shard, _separate, _split_shards, group_by_media
 from horst.errors import DataError
 from horst.io import encode_checked, write_text
 
@@ -34,7 +38,7 @@ BEFORE: dict[str, Any] = {**INDEX, "task": "anticipation", "clip": {"steps": 3}}
 def read(path: Path, index: dict[str, Any], **changes: Any) -> Any:
     clip = {key: value for key, value in {**CLIP, **changes}.items() if value != "none"}
     write_text(path / "shard.json", encode_checked({"clips": [clip]}))
-    return read_clips(path / "shard.json", index)
+    return _read_shard(path / "shard.json", index)
 
 
 @pytest.mark.parametrize(
@@ -65,12 +69,11 @@ def test_clips_of_recognition(tmp_path: Path, name: str, taken: list[Any], refus
 
 def test_clips_of_anticipation(tmp_path: Path) -> None:
     """They have as many times as the config has steps, and unobserved ones."""
-    _, ((offsets, times, sums),), _, summed = read(tmp_path, BEFORE, times=[None, -0.25, 1e6])
+    _, ((_, offsets, times, sums),), _ = read(tmp_path, BEFORE, times=[None, -0.25, 1e6])
     assert offsets == CLIP["offsets"]
     np.testing.assert_array_equal(times, [math.nan, -0.25, 1e6])
     assert sums == [1, 2, 3]
-    assert summed
-    assert not read(tmp_path, BEFORE, crc32=None)[3]
+    assert read(tmp_path, BEFORE, crc32=None)[1][0].checksums is None
     read(tmp_path, {**BEFORE, "clip": None})
     for index in ({**BEFORE, "clip": {"steps": 2}}, {**BEFORE, "clip": {"steps": 4}}, {**BEFORE, "clip": {}}):
         with pytest.raises(DataError, match="the number of times is 3"):
@@ -81,16 +84,15 @@ def test_clips_of_anticipation(tmp_path: Path) -> None:
 
 
 def test_what_is_told_of_bad_clips(tmp_path: Path) -> None:
-    told, stored, _, summed = read(tmp_path, INDEX, why="gone", offsets="none", times="none", crc32="none")
+    told, stored, _ = read(tmp_path, INDEX, why="gone", offsets="none", times="none", crc32="none")
     assert told[0]["why"] == "gone"
     assert stored == [None]
-    assert summed
     for lacking in ("offsets", "times", "id", "labels"):
         with pytest.raises(DataError, match=f"it has no '{lacking}'"):
             read(tmp_path, INDEX, **{lacking: "none"})
     write_text(tmp_path / "shard.json", encode_checked({"clips": {}}))
     with pytest.raises(DataError, match="clips is a dict; it takes a list"):
-        read_clips(tmp_path / "shard.json", INDEX)
+        _read_shard(tmp_path / "shard.json", INDEX)
 
 
 @pytest.mark.parametrize(
@@ -107,13 +109,13 @@ def test_indexes(tmp_path: Path, name: str, taken: list[Any], refused: list[Any]
     path = tmp_path / "index.json"
     for value in taken:
         write_text(path, encode_checked({**INDEX, name: value}))
-        index, raw = read_index(path, 1)
+        index, raw = _read_index(path)
         assert index == {**INDEX, name: value}
         assert raw == path.read_bytes()
     for value in refused:
         write_text(path, encode_checked({**INDEX, name: value}))
-        with pytest.raises(DataError, match=name):
-            read_index(path, 1)
+        with pytest.raises(DataError, match=f"{name}|steps"):
+            _read_index(path)
 
 
 def example(ident: str, media: str, split: Any = "train", video: str = "", group: str = "") -> Example:
@@ -133,20 +135,38 @@ def test_clips_of_one_file_become_a_group() -> None:
         example("7", "d/f", video="w"),
         example("8", "d/e.mp4", group="q"),
     ]
-    found = _grouped(examples)
+    found = group_by_media(examples)
     assert [e.group for e in found] == ["x/a.mp4", "x/a.mp4", "", "x/a.mp4", "y", "y", "", "", "q"]
     assert [e.id for e in found] == [e.id for e in examples]
     alone = [example("0", "a.mp4"), example("1", "b.mp4"), example("2", "f", video="v"), example("3", "f", video="w")]
-    assert _grouped(alone) == alone
+    assert group_by_media(alone) == alone
 
 
 def test_equal_ids_are_told_apart() -> None:
     examples = [example("a", "1"), example("a", "2", "val"), example("b", "3"), example("a", "4", video="v")]
-    assert [e.video for e in _told_apart(examples)] == ["train/a", "val/a", "", "v"]
+    assert [e.video for e in _separate(examples)] == ["train/a", "val/a", "", "v"]
 
 
 def test_64_clips_fill_a_shard() -> None:
-    assert CLIPS_A_SHARD == 64
+    assert CLIPS_PER_SHARD == 64
     for clips, sizes in ((64, [64]), (65, [64, 1]), (130, [64, 64, 2])):
-        assert [len(shard) for shard in _shards([example(str(i), f"{i}.mp4") for i in range(clips)])] == sizes
-    assert _shards([]) == []
+        assert [len(shard) for shard in _split_shards([example(str(i), f"{i}.mp4") for i in range(clips)])] == sizes
+    assert _split_shards([]) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=20), st.integers(1, 4))
+def test_shards_are_full_and_tear_no_video_apart(videos: list[tuple[int, int]], least: int) -> None:
+    """Videos in any order of their names, of some clips each."""
+    medias = [f"{name}-{place}" for place, (name, clips) in enumerate(videos) for _ in range(clips)]
+    examples = [example(str(i), media) for i, media in enumerate(medias)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packed, "CLIPS_PER_SHARD", least)
+        shards = _split_shards(examples)
+    assert [e for shard in shards for e in shard] == examples
+    for one, after in pairwise(shards):
+        assert len(one) >= least
+        assert one[-1].media != after[0].media
+        assert after
+    for shard in shards:  # no longer than needed: the last video is the first that fills it
+        before = [e for e in shard if e.media != shard[-1].media]
+        assert len(before) < least

@@ -1,0 +1,145 @@
+"""Data sources: what every data set can do, and the registry of their names.
+
+A source of one's own is a function, registered under a name, that returns `Annotations` or a `Source`. Its parameters
+are the options of the data config:
+
+    @register_source("mine")
+    def open_mine(folder: str, *, fps: float = 12.0) -> Annotations: ...
+
+    source: my_module:mine             # imports my_module; "mine" alone if it is imported already
+    folder: /data/mine
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from copy import copy
+from dataclasses import asdict
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+from horst.data.clips import Clip, ClipConfig, clip_times, read_clip
+from horst.data.config import DataConfig
+from horst.data.example import Annotations, Example
+from horst.data.folds import refold
+from horst.data.readers.images import open_images
+from horst.errors import ConfigError, VideoError
+from horst.io import file_stamp
+from horst.registry import Registry
+from horst.video.frame import is_image_sequence
+
+T = TypeVar("T")
+Depth = Literal["files", "headers", "frames"]
+"""What a check opens: nothing, the headers of files, or all frames."""
+MANY_FILES = 1000
+"""A progress bar is shown if more files are opened."""
+
+
+class Source:
+    """A data set: its annotations, and the clips of its examples.
+
+    This class reads the video, or the folder or tar file of images, of each example. A subclass overrides `read`, and
+    the other methods if the defaults do not fit.
+    """
+
+    map: tuple[int, int, int] | None = None
+    """Channels, height and width of precomputed feature maps; None if clips are images."""
+    shared_media = False
+    """Whether one folder or file holds the clips of all examples, so that `Example.media` is the same for all."""
+
+    def __init__(self, annotations: Annotations) -> None:
+        self.annotations = annotations
+
+    def read(self, example: Example, config: ClipConfig) -> Clip:
+        """The clip of an example; VideoError if it cannot be read, InputError if nothing precedes the action."""
+        return read_clip(example, self.annotations.task, config)
+
+    def check(self, config: ClipConfig) -> None:
+        """ConfigError if the source cannot give such clips."""
+
+    def problems(self, config: ClipConfig, depth: Depth = "headers") -> list[tuple[str, str]] | None:
+        """(example or video, reason) of what cannot be read. None: that is known only after opening every file."""
+        return None
+
+    def lengths(self, examples: Sequence[Example], config: ClipConfig) -> list[int | None]:
+        """Recognition: the number of frames of each clip, without decoding it; None if it is unknown."""
+        ends = self._ends(examples)
+        return [
+            None if end is None else len(clip_times(example.start, max(end, example.start), config))
+            for example, end in zip(examples, ends, strict=True)
+        ]
+
+    def media_stamps(self, examples: Sequence[Example]) -> dict[Path, tuple[str, str]]:
+        """(name, stamp) of each media file or folder. The name is the same on all machines; see `file_stamp`."""
+        media = list(dict.fromkeys(e.media for e in examples))
+        base = os.path.commonpath({os.path.abspath(path.parent) for path in media}) if media else ""
+        names = [Path(os.path.relpath(path, base)).as_posix() for path in media]
+        return dict(zip(media, zip(names, _map_files(file_stamp, media), strict=True), strict=True))
+
+    def with_annotations(self, annotations: Annotations) -> Self:
+        """The same clips with other annotations, such as those of a fold."""
+        changed = copy(self)
+        changed.annotations = annotations
+        return changed
+
+    def _ends(self, examples: Sequence[Example]) -> list[float | None]:
+        """Seconds at which each clip ends; None if unknown, 0 if it does not open."""
+        open_ended = list({example.media: example for example in examples if example.end is None}.values())
+        durations = dict(zip([e.media for e in open_ended], _map_files(_duration, open_ended), strict=True))
+        return [e.end if e.end is not None else durations[e.media] for e in examples]
+
+
+def _map_files(function: Callable[[T], Any], files: Sequence[T]) -> Iterator[Any]:
+    """`function` of each file in 8 threads: network disks answer many requests at once, and FFmpeg needs no GIL."""
+    from horst.console import progress
+
+    with progress(transient=True, disable=len(files) < MANY_FILES) as bar, ThreadPoolExecutor(8) as pool:
+        yield from bar.track(pool.map(function, files), len(files), description="looking at files")
+
+
+def _duration(example: Example) -> float | None:
+    try:
+        if is_image_sequence(example.media):
+            return open_images(example).duration
+        from horst.video import VideoFile  # packed data is read without FFmpeg
+
+        with VideoFile(example.media, threads=1) as video:
+            return video.info.duration
+    except (VideoError, OSError):
+        return 0.0
+
+
+SOURCES: Registry[Callable[..., Annotations | Source]] = Registry(
+    "data source",
+    {
+        "ssv2": "horst.data.readers.ssv2:read_ssv2",
+        "epic": "horst.data.readers.epic:read_epic",
+        "folder": "horst.data.readers.folder:read_folder",
+        "csv": "horst.data.readers.folder:read_csv",
+        "packed": "horst.data.packed:Packed",
+        "features": "horst.data.features:Features",
+        "rulstm_lmdb": "horst.data.readers.rulstm:read_rulstm",
+        "somethings": "horst.synth.make:open_somethings",
+        "kitchen": "horst.synth.make:open_kitchen",
+    },
+)
+register_source = SOURCES.register
+
+
+def open_source(config: DataConfig) -> Source:
+    """Open a data set: its annotations are read; clips are decoded when they are needed."""
+    module, _, name = config.source.rpartition(":")
+    if module:
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise ConfigError(f"source is {config.source!r}, and {module} cannot be imported: {error}") from error
+    source = SOURCES.create(name, **config.options)
+    source = Source(source) if isinstance(source, Annotations) else source
+    if config.fold is None:
+        return source
+    by_media = not source.shared_media
+    return source.with_annotations(refold(source.annotations, **asdict(config.fold), by_media=by_media))
