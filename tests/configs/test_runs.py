@@ -14,7 +14,7 @@ import torch
 import yaml
 
 from horst.configs import config_name, find_config, list_configs
-from horst.data.readers.epic import NAMES
+from horst.data.readers.epic import NAMES as EPIC_NAMES
 from horst.data.readers.ssv2 import read_ssv2
 from horst.data.source import SOURCES
 from horst.evaluation.paper import differences, paper_table, paper_tables, paper_values
@@ -244,4 +244,4 @@ def test_runs_on_maps_that_a_comment_describes(name: str, tmp_path: Path) -> Non
 def test_paper_data_are_what_the_readers_call_them() -> None:
     """The names by which a table is told from other data are the readers' own."""
     for table in paper_tables().values():
-        assert table.data in (inspect.signature(read_ssv2).parameters["name"].default, *NAMES.values())
+        assert table.data in (inspect.signature(read_ssv2).parameters["name"].default, *EPIC_NAMES.values())

@@ -163,9 +163,7 @@ def test_a_file_of_another_program_is_told(tmp_path: Path, exported: Exported) -
         ({"what": "stepp"}, "stepp"),
     ],
 )
-def test_invalid_options(
-    options: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_invalid_options(options: dict[str, Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("horst.export.export.trace", lambda *_: None)
     with pytest.raises(ConfigError, match=says):
         export_model(small("paper, recognition"), tmp_path / options.pop("path", "model.onnx"), **options)
