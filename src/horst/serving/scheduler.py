@@ -74,18 +74,18 @@ class Session:
         self._queue: deque[FrameRequest] = deque()  # not yet pushed to the slot
         self._pending: deque[FrameRequest] = deque()  # pushed; some of their samples wait
         self._samples = 0
-        self._answered = False
 
     def notify(self) -> None:
-        """Called when requests were answered."""
+        """Called when requests may have been answered."""
 
     def submit(self, request: FrameRequest) -> None:
         """Add a request, from any thread. Its image may be set later; then wake the scheduler."""
         request.submitted = True
         self._queue.append(request)
 
-    def push_ready(self) -> None:
-        """Push decoded frames to the slot, in order."""
+    def push_ready(self) -> bool:
+        """Push decoded frames to the slot, in order; whether there were any."""
+        pushed = False
         while self._queue:
             request = self._queue[0]
             if request.status is None:
@@ -95,27 +95,29 @@ class Session:
                     break  # earlier frames come first
                 self._push(request)
             self._queue.popleft()
+            pushed = True
+        return pushed
 
     def _push(self, request: FrameRequest) -> None:
         if request.image is None:
             self.slot.reset()
-            self._answer(request, "reset")
+            request.answer("reset")
             return
         try:
             new = self.slot.push(request.image, request.time)
         except HorstError as error:
-            self._answer(request, "rejected", str(error))
+            request.answer("rejected", str(error))
             return
         self._samples += new
         request.last_sample, request.image = self._samples, None
         if new:
             self._pending.append(request)
         else:
-            self._answer(request, "not_due")
+            request.answer("not_due")
 
-    def answer_pending(self, prediction: Prediction | None) -> None:
-        """Answer after a step, which gave a `prediction` for the oldest waiting sample, if there was one."""
-        done = self._samples - self.slot.waiting
+    def answer_pending(self, prediction: Prediction | None) -> bool:
+        """Answer requests after a step that gave a `prediction` for the oldest sample, or none; whether there were any."""
+        done, before = self._samples - self.slot.waiting, len(self._pending)
         if prediction is not None:
             for request in self._pending:
                 if request.last_sample >= done:
@@ -123,17 +125,8 @@ class Session:
                     break
         while self._pending and self._pending[0].last_sample <= done:
             request = self._pending.popleft()
-            self._answer(request, "predicted" if request.prediction is not None else "skipped")
-
-    def _answer(self, request: FrameRequest, status: Status, message: str | None = None) -> None:
-        request.answer(status, message)
-        self._answered = True
-
-    def flush(self) -> None:
-        """Notify if any request was answered since the last call."""
-        if self._answered:
-            self._answered = False
-            self.notify()
+            request.answer("predicted" if request.prediction is not None else "skipped")
+        return len(self._pending) < before
 
     def evict(self, reason: str) -> None:
         """End the session; all waiting requests are skipped."""
@@ -221,25 +214,28 @@ class Scheduler:
         """Push new frames, run one step, and answer. Repeats while samples wait."""
         self._scheduled = False
         try:
-            self._push_ready()
+            changed = self._push_ready()
             waiting = [session for session in self._sessions if session.slot.waiting]
             predictions = self._step(waiting) if waiting else {}
-            for session in tuple(self._sessions):
-                session.answer_pending(predictions.get(session.slot))
-            self._push_ready()  # a reset may have waited for this step
-            for session in self._sessions:
-                session.flush()
+            changed |= {session for session in self._sessions if session.answer_pending(predictions.get(session.slot))}
+            changed |= self._push_ready()  # a reset may have waited for this step
+            for session in changed:
+                session.notify()
         except Exception:  # a bug: nobody waits forever, and new sessions are served
             self._failed("model %s", self._sessions)
         if any(session.slot.waiting for session in self._sessions):
             self.wake()
 
-    def _push_ready(self) -> None:
+    def _push_ready(self) -> set[Session]:
+        """Push the frames of all sessions; returns those that had any."""
+        pushed = set()
         for session in tuple(self._sessions):
             try:
-                session.push_ready()
+                if session.push_ready():
+                    pushed.add(session)
             except Exception:  # other sessions go on
                 self._failed("a session of model %s", [session])
+        return pushed
 
     def _step(self, waiting: list[Session]) -> dict[Slot, Prediction]:
         active, states = (sum(len(session.slot.rows) for session in some) for some in (waiting, self._sessions))

@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from horst.errors import BusyError, InputError
 from horst.evaluation.predictions import EARLIEST
@@ -188,9 +186,10 @@ class SessionPool:
         for slot, sample, _, arrived in batch:
             state = slot.policy.choose(probabilities["action"][slot.rows])
             row = slot.rows[state]
-            maps = None
+            maps, past = None, slot._past[state]
             if slot.attention and temporal is not None and spatial is not None:
-                maps = _attention_maps(temporal[row], spatial[row], slot._past[state])
+                times = np.array([*[np.nan] * (len(temporal[row]) - len(past)), *past])
+                maps = AttentionMaps(temporal[row].copy(), times, spatial[row].copy())
             slot.latest = Prediction(
                 sample.time,
                 ages[row],
@@ -232,12 +231,3 @@ def horizons(model: Predictor) -> tuple[float, tuple[int, ...]]:
     most = max(1, min(model.head.steps, round(EARLIEST * model.fps)))
     default = max(1, min(most, round(DEFAULT_HORIZON * model.fps)))
     return default / model.fps, tuple(range(most, 0, -1))
-
-
-def _attention_maps(
-    temporal: NDArray[np.float32], spatial: NDArray[np.float32], past: Sequence[float]
-) -> AttentionMaps:
-    times = np.full(len(temporal), np.nan)
-    if past:
-        times[-len(past) :] = past
-    return AttentionMaps(temporal.copy(), times, spatial.copy())
