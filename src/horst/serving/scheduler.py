@@ -116,7 +116,7 @@ class Session:
             request.answer("not_due")
 
     def answer_pending(self, prediction: Prediction | None) -> bool:
-        """Answer requests after a step that gave a `prediction` for the oldest sample, or none; whether there were any."""
+        """Answer requests after a step, which predicted the oldest sample or nothing; whether any was answered."""
         done, before = self._samples - self.slot.waiting, len(self._pending)
         if prediction is not None:
             for request in self._pending:
