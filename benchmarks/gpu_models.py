@@ -34,7 +34,7 @@ from benchmarks.gpu_report import table as markdown
 from benchmarks.gpu_timing import NoFigureError, Work, exact, graphed, measure
 from horst.models import create_model
 from horst.ops.backend import Wanted
-from horst.training.network import Network
+from horst.training.network import TrainingNetwork
 
 MODELS = ("horst_tiny", "cnn3d_tiny", "conv_lstm_tiny", "conv_tt_lstm_tiny", "e3d_lstm_tiny")
 KINDS: dict[str, Wanted] = {"plain": "reference", "kernels": "auto"}
@@ -87,7 +87,7 @@ class Step:
         model = create_model(name, num_classes=24, **options).to(args.device)
         model.core.use_backend(KINDS[kind])
         model.backbone.use_backend(KINDS[kind])
-        self.network = Network(model, autocast=torch.bfloat16 if half else None)
+        self.network = TrainingNetwork(model, autocast=torch.bfloat16 if half else None)
         frames = torch.randint(0, 256, (*clips, 3, args.size, args.size), dtype=torch.uint8)  # RGB, as in training
         self.frames, self.valid = frames.to(args.device), torch.ones(clips, dtype=torch.bool, device=args.device)
 

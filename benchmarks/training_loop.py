@@ -33,14 +33,14 @@ from horst.data.example import Annotations, Example
 from horst.data.module import ClipDataModule
 from horst.data.source import Source
 from horst.models import Predictor
-from horst.training.averages import Averages
 from horst.training.build import build_model
-from horst.training.checkpoints import Keeper
+from horst.training.callbacks import AveragedWeights
+from horst.training.checkpoints import CheckpointCallback
 from horst.training.config import Batches, ModelChoice, RunConfig, Schedule, TrainerOptions
 from horst.training.fit import create_trainer
 from horst.training.module import TrainingModule
 from horst.training.optimisers import create_optimiser
-from horst.training.progress import Bar
+from horst.training.progress import ProgressCallback
 from horst.training.run import Run
 
 NARROW = {"backbone": {"name": "stem", "widths": [8, 8, 16]}, "hidden": [16, 16], "stride": [1, 2], "order": 3}
@@ -104,11 +104,11 @@ class Race:
 
     def run(self, run: Run) -> None:
         module = TrainingModule(self.model, self.config, self.annotations)
-        averages = Averages(None)
+        averages = AveragedWeights(None)
         with Path(os.devnull).open("w") as nowhere:
             bar = Losses(Console(file=nowhere, force_terminal=True), self.losses)
-            keeper = Keeper(run, averages, minutes=self.config.trainer.checkpoint_minutes)
-            trainer = create_trainer(self.config, callbacks=[averages, bar, keeper], validate_every=None)
+            checkpoints = CheckpointCallback(run, averages, minutes=self.config.trainer.checkpoint_minutes)
+            trainer = create_trainer(self.config, callbacks=[averages, bar, checkpoints], validate_every=None)
             trainer.fit(module, datamodule=Ready(self))
 
     def batches(self) -> Iterator[Batch]:
@@ -165,7 +165,7 @@ class Bare:
         self.losses.append(loss.detach())
 
 
-class Losses(Bar):
+class Losses(ProgressCallback):
     """The bar, which remembers the losses."""
 
     def __init__(self, console: Console, losses: list[Tensor]) -> None:
@@ -174,7 +174,7 @@ class Losses(Bar):
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         super().on_train_batch_end(trainer, pl_module, outputs, batch, batch_idx)
-        self._losses.append(outputs["shown"])
+        self._losses.append(outputs["mean_loss"])
 
 
 class Ready(ClipDataModule):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from horst.models import open_model as open_model
     from horst.models import register_method as register_method
     from horst.models import register_model as register_model
+    from horst.training import register_loss as register_loss
 
 __version__ = "0.1.0.dev0"
 
@@ -37,11 +38,12 @@ _NAMES = {
     "models": (
         "BatchedStep", "Predictor", "create_model", "list_models", "open_model", "register_method", "register_model",
     ),
+    "training": ("register_loss",),
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = (
     *_NAMES, "compat", "data", "evaluation", "export", "finetune", "ops", "serving", "streaming", "studies", "synth",
-    "training", "video", "viz",
+    "video", "viz",
 )  # fmt: skip
 __all__ = [*_MODULE_OF, "__version__"]
 

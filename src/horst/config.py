@@ -6,6 +6,7 @@ Every error names the entry, its value and what is allowed, with the closest kno
 from __future__ import annotations
 
 import types
+from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -71,6 +72,12 @@ def _listed(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _listed(v) for key, v in value.items()}
     return [_listed(v) for v in value] if isinstance(value, list | tuple) else value
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    """The entries in which two configs differ, in words."""
+    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
+    return [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]
 
 
 def convert(value: Any, hint: Any, where: str) -> Any:
@@ -142,10 +149,21 @@ def check_positive(**values: int) -> None:
             raise ConfigError(f"{name} is {value!r}; it takes a whole number from 1 on")
 
 
-def check_range(name: str, value: float, low: float, high: float) -> None:
-    """ConfigError unless low <= value <= high."""
-    if not low <= value <= high:
-        raise ConfigError(f"{name} is {value}; it takes a number from {low} to {high}")
+def check_entries(section: str, config: object, **allowed: str) -> None:
+    """ConfigError for an entry of a config that is outside its range; None is always allowed.
+
+    check_entries("loss", self, k="1..", temperature=">0", label_smoothing="0..1")
+    """
+    for name, bounds in allowed.items():
+        value = getattr(config, name)
+        if value is None:
+            continue
+        low, _, high = bounds.partition("..")
+        inside = value > 0 if bounds == ">0" else float(low) <= value <= float(high or "inf")
+        if not inside:
+            number = "a whole number" if isinstance(value, int) else "a number"
+            words = "above 0" if bounds == ">0" else f"from {low} to {high}" if high else f"from {low} on"
+            raise ConfigError(f"{section}.{name} is {value}; it takes {number} {words}")
 
 
 def check_dropout(value: float) -> None:

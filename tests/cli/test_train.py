@@ -18,7 +18,7 @@ from horst.cli import main
 from horst.data.batches import ClipDataset, Pick
 from horst.training.config import RunConfig
 from horst.training.module import TrainingModule
-from horst.training.progress import Bar
+from horst.training.progress import ProgressCallback
 
 
 @pytest.fixture(scope="module")
@@ -97,9 +97,9 @@ def test_evaluate_and_table(trained: Path, capsys: pytest.CaptureFixture[str]) -
     json.loads(capsys.readouterr().out)
 
 
-@pytest.mark.parametrize("resident", [False, True])
+@pytest.mark.parametrize("preload", ["null", "device"])
 def test_evaluation_with_and_after_training(
-    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, resident: bool
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, preload: str
 ) -> None:
     """Files are the same to the byte, but for how long it took. What training holds is not read again for it."""
     read: list[str] = []
@@ -112,11 +112,11 @@ def test_evaluation_with_and_after_training(
 
     monkeypatch.setattr(ClipDataset, "__getitem__", counted)
     run = tmp_path / "run"
-    args = ["--trainer.epochs", "1", "--batches.drop_last", "false", "--batches.resident", str(resident).lower()]
+    args = ["--trainer.epochs", "1", "--batches.drop_last", "false", "--batches.preload", preload]
     assert main(["train", str(file), "--folder", str(run), *args, "--evaluate"]) == 0
     times = Counter(read)
     assert len(times) == 24
-    assert Counter(times.values()) == ({1: 24} if resident else {1: 20, 2: 4})
+    assert Counter(times.values()) == ({1: 24} if preload == "device" else {1: 20, 2: 4})
 
     (run / "evaluation").rename(tmp_path / "with")
     assert main(["evaluate", str(run)]) == 0
@@ -142,7 +142,7 @@ def test_resume_of_a_finished_run(trained: Path, capsys: pytest.CaptureFixture[s
         (["RUN", "--data", "{source: packed, folder: /nowhere}"], "/nowhere"),
         (["RUN", "--folder", "/proc/nowhere"], "/proc/nowhere cannot be written"),
         (["RUN", "--init", "nowhere"], "there is no model"),
-        (["RUN", "--folder", "TRAINED"], "holds a run already: go on with `horst train --resume"),
+        (["RUN", "--folder", "TRAINED"], "holds a run already: continue it with `horst train --resume"),
         (["--resume", "nowhere"], "nowhere is no run: it has no config.yaml"),
         (["--resume", "TRAINED", "--trainer.epochs", "9"], "continues a run as it was: leave out options"),
         (["RUN", "--resume", "TRAINED"], "continues a run as it was: leave out a config"),
@@ -206,8 +206,8 @@ def test_progress_bar(
 
     monkeypatch.setattr("horst.training.progress.SHOW_EVERY", -1.0)
     told: list[str] = []
-    say = Bar._told
-    monkeypatch.setattr(Bar, "_told", lambda self, trainer: told.append(say(self, trainer)) or told[-1])
+    say = ProgressCallback._status
+    monkeypatch.setattr(ProgressCallback, "_status", lambda self, trainer: told.append(say(self, trainer)) or told[-1])
     with (tmp_path / "screen").open("w") as screen:
         console = Console(file=screen, force_terminal=True, width=140)
         train(RunConfig.from_file(file, ["trainer.epochs=1"]), tmp_path / "run", console=console)

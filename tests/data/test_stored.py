@@ -322,8 +322,8 @@ from horst.data.extract import extract
 from horst.data.packed import read_each, write_packed
 from horst.errors import CheckpointError, DataError, HorstError
 from horst.models import create_model, load, save
-from horst.training.checkpoints import Keeper
-from horst.training.averages import Averages
+from horst.training.checkpoints import CheckpointCallback
+from horst.training.callbacks import AveragedWeights
 from horst.training.run import Run
 
 root, table = Path(sys.argv[1]), sys.argv[2]
@@ -353,9 +353,9 @@ class Trainer:
         torch.save({"state_dict": self.state}, path)
 trainer = Trainer()
 (root / "run").mkdir()
-keeper = Keeper(Run(root / "run"), Averages(None), minutes=1)
+callback = CheckpointCallback(Run(root / "run"), AveragedWeights(None), minutes=1)
 trainer.state = {"w": torch.zeros(10)}
-keeper._checkpoint(trainer)
+callback._checkpoint(trainer)
 kept = (root / "run" / "checkpoint.ckpt").read_bytes()
 resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500))  # as a disk with so much room
 
@@ -375,7 +375,7 @@ pack = partial(write_packed, root / "packed", source.annotations, read_clips, pr
 fails(DataError, lambda: pack(fps=6, clip=data.clip))
 fails(DataError, lambda: extract(data, backbone, root / "maps"))
 trainer.state = {"w": torch.zeros(100_000)}
-fails(CheckpointError, lambda: keeper._checkpoint(trainer))
+fails(CheckpointError, lambda: callback._checkpoint(trainer))
 assert {f.name: f.read_bytes() for f in (root / "model").iterdir()} == before
 assert (root / "run" / "checkpoint.ckpt").read_bytes() == kept
 load(root / "model")

@@ -150,7 +150,7 @@ def changed(job: Job, *words: str) -> Job:
         "name=other",
         "batches.workers=1",
         "batches.cache=/elsewhere",
-        "batches.resident=true",
+        "batches.preload=device",
         "trainer.checkpoint_minutes=7",
         "data.folder=/elsewhere/clips",
     ],

@@ -108,7 +108,7 @@ def test_runs_that_hold_their_clips_find_them_in_one_file(
         return PreloadedClips(clips, device, 0)
 
     monkeypatch.setattr(module, "PreloadedClips", resident)
-    module.prepare(jobs(tmp_path, made, f"batches.cache={tmp_path}/cache", "batches.resident=true"))
+    module.prepare(jobs(tmp_path, made, f"batches.cache={tmp_path}/cache", "batches.preload=device"))
     counts = opened[0].annotations.counts()
     assert made == [counts["train"], counts["val"]]
     assert Here.asked == []

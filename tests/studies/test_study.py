@@ -271,8 +271,8 @@ def test_stopped_by_a_kill_and_gone_on_with(
     assert not (run / "evaluation").exists()
     assert (folder / "logs/s3-seed0.log").read_text().startswith(f"$ horst train {tmp_path / 'run.yaml'} --folder")
     assert main([*args, "--batches.bad_limit", "0.02"]) == 2  # another run
-    assert main([*args, "--batches.resident", "true"]) == 0
-    assert RunConfig.from_file(run / "config.yaml").batches.resident
+    assert main([*args, "--batches.preload", "device"]) == 0
+    assert RunConfig.from_file(run / "config.yaml").batches.preload
     assert "s3-seed0: goes on" in capsys.readouterr().out
     assert commands == [["train", "--resume", str(run), "--evaluate"]]
     assert len(small_runs.metrics(run)) == 4

@@ -23,12 +23,12 @@ from horst.errors import CheckpointError, ConfigError, DivergedError
 from horst.models import create_model
 from horst.models.hub import model_folder
 from horst.training.build import build_model, initialise
-from horst.training.checkpoints import Keeper
-from horst.training.completion import Completion
+from horst.training.callbacks import CompletionCallback
+from horst.training.checkpoints import CheckpointCallback
 from horst.training.config import RunConfig
 from horst.training.fit import create_trainer, prepare, resume, train
 from horst.training.module import TrainingModule
-from horst.training.progress import Bar
+from horst.training.progress import ProgressCallback
 
 silent = small_runs.silent
 
@@ -36,14 +36,14 @@ silent = small_runs.silent
 def poison(monkeypatch: pytest.MonkeyPatch, value: float, *, epoch: int, batch: int, after: bool = False) -> None:
     """One weight becomes `value` before a batch, or after it."""
     hook = "on_train_batch_end" if after else "on_train_batch_start"
-    before = getattr(Bar, hook)
+    before = getattr(ProgressCallback, hook)
 
-    def put(self: Bar, trainer: Any, pl_module: TrainingModule, *args: Any) -> None:
+    def put(self: ProgressCallback, trainer: Any, pl_module: TrainingModule, *args: Any) -> None:
         before(self, trainer, pl_module, *args)
         if (trainer.current_epoch, args[-1]) == (epoch, batch):
             pl_module.model.core.cells[0].ff_x[0].weight.data[0, 0, 0, 0] = value
 
-    monkeypatch.setattr(Bar, hook, put)
+    monkeypatch.setattr(ProgressCallback, hook, put)
 
 
 def test_a_loss_that_is_not_a_number_stops_the_run(
@@ -115,7 +115,7 @@ def test_the_learning_rate_falls_to_the_end_of_the_run(somethings: Path, tmp_pat
         data, module = prepare(config)
         trainer = create_trainer(config, callbacks=[Watch()], validate_every=None)
         trainer.fit(module, data)
-        assert trainer.global_step == 2 * module.steps_an_epoch()
+        assert trainer.global_step == 2 * module.epoch_steps()
         assert seen[-1] == pytest.approx(0, abs=1e-9)
         assert seen[-2] > 0 or accumulate > 1
         assert seen == sorted(seen, reverse=True)
@@ -193,13 +193,13 @@ def test_the_best_epoch_is_that_of_the_monitor(
     text = io.StringIO()
     trainer = {"epochs": 3, "monitor": monitor}
     saved: list[dict[str, Any]] = []
-    keep = Keeper._checkpoint
+    keep = CheckpointCallback._checkpoint
 
-    def kept(self: Keeper, *args: Any) -> None:
+    def kept(self: CheckpointCallback, *args: Any) -> None:
         saved.append(small_runs.weights(self.run.last))
         keep(self, *args)
 
-    monkeypatch.setattr(Keeper, "_checkpoint", kept)
+    monkeypatch.setattr(CheckpointCallback, "_checkpoint", kept)
     run = train(small_runs.config(somethings, trainer=trainer), tmp_path / "run", console=Console(file=text, width=200))
     name = monitor or "area"
     assert f"best epoch by validation {name}" in text.getvalue().splitlines()[3]
@@ -228,12 +228,12 @@ def test_a_run_goes_on_from_the_best_epoch_of_completion(
             begins[self.current_epoch] = weights(self), len(self.trainer.optimizers[0].state)
         return step(self, batch, index)
 
-    def end(self: Completion, trainer: Any, module: Any) -> None:
+    def end(self: CompletionCallback, trainer: Any, module: Any) -> None:
         ends[trainer.current_epoch] = weights(module)
         finish(self, trainer, module)
 
-    finish = Completion.on_train_epoch_end
-    monkeypatch.setattr(Completion, "on_train_epoch_end", end)
+    finish = CompletionCallback.on_train_epoch_end
+    monkeypatch.setattr(CompletionCallback, "on_train_epoch_end", end)
     monkeypatch.setattr(TrainingModule, "training_step", look)
     text = io.StringIO()
     train(config, tmp_path / "run", console=Console(file=text, width=200))
@@ -327,7 +327,7 @@ def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypa
     for model in (run.best, run.last):
         assert "\n# small\n" in (model / "README.md").read_text()  # the run's name, not the folder's
     assert horst.open_model(run.best).labels == build_model(config, prepare(config)[0].annotations).labels
-    with pytest.raises(ConfigError, match="holds a run already: go on with `horst train --resume"):
+    with pytest.raises(ConfigError, match="holds a run already: continue it with `horst train --resume"):
         train(config, run.folder, console=silent())
     assert RunConfig.from_file(run.config) == config
 

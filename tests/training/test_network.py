@@ -14,9 +14,8 @@ from torch import Tensor, nn
 from horst.heads import Logits, UnrollingHead
 from horst.models import Predictor, create_model
 from horst.training.config import Loss
-from horst.training.graphs import Graphed, others_may_allocate
 from horst.training.losses import clip_loss, frame_weights
-from horst.training.network import Network
+from horst.training.network import CUDAGraphNetwork, TrainingNetwork, thread_local_capture
 
 LENGTHS = [5, 2, 4]
 SIZE = (16, 16)
@@ -45,7 +44,7 @@ def clips(frames: int, lengths: list[int] = LENGTHS, fill: int = 0) -> tuple[Ten
     return out, valid
 
 
-def loss_of(network: Network, frames: Tensor, valid: Tensor) -> Tensor:
+def loss_of(network: TrainingNetwork, frames: Tensor, valid: Tensor) -> Tensor:
     logits = Logits(*network(frames, valid))
     labels = {task: torch.arange(len(valid)) % 3 for task in logits}
     options = Loss(steps="every", label_smoothing=0.1)
@@ -58,7 +57,7 @@ def loss_of(network: Network, frames: Tensor, valid: Tensor) -> Tensor:
 def test_it_says_what_the_model_says(name: str, variant: str, training: bool) -> None:
     model = model_of(name, variant)
     frames, valid = clips(5)
-    network = Network(model).train(training)
+    network = TrainingNetwork(model).train(training)
     with torch.no_grad():
         ours = Logits(*network(frames, valid))
         theirs = model(frames, lengths=torch.tensor(LENGTHS))[0].logits
@@ -70,7 +69,7 @@ def test_it_says_what_the_model_says(name: str, variant: str, training: bool) ->
 def test_an_unrolling_model_unrolls_to_the_end_of_the_clip() -> None:
     model = model_of("horst_ek55_unroll")
     frames, valid = clips(5, [5, 5])
-    network = Network(model).eval()
+    network = TrainingNetwork(model).eval()
     with torch.no_grad():
         torch.testing.assert_close(
             network(frames, valid)[0], model(frames, unroll=[5, 4, 3, 2, 1])[0].logits.action, rtol=1e-5, atol=1e-6
@@ -83,7 +82,7 @@ def test_padding_changes_nothing(name: str) -> None:
     found = []
     for frames, fill in ((5, 0), (7, 255)):
         model = model_of(name)
-        loss = loss_of(Network(model), *clips(frames, fill=fill))
+        loss = loss_of(TrainingNetwork(model), *clips(frames, fill=fill))
         loss.sum().backward()
         found.append((loss.detach(), {n: p.grad for n, p in model.named_parameters()}, dict(model.named_buffers())))
     for a, b in zip(*found, strict=True):
@@ -94,7 +93,7 @@ def test_a_frozen_backbone_stays_as_it_was() -> None:
     model = model_of("horst_tiny")
     model.backbone = nn.Sequential(model.backbone, nn.BatchNorm2d(16))  # type: ignore[assignment]
     before = {name: value.clone() for name, value in model.backbone.state_dict().items()}
-    network = Network(model, freeze_backbone=True).train()
+    network = TrainingNetwork(model, freeze_backbone=True).train()
     loss_of(network, *clips(5)).sum().backward()
     assert all(p.grad is None for p in model.backbone.parameters())
     assert all(p.grad is not None for p in model.core.parameters())
@@ -116,11 +115,11 @@ def completed(head: UnrollingHead, pooled: tuple[Tensor, Tensor, Tensor], t: int
 def test_sequence_completion_reads_the_frames_that_follow() -> None:
     model = model_of("horst_ek55_unroll", "paper").eval()
     assert isinstance(model.head, UnrollingHead)
-    network = Network(model).eval()
+    network = TrainingNetwork(model).eval()
     frames, valid = clips(5, [5, 5])
     with torch.no_grad():
         without = network(frames, valid)[0]
-        network.complete = network.training = True  # without its dropout
+        network.completion = network.training = True  # without its dropout
         action = network(frames, valid)[0]
         out, _ = model.core(model.backbone(frames.flatten(0, 1)).unflatten(0, (2, 5)))
         pooled = tuple(model.head.pool(None, y=out.y, e=out.e[-1], statt=out.statt[-1]))
@@ -145,7 +144,7 @@ def test_compiled_it_computes_the_same_and_is_compiled_once(variant: str, monkey
     fast.core.use_backend("compiled")
     seen = []
     for frames, lengths in ((5, LENGTHS), (3, [3, 1, 2]), (8, [8, 8, 1]), (5, [1, 5, 5])):
-        both = [loss_of(Network(model), *clips(frames, lengths)) for model in (plain, fast)]
+        both = [loss_of(TrainingNetwork(model), *clips(frames, lengths)) for model in (plain, fast)]
         torch.testing.assert_close(both[1], both[0], rtol=1e-4, atol=1e-6)
         for loss, model in zip(both, (plain, fast), strict=True):
             model.zero_grad()
@@ -157,14 +156,16 @@ def test_compiled_it_computes_the_same_and_is_compiled_once(variant: str, monkey
     assert set(seen) == {seen[0]}  # and never again, whatever the lengths
     with torch.no_grad():  # without gradients it runs as it is, also on other batch sizes
         frames, valid = clips(5, [5])
-        torch.testing.assert_close(Network(fast).eval()(frames, valid), Network(plain).eval()(frames, valid))
+        torch.testing.assert_close(
+            TrainingNetwork(fast).eval()(frames, valid), TrainingNetwork(plain).eval()(frames, valid)
+        )
     assert len(compiled) == seen[0]
 
 
 def test_a_capture_lets_other_threads_allocate() -> None:
     """The thread that pins the next batch would end it, by CUDA's default; torch's function asks `torch.cuda.graph`."""
     before = torch.cuda.graph
-    with others_may_allocate():
+    with thread_local_capture():
         assert torch.cuda.graph.keywords == {"capture_error_mode": "thread_local"}  # type: ignore[attr-defined]
     assert torch.cuda.graph is before
     assert "torch.cuda.graph(" in inspect.getsource(torch.cuda.make_graphed_callables)
@@ -172,8 +173,8 @@ def test_a_capture_lets_other_threads_allocate() -> None:
 
 def test_completion_is_for_training_alone() -> None:
     """What is said of a validation clip at a frame does not depend on those that follow."""
-    network = Network(create_model("rulstm_tiny", backbone={"name": "stem", "widths": [4]}, size=SIZE))
-    network.complete = True
+    network = TrainingNetwork(create_model("rulstm_tiny", backbone={"name": "stem", "widths": [4]}, size=SIZE))
+    network.completion = True
     network.eval()
     frames = torch.randint(0, 256, (2, 6, 3, *SIZE), dtype=torch.uint8)
     later = frames.clone()
@@ -187,8 +188,8 @@ def test_completion_is_for_training_alone() -> None:
 @pytest.mark.parametrize(("name", "frames"), [("rulstm_tiny", 14), ("horst_tiny", 16)])
 def test_clips_are_padded_for_a_graph_only_where_nothing_is_counted_from_their_end(name: str, frames: int) -> None:
     """A head that unrolls would otherwise learn other horizons than it is asked for."""
-    network = Network(create_model(name, backbone={"name": "stem", "widths": [4]}, size=SIZE))
-    graphed = Graphed(network)
+    network = TrainingNetwork(create_model(name, backbone={"name": "stem", "widths": [4]}, size=SIZE))
+    graphed = CUDAGraphNetwork(network)
     shown: list[int] = []
 
     def capture(frames: Tensor, valid: Tensor) -> Any:

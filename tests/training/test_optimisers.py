@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from horst.training.config import Optimiser, OptimiserName, Schedule
+from horst.training.config import OPTIMISERS, Optimiser, Schedule
 from horst.training.optimisers import create_optimiser, learning_rate, slow_weights
 
 schedules = st.builds(Schedule, warmup=st.floats(0, 3), decay=st.just(0.0) | st.floats(0.01, 1))
@@ -68,8 +68,8 @@ def descend(model: nn.Module, optimiser: Any, steps: int) -> list[float]:
 
 
 @pytest.mark.parametrize("lookahead", [True, False])
-@pytest.mark.parametrize("name", get_args(OptimiserName))
-def test_optimisers_by_name(name: OptimiserName, lookahead: bool) -> None:
+@pytest.mark.parametrize("name", [*OPTIMISERS, "torch.optim:RAdam"])
+def test_optimisers_by_name(name: str, lookahead: bool) -> None:
     model = bowl()
     optimiser = create_optimiser(model.parameters(), Optimiser(name=name, lr=0.02, lookahead=lookahead))
     losses = descend(model, optimiser, 60)
@@ -82,10 +82,15 @@ def test_optimisers_by_name(name: OptimiserName, lookahead: bool) -> None:
 
 
 def test_weight_decay_and_momentum_are_passed_on() -> None:
-    for name in get_args(OptimiserName):
+    for name in OPTIMISERS:
         optimiser = create_optimiser(bowl().parameters(), Optimiser(name=name, weight_decay=0.03, momentum=0.7))
         assert {group["weight_decay"] for group in optimiser.param_groups} == {0.03}
         assert {group.get("momentum", 0.7) for group in optimiser.param_groups} == {0.7}
+
+
+def test_options_of_an_optimiser() -> None:
+    options = Optimiser(name="torch.optim:RAdam", lookahead=False, options={"betas": [0.8, 0.9]})
+    assert create_optimiser(bowl().parameters(), options).param_groups[0]["betas"] == [0.8, 0.9]
 
 
 def published_adabelief(

@@ -26,7 +26,7 @@ from horst.errors import ConfigError, DataError
 from horst.evaluation.evaluate import evaluate
 from horst.models import create_model, load, save
 from horst.models.registry import METHODS, Method
-from horst.training.build import build_model, learnt_loss, notices
+from horst.training.build import build_model, loss_for, notices
 from horst.training.config import RunConfig
 from horst.training.fit import train
 from horst.training.module import TrainingModule
@@ -92,7 +92,7 @@ def test_every_method_makes_a_step(
     assert model.head.classes["action"] == len(PAIRS)
     both = parts and "num_verbs" in type(model.head).__init__.__kwdefaults__
     assert set(model.head.classes) == ({"action", "verb", "noun"} if both else {"action"})
-    config = replace(config, loss=learnt_loss(config.loss, model))
+    config = replace(config, loss=loss_for(config.loss, model))
     assert set(config.loss.tasks or ()) <= set(model.head.classes)
     module = TrainingModule(model, config, annotations)
     monkeypatch.setattr(type(module), "current_epoch", 0)
@@ -139,7 +139,7 @@ def test_a_top_k_loss_needs_more_classes(tmp_path: Path) -> None:
     config = run_of(METHODS["svm_top5"])
     annotations = read_csv(csv(tmp_path, parts=False, rows=4), task="anticipation")
     with pytest.raises(ConfigError, match=r"loss\.k is 5 and there are 4 actions"):
-        learnt_loss(config.loss, build_model(config, annotations))
+        loss_for(config.loss, build_model(config, annotations))
 
 
 @pytest.mark.parametrize("name", ["horst_tiny_anticipation", "horst_tiny"])

@@ -22,7 +22,7 @@ import videos
 
 from horst.cli import main
 from horst.evaluation.evaluate import Evaluation
-from horst.training import checkpoints as keeper
+from horst.training import checkpoints
 from horst.training.config import RunConfig
 from horst.training.fit import train
 
@@ -56,15 +56,15 @@ def replica(rank: int, root: Path, port: int) -> None:
         **{"GLOO_SOCKET_IFNAME": "lo"},
     }
     torch.set_num_threads(1)
-    write = keeper.Keeper._checkpoint
+    write = checkpoints.CheckpointCallback._checkpoint
 
-    def remember(self: keeper.Keeper, trainer: Any) -> None:
+    def remember(self: checkpoints.CheckpointCallback, trainer: Any) -> None:
         write(self, trainer)
         if rank == 0:
             shutil.copy(self.run.checkpoint, self.run.folder / f"step{trainer.global_step}.ckpt")
 
-    keeper.Keeper._checkpoint = remember  # type: ignore[method-assign]
-    keeper.ASK_EVERY = 1
+    checkpoints.CheckpointCallback._checkpoint = remember  # type: ignore[method-assign]
+    checkpoints.SYNC_EVERY = 1
     for scenario in SCENARIOS:
         train(config(root, scenario, 2), root / scenario, console=small_runs.silent())
     if rank == 0:

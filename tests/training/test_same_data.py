@@ -19,7 +19,7 @@ import yaml
 from horst.data.identity import DataIdentity
 from horst.errors import CheckpointError, ConfigError, DataError
 from horst.studies.plan import check_data, same_data
-from horst.training.checkpoints import check_whole
+from horst.training.checkpoints import check_checkpoint
 from horst.training.config import RunConfig
 from horst.training.fit import resume, train
 from horst.training.run import Run
@@ -103,7 +103,7 @@ def test_a_run_without_a_record_goes_on_and_gets_one(copied: Path) -> None:
 
 def test_one_process_at_a_time(copied: Path) -> None:
     with (
-        Run(copied / "run").hold(),
+        Run(copied / "run").lock(),
         pytest.raises(
             ConfigError, match=rf"run is being trained by process {os.getpid()} on .*: wait for it or stop it"
         ),
@@ -126,10 +126,10 @@ def test_a_cache_stays_where_it_was_asked_for(tmp_path: Path, monkeypatch: pytes
         monkeypatch.chdir(tmp_path / "here")
 
 
-@pytest.mark.parametrize("resident", [False, True])
-def test_batches_of_bad_clips_alone(tmp_path: Path, resident: bool) -> None:
+@pytest.mark.parametrize("preload", [None, "device"])
+def test_batches_of_bad_clips_alone(tmp_path: Path, preload: str | None) -> None:
     """They are left out and counted, in training and validation; `bad_limit` says when that is too much."""
-    chosen = config(tmp_path / "clips", batches={"size": 1, "bad_limit": 0.5, "resident": resident})
+    chosen = config(tmp_path / "clips", batches={"size": 1, "bad_limit": 0.5, "preload": preload})
     for name in ("train/x/a", "val/x/e"):
         (tmp_path / "clips" / f"{name}.mp4").write_bytes(b"")
     run = train(chosen, tmp_path / "run", console=small_runs.silent())
@@ -138,14 +138,14 @@ def test_batches_of_bad_clips_alone(tmp_path: Path, resident: bool) -> None:
     assert float(row["train/loss"]) > 0
     assert float(row["val/area"]) <= 0.5  # what cannot be read is wrong
     resume(run.folder, console=small_runs.silent())
-    strict = config(tmp_path / "clips", batches={"size": 1, "bad_limit": 0.1, "resident": resident})
+    strict = config(tmp_path / "clips", batches={"size": 1, "bad_limit": 0.1, "preload": preload})
     with pytest.raises(DataError, match=r"1 of \d training clips .* are bad, more than the limit of 0.1"):
         train(strict, tmp_path / "other", console=small_runs.silent())
 
 
 def test_flipped_bits_of_a_checkpoint_are_named(trained: Path, tmp_path: Path) -> None:
     content = (trained / "run" / "checkpoint.ckpt").read_bytes()
-    check_whole(trained / "run" / "checkpoint.ckpt")
+    check_checkpoint(trained / "run" / "checkpoint.ckpt")
     path = tmp_path / "checkpoint.ckpt"
     with zipfile.ZipFile(trained / "run" / "checkpoint.ckpt") as archive:
         places = [(info.header_offset + 200, info.file_size) for info in archive.infolist() if info.file_size > 600]
@@ -156,18 +156,18 @@ def test_flipped_bits_of_a_checkpoint_are_named(trained: Path, tmp_path: Path) -
         flipped[start + draw.randrange(size - 400)] ^= 1 << draw.randrange(8)
         path.write_bytes(bytes(flipped))
         with pytest.raises(CheckpointError, match=r"checkpoint\.ckpt cannot be resumed from: it is damaged"):
-            check_whole(path)
+            check_checkpoint(path)
     for length in (0, 100, len(content) // 2, len(content) - 3):
         path.write_bytes(content[:length])
         with pytest.raises(CheckpointError, match="damaged"):
-            check_whole(path)
+            check_checkpoint(path)
     wanted = torch.load(trained / "run" / "checkpoint.ckpt", weights_only=True)["state_dict"]
     for place in range(7, len(content), len(content) // 40):  # anywhere: it is named, or changes nothing
         flipped = bytearray(content)
         flipped[place] ^= 4
         path.write_bytes(bytes(flipped))
         try:
-            check_whole(path)
+            check_checkpoint(path)
         except CheckpointError:
             continue
         small_runs.assert_same(torch.load(path, weights_only=True)["state_dict"], wanted)

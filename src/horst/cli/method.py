@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from horst.evaluation.paper import paper_table, paper_tables
 from horst.heads import HEADS
 from horst.layers import CORES
 from horst.models import METHODS, Method
+from horst.training import losses
 from horst.training.config import read_run
 
-LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "features", "name": "top_k"}
-"""The file of `horst.training.losses` that describes an option of a method's loss."""
+LOSS_FUNCTIONS = {"ranking": "ranking_loss", "exponential": "exponential_weights", "features": "feature_loss"}
+"""The function of `horst.training.losses` that describes an option of a method's loss; `name` is one itself."""
 
 
 def show_method(method: Method, as_json: bool) -> None:
@@ -91,11 +92,10 @@ def _about(method: Method) -> dict[str, str]:
         "core": opening(sys.modules[CORES[config.core.name].__module__].__doc__),
         "head": opening(sys.modules[HEADS[config.head.name].__module__].__doc__),
     }
-    for key, file in LOSS_FILES.items():
+    for key, function in {**LOSS_FUNCTIONS, "name": method.loss.get("name", "")}.items():
         if key in method.loss:
-            wanted = {"features": method.loss.get("distance", "mse"), "name": method.loss.get("name", "")}.get(key, "")
-            doc = import_module(f"horst.training.losses.{file}").__doc__
-            found["loss"] = opening(doc, wanted.partition("_")[0])
+            wanted = method.loss.get("distance", "mse") if key == "features" else ""
+            found["loss"] = opening(inspect.getdoc(getattr(losses, function)), wanted)
     return found
 
 

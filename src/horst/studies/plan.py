@@ -34,7 +34,7 @@ State = Literal["new", "stopped", "trained", "done"]
 SPLIT = "val"
 ASKED = "asked.json"
 """What a study's runs were changed by, and which seeds there are, for --report and for those who come later."""
-IMMATERIAL = (("batches", "workers"), ("batches", "cache"), ("batches", "resident"), ("trainer", "checkpoint_minutes"))
+IMMATERIAL = (("batches", "workers"), ("batches", "cache"), ("batches", "preload"), ("trainer", "checkpoint_minutes"))
 """What a run may change and stay the same run."""
 
 

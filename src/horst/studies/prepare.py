@@ -22,7 +22,7 @@ def prepare(jobs: Iterable[Job]) -> None:
     seen = set()
     for job in jobs:
         data, cache = job.config.data, job.config.batches.cache
-        about = json.dumps([data.to_dict(), cache, job.config.batches.resident], default=str)
+        about = json.dumps([data.to_dict(), cache, job.config.batches.preload], default=str)
         if about in seen:
             continue
         seen.add(about)
@@ -35,7 +35,7 @@ def prepare(jobs: Iterable[Job]) -> None:
         for split in splits:
             clips = ClipDataset(source, split, data.clip, cache)
             workers = os.cpu_count() or 1
-            if job.config.batches.resident:
+            if job.config.batches.preload:
                 PreloadedClips(clips, torch.device("cpu"), workers)
                 continue
             for _ in DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator()):

@@ -1,4 +1,4 @@
-"""Keeps a run on disk: a checkpoint to resume from, the best and the last model, the metrics of every epoch."""
+"""What a run writes while it trains: a checkpoint to resume from, the best and the last model, metrics per epoch."""
 
 from __future__ import annotations
 
@@ -20,104 +20,104 @@ from horst.data.module import lightning
 from horst.errors import CheckpointError
 from horst.io import write_text
 from horst.models import save
-from horst.training.averages import Averages
+from horst.training.callbacks import AveragedWeights
 from horst.training.module import TrainingModule
 from horst.training.run import Run
 
-ASK_EVERY = 20
-"""Steps after which processes agree whether it is time for a checkpoint."""
-KEEP_EVERY = 5.0
-"""Seconds of short epochs between two that are kept: a run of many would spend as long writing as training."""
+SYNC_EVERY = 20
+"""Steps after which the processes agree whether a checkpoint is due."""
+SAVE_EVERY = 5.0
+"""Seconds between two saves of short epochs: a run of many would spend more time writing than training."""
 
 
-class Keeper(lightning.Callback):
-    """Keeps epochs, short ones every few seconds, and in long ones a checkpoint every few minutes.
+class CheckpointCallback(lightning.Callback):
+    """Saves epochs, short ones every few seconds, and within long epochs a checkpoint every few minutes.
 
-    An epoch that was looked at with the validation clips is always kept, and so is the last one. Models are written
-    first, then the checkpoint: after a kill in between, the epoch is run again and writes the same models.
+    An epoch that was validated is always saved, and so is the last one. Models are written first, then the checkpoint:
+    after a kill between the two, the epoch is run again and writes the same models.
     """
 
-    def __init__(self, run: Run, averages: Averages, *, minutes: float) -> None:
+    def __init__(self, run: Run, averages: AveragedWeights, *, minutes: float) -> None:
         self.run, self.averages, self.minutes = run, averages, minutes
         self.history: list[dict[str, float]] = []
         self.best: float | None = None
         self._sums: dict[str, Any] = {}
-        self._kept = self._epoch_start = self._batch_end = time.monotonic()
+        self._saved = self._epoch_start = self._batch_end = time.monotonic()
         self._board: Any = None
         self._shared = 0
-        """Bad clips that all processes know of."""
+        """The number of bad clips that all processes know of."""
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        self._kept = time.monotonic()
+        self._saved = time.monotonic()
         self._shared = len(trainer.datamodule.bad_clips)  # after a resume those of the checkpoint
         if trainer.is_global_zero:
-            self._board = _board(self.run, len(self.history))
+            self._board = _tensorboard(self.run, len(self.history))
             if self.history:
-                write_text(self.run.metrics, _csv(self.history))
-        self.on_train_epoch_start(trainer, pl_module)  # Lightning leaves it out where it goes on inside an epoch
+                write_text(self.run.metrics, metrics_csv(self.history))
+        self.on_train_epoch_start(trainer, pl_module)  # Lightning skips it when it resumes within an epoch
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self._epoch_start = self._batch_end = time.monotonic()
-        if trainer.current_epoch == trainer.max_epochs - 1:  # the last one is looked at, whatever their number
+        if trainer.current_epoch == trainer.max_epochs - 1:  # the last epoch is always validated
             trainer.check_val_every_n_epoch = 1
-        if not self._sums:  # else it goes on in the middle of one
+        if not self._sums:  # else the run was resumed within the epoch
             self._sums = {"loss": 0.0, "right": 0, "count": 0.0, "batches": 0}
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._batch_end = time.monotonic()
-        if outputs:  # none of a batch whose clips are all bad
-            self._sums["loss"] = self._sums["loss"] + outputs["shown"]
+        if outputs:  # none if all clips of the batch are bad
+            self._sums["loss"] = self._sums["loss"] + outputs["mean_loss"]
             for name in ("right", "count"):
                 self._sums[name] = self._sums[name] + outputs[name]
             self._sums["batches"] += 1
-        if self._is_time(trainer, pl_module, batch_idx + 1):
-            pl_module.check_finite()
+        if self._is_checkpoint_due(trainer, pl_module, batch_idx + 1):
+            pl_module.check_loss()
             self._checkpoint(trainer)
 
-    def _is_time(self, trainer: Any, module: TrainingModule, batches: int) -> bool:
+    def _is_checkpoint_due(self, trainer: Any, module: TrainingModule, batches: int) -> bool:
         steps, rest = divmod(batches, module.run.trainer.accumulate)
-        # After the last batch the look at the validation clips and the epoch's own checkpoint follow; Lightning
-        # would take a checkpoint from in between for one of a finished epoch.
+        # Validation and the checkpoint of the epoch follow its last batch. Lightning would take a checkpoint between
+        # them for that of a finished epoch.
         if rest or batches >= trainer.num_training_batches:
             return False
-        due = time.monotonic() - self._kept > 60 * self.minutes
+        due = time.monotonic() - self._saved > 60 * self.minutes
         if trainer.world_size == 1:
             return due
-        return steps % ASK_EVERY == 0 and bool(trainer.strategy.broadcast(due))
+        return steps % SYNC_EVERY == 0 and bool(trainer.strategy.broadcast(due))
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        pl_module.check_finite()
+        pl_module.check_loss()
         pl_module.check_weights()
         row = self._row(trainer, pl_module)
         self.history.append(row)
         options = pl_module.run.trainer
         completing = options.completion_from == "best" and trainer.current_epoch < options.completion_epochs
-        chosen = None if completing else pl_module.found.get(pl_module.monitor)
-        better = is_better(chosen, self.best)
+        value = None if completing else pl_module.metrics.get(pl_module.monitor)
+        better = is_better(value, self.best)
         if better:
-            self.best = chosen
-        kept = self._is_kept(trainer, pl_module)
-        if kept and trainer.is_global_zero:
+            self.best = value
+        saved = self._is_saved(trainer, pl_module)
+        if saved and trainer.is_global_zero:
             with self.averages.evaluated(pl_module):
                 name = pl_module.run.name
                 save(pl_module.model, self.run.last, overwrite=True, name=name)
-                if better or self.best is None:  # as long as nothing was measured, the latest is the best
+                if better or self.best is None:  # until an epoch is validated, the latest is the best
                     save(pl_module.model, self.run.best, overwrite=True, name=name)
         self._sums = {}
-        pl_module.found = {}
-        if kept:
+        pl_module.metrics = {}
+        if saved:
             self._checkpoint(trainer)
         if trainer.is_global_zero:
-            write_text(self.run.metrics, _csv(self.history))
+            write_text(self.run.metrics, metrics_csv(self.history))
             if self._board is not None:
                 for name, value in row.items():
                     self._board.add_scalar(name, value, int(row["epoch"]))
                 self._board.flush()
 
-    def _is_kept(self, trainer: Any, module: TrainingModule) -> bool:
-        if module.found or trainer.current_epoch == trainer.max_epochs - 1:
+    def _is_saved(self, trainer: Any, module: TrainingModule) -> bool:
+        if module.metrics or trainer.current_epoch == trainer.max_epochs - 1:
             return True
-        due = time.monotonic() - self._kept >= min(KEEP_EVERY, 60 * self.minutes)
+        due = time.monotonic() - self._saved >= min(SAVE_EVERY, 60 * self.minutes)
         return due if trainer.world_size == 1 else bool(trainer.strategy.broadcast(due))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
@@ -125,8 +125,8 @@ class Keeper(lightning.Callback):
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         self._write_bad_clips(trainer)
-        if trainer.is_global_zero and self.history:  # of a run that was killed after its last checkpoint
-            write_text(self.run.metrics, _csv(self.history))
+        if trainer.is_global_zero and self.history:  # a run that was killed after its last checkpoint
+            write_text(self.run.metrics, metrics_csv(self.history))
         if self._board is not None:
             self._board.close()
 
@@ -146,19 +146,19 @@ class Keeper(lightning.Callback):
             "seconds": self._batch_end - self._epoch_start,
             "train/loss": loss / max(1, batches),
             "train/top1": right / max(1, count),
-            **{f"val/{name}": value for name, value in module.found.items()},
+            **{f"val/{name}": value for name, value in module.metrics.items()},
         }
 
     def _means(self, trainer: Any) -> dict[str, float]:
-        """The sums of this process, or where there are several what each has on average."""
+        """The sums of this epoch, averaged over processes."""
         sums = {name: float(value) for name, value in self._sums.items()}
         if trainer.world_size > 1 and sums:
-            told = torch.tensor(list(sums.values()), device=trainer.strategy.root_device)
-            sums = dict(zip(sums, trainer.strategy.reduce(told, reduce_op="mean").tolist(), strict=True))
+            values = torch.tensor(list(sums.values()), device=trainer.strategy.root_device)
+            sums = dict(zip(sums, trainer.strategy.reduce(values, reduce_op="mean").tolist(), strict=True))
         return sums
 
     def _checkpoint(self, trainer: Any) -> None:
-        self._sums = self._means(trainer)  # there is one checkpoint for all processes
+        self._sums = self._means(trainer)  # all processes share one checkpoint
         _share(trainer.datamodule.bad_clips)
         self._shared = len(trainer.datamodule.bad_clips)
         partial = self.run.checkpoint.with_name(".checkpoint.partial")
@@ -166,17 +166,17 @@ class Keeper(lightning.Callback):
             trainer.save_checkpoint(partial, weights_only=False)
             if trainer.is_global_zero:
                 os.replace(partial, self.run.checkpoint)
-        except (OSError, RuntimeError) as error:  # RuntimeError: so does torch say that a disk is full
+        except (OSError, RuntimeError) as error:  # torch raises RuntimeError if a disk is full
             partial.unlink(missing_ok=True)
             raise CheckpointError(
-                f"{self.run.checkpoint} cannot be written: {error}; the one before is as it was. Free some space, then "
-                f"resume {self.run.folder}"
+                f"{self.run.checkpoint} cannot be written: {error}; the previous one is unchanged. Free some space, "
+                f"then resume {self.run.folder}"
             ) from error
         self._write_bad_clips(trainer)
-        self._kept = time.monotonic()
+        self._saved = time.monotonic()
 
     def _write_bad_clips(self, trainer: Any) -> None:
-        """One list, by the first process; another one's own is for what it found since it was last put together."""
+        """The first process writes the list of all; another one writes what it found since the last checkpoint."""
         bad, path = trainer.datamodule.bad_clips, self.run.bad_clips(trainer.global_rank)
         if trainer.is_global_zero or len(bad) > self._shared:
             bad.write(path)
@@ -184,8 +184,8 @@ class Keeper(lightning.Callback):
             path.unlink(missing_ok=True)
 
 
-def check_whole(checkpoint: Path) -> None:
-    """Compare a checkpoint, where there is one, with the checksums in it. torch does not: it loads flipped bits."""
+def check_checkpoint(checkpoint: Path) -> None:
+    """CheckpointError if a checkpoint exists and does not match its checksums, which torch does not compare."""
     if not checkpoint.exists():
         return
     try:
@@ -198,19 +198,19 @@ def check_whole(checkpoint: Path) -> None:
 
 
 def _share(bad: BadClips) -> None:
-    """What all processes have counted, on each of them: a checkpoint has one list, from which all go on."""
+    """Merge the bad clips of all processes: a checkpoint has one list, with which all of them resume."""
     state = bad.state_dict()
     for tensors, listed in gather({"seen": state["seen"].byte()}, state["bad"]):
         bad.merge({**tensors, "bad": listed})
 
 
 def is_better(value: float | None, best: float | None) -> bool:
-    """Whether an epoch's metric is higher than the best so far. NaN, of recall without a class to count, never is."""
+    """Whether an epoch's metric is higher than the best so far. NaN, the recall of no class, never is."""
     return value is not None and not math.isnan(value) and (best is None or value > best)
 
 
-def _csv(rows: list[dict[str, float]]) -> str:
-    """Epochs without a look at the validation clips leave those columns empty."""
+def metrics_csv(rows: list[dict[str, float]]) -> str:
+    """Epochs that were not validated leave those columns empty."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, columns, lineterminator="\n")
@@ -221,8 +221,8 @@ def _csv(rows: list[dict[str, float]]) -> str:
     return text.getvalue()
 
 
-def _board(run: Run, epochs: int) -> Any:
-    """TensorBoard's writer, where it is installed; what a killed run wrote after its checkpoint is taken back."""
+def _tensorboard(run: Run, epochs: int) -> Any:
+    """TensorBoard's writer, if it is installed. Epochs that a killed run wrote after its checkpoint are removed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ModuleNotFoundError:

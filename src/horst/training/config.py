@@ -1,152 +1,150 @@
-"""A run as plain data: one YAML file that names the model, the data and the recipe.
+"""The config of a run: one YAML file that names the model, the data and the recipe.
 
+    base: somethings/gpu                  # another run file, or the name of a packaged one; optional
     name: somethings-tiny
     model: {name: horst_tiny, options: {variant: released}}
     data: somethings/data.yaml            # or the contents of such a file
     trainer: {epochs: 30}
 
-Whatever is left out takes the paper's value. Paths are relative to the file that names them.
+Entries that neither the file nor its base gives have the paper's values. Paths are relative to the file that has them;
+in packaged files they are relative to the current directory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 
-from horst.config import check_range, convert, from_dict, read_yaml, to_dict
+from horst.config import check_entries, convert, from_dict, read_yaml, to_dict
 from horst.configs import find_base, find_config, path_root
 from horst.data.augmenter import Augment
 from horst.data.config import PATHS as DATA_PATHS
 from horst.data.config import DataConfig
-from horst.errors import ConfigError, did_you_mean
+from horst.errors import ConfigError
 from horst.models.hub import is_address
 from horst.ops.backend import Wanted
+from horst.registry import Registry
 
-Steps = Literal["last", "every", "anticipation"]
-LossName = Literal["cross_entropy", "smooth_top_k", "truncated_top_k"]
 RankingForm = Literal["score", "margin", "both"]
 Distance = Literal["mse", "contrastive"]
-Times = Literal["sum", "mean"]
-OptimiserName = Literal["adabelief", "adamw", "sgd"]
-Precision = Literal["32-true", "bf16-mixed", "16-mixed"]
-CompletionFrom = Literal["best", "last"]
 
-TASKS = ("action", "verb", "noun")
+BUILTIN_LOSSES = ("cross_entropy", "smooth_top_k", "truncated_top_k")
+LOSSES: Registry[Any] = Registry(
+    "loss", {name: f"horst.training.losses:{name}" for name in BUILTIN_LOSSES}, import_paths=True
+)
+"""Losses of one frame by name; see `horst.training.losses.register_loss`."""
+OPTIMISERS: Registry[Any] = Registry(
+    "optimiser",
+    {"adabelief": "pytorch_optimizer:AdaBelief", "adamw": "torch.optim:AdamW", "sgd": "torch.optim:SGD"},
+    import_paths=True,
+)
+"""Optimisers by name: called with the parameters, lr, weight_decay and `optimiser.options`."""
 PATH_KEYS = ("model.init", "model.tsn", "batches.cache", *(f"data.{name}" for name in DATA_PATHS))
 """The entries of a run that are paths."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelChoice:
-    """Which model is trained. How many classes it has, the data says."""
+    """Which model is trained. The data determines its number of classes."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     """Of `horst.create_model`: variant, order, attention, backbone, ..."""
     init: str | None = None
-    """A saved model or a run to start from; where its labels are others, the head starts afresh."""
+    """A saved model or a run to start from. The head starts with new weights if its labels differ."""
     tsn: str | None = None
     """RULSTM's TSN checkpoint for a bn_inception backbone."""
     freeze_backbone: bool = False
-    """Train core and head alone, as the paper does for anticipation."""
+    """Train core and head only, as the paper does for anticipation."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Batches:
-    """How clips are put together."""
+    """How clips are batched."""
 
     size: int = 8
-    """Clips a batch on each device."""
+    """Clips in a batch on each device."""
     workers: int = 0
     """Processes that decode, on each device."""
     prefix: tuple[float, float] | None = None
-    """Recognition: train on a random first part of each clip, from this fraction to that."""
+    """Recognition: train on a random first part of each clip, between these two fractions."""
     bad_limit: float = 0.01
     """The share of training clips that may be unreadable before the run stops."""
     cache: str | None = None
-    """A folder on a fast disk that keeps decoded clips, for a GPU that waits for decoding; see `horst.data.cache`."""
-    resident: bool = False
+    """A folder on a fast disk for decoded clips, if a GPU waits for decoding; see `horst.data.cache`."""
+    preload: Literal["device"] | None = None
     """Keep all clips in the memory of the device, for data sets that fit there; see `horst.data.preload`."""
     drop_last: bool = True
-    """Leave out the last batch of an epoch where it is not full, each epoch with other clips."""
+    """Leave out the last batch of an epoch if it is not full; other clips in each epoch."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Loss:
-    """Cross-entropy, summed over verb, noun and action where the head predicts them, or what is named in its place."""
+    """A loss of each frame, summed over verb, noun and action if the head predicts them, and optional further terms."""
 
-    steps: Steps = "last"
+    steps: Literal["last", "every", "anticipation"] = "last"
     """At the last observed frame (early recognition), at every frame, or at every anticipation time of the protocol."""
-    times: Times = "sum"
-    """Of losses at every anticipation time: their sum, as in HORST's paper, or their mean, as in RULSTM's code."""
+    times: Literal["sum", "mean"] = "sum"
+    """How the losses of the anticipation times are combined: HORST's paper has the sum, RULSTM's code the mean."""
     ramp: bool = False
-    """Of losses at every frame: frames count in proportion to their number. The first ones of a clip tell little, and
-    what they cannot tell is noise that delays the start of learning."""
+    """Weight frames in proportion to their number. The first frames of a clip say little, and the noise of their loss
+    delays learning."""
     exponential: float | None = None
-    """In place of `ramp`: a rate; each frame counts exp(-rate) times as much as the next one (Jain et al. 2016: 1)."""
+    """Instead of `ramp`, a rate: each frame counts exp(-rate) times as much as the next one (Jain et al. 2016: 1)."""
     label_smoothing: float = 0.0
     """Of cross-entropy."""
-    name: LossName = "cross_entropy"
-    """smooth_top_k takes the place of every task's cross-entropy (SVM-TOP3, SVM-TOP5). truncated_top_k takes that of
-    the action's alone: verb and noun keep theirs, marginal ones with a head of marginal logits (VNMCE+T3, VNMCE+T5)."""
+    name: str = "cross_entropy"
+    """A name in LOSSES, or "package.module:name" of a loss of one's own. smooth_top_k replaces the cross-entropy of all
+    tasks (SVM-TOP3, SVM-TOP5). truncated_top_k replaces that of the action only (VNMCE+T3, VNMCE+T5)."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of a loss of one's own."""
     k: int = 5
-    """Of the top-k losses: how many guesses there are. Each task that they are used for needs more classes."""
+    """Of the top-k losses: the number of guesses, less than the number of classes."""
     temperature: float = 1.0
-    """Of smooth_top_k: the nearer to 0, the nearer to a hinge at the k-th best of the other classes. Of contrastive
-    features: the nearer to 0, the more those count that are hard to tell apart."""
-    tasks: tuple[str, ...] | None = None
-    """Learn from these tasks alone (VN-CE: verb and noun); null: from all that the head predicts."""
+    """Of smooth_top_k: near 0 it is a hinge at the k-th best of the other classes. Of contrastive features: near 0,
+    only the hardest negatives count."""
+    tasks: tuple[Literal["action", "verb", "noun"], ...] | None = None
+    """Learn only these tasks (VN-CE: verb and noun); null: all that the head predicts."""
     ranking: float = 0.0
-    """Weight of the ranking loss of the action, which is added: what a model believed of the true action at one frame
-    it should believe at all that follow."""
+    """Weight of an additional ranking loss of the action: its score should not fall from one frame to a later one."""
     ranking_form: RankingForm = "score"
-    """What must not fall: the probability of the true action (score), its lead over all others (margin), or both."""
+    """What should not fall: the probability of the true action (score), its lead over the others (margin), or both."""
     features: float = 0.0
-    """Weight of the loss of foretold features, which is added, for models that foretell them."""
+    """Weight of an additional loss of predicted features, for models that predict them."""
     distance: Distance = "mse"
-    """Of foretold features from the real ones: squared difference, or contrastive among all frames of the batch."""
+    """Between predicted and real features: squared difference, or contrastive among all frames of the batch."""
 
     def __post_init__(self) -> None:
-        check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
-        for name in ("ranking", "features"):
-            check_range(f"loss.{name}", getattr(self, name), 0, float("inf"))
-        if self.exponential is not None:
-            check_range("loss.exponential", self.exponential, 0, 1000)
-            if self.ramp:
-                raise ConfigError("loss.ramp and loss.exponential both say how frames count; give one of them")
+        check_entries("loss", self, label_smoothing="0..1", ranking="0..", features="0..", exponential="0..1000")
+        check_entries("loss", self, k="1..", temperature=">0")
+        if self.name not in LOSSES:
+            _ = LOSSES[self.name]  # raises, with the closest names
+        if self.options and self.name in BUILTIN_LOSSES:
+            raise ConfigError(f"loss.options are for a loss of your own; {self.name} has none")
+        if self.exponential is not None and self.ramp:
+            raise ConfigError("loss.ramp and loss.exponential both weight the frames; give one of them")
         if self.ramp and self.steps == "anticipation" and self.times == "sum":
             raise ConfigError("loss.ramp shares a weight of 1 among frames: set loss.times to mean, or leave ramp out")
-        if self.k < 1:
-            raise ConfigError(f"loss.k is {self.k}; it takes a whole number from 1 on")
-        if not self.temperature > 0:
-            raise ConfigError(f"loss.temperature is {self.temperature}; it takes a number above 0")
         if self.name != "cross_entropy" and self.label_smoothing:
             raise ConfigError(f"loss.label_smoothing is {self.label_smoothing}; {self.name} takes none")
         if self.tasks is not None:
-            self._check_tasks(self.tasks)
-
-    def _check_tasks(self, tasks: tuple[str, ...]) -> None:
-        if not tasks:
-            raise ConfigError("loss.tasks is empty; name what is learnt from, or leave it out to learn from all")
-        for task in tasks:
-            if task not in TASKS:
-                raise ConfigError(
-                    f"loss.tasks has no {task!r}; choose from {', '.join(TASKS)}{did_you_mean(task, TASKS)}"
-                )
-        if "action" not in tasks and (self.ranking or self.name == "truncated_top_k"):
-            what = "loss.ranking" if self.ranking else self.name
-            raise ConfigError(f"{what} is a loss of the action, which loss.tasks leaves out; add action to it")
+            if not self.tasks:
+                raise ConfigError("loss.tasks is empty; name the tasks to learn, or leave it out to learn all")
+            if "action" not in self.tasks and (self.ranking or self.name == "truncated_top_k"):
+                what = "loss.ranking" if self.ranking else self.name
+                raise ConfigError(f"{what} is a loss of the action, which loss.tasks leaves out; add action to it")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Optimiser:
-    """AdaBelief inside Lookahead, as the paper trains, by default."""
+    """By default AdaBelief inside Lookahead, as in the paper."""
 
-    name: OptimiserName = "adabelief"
+    name: str = "adabelief"
+    """A name in OPTIMISERS, or "package.module:name", such as torch.optim:RAdam."""
     lr: float = 0.002
     weight_decay: float = 0.001
     lookahead: bool = True
@@ -157,84 +155,77 @@ class Optimiser:
     """Of adabelief: RAdam's rectification of the first steps; default of its authors' code since 0.1.0."""
     momentum: float = 0.9
     """Of sgd."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Further keyword arguments of the optimiser."""
 
     def __post_init__(self) -> None:
-        if not self.lr > 0:
-            raise ConfigError(f"optimiser.lr is {self.lr}; it takes a number above 0")
-        check_range("optimiser.weight_decay", self.weight_decay, 0, float("inf"))
-        check_range("optimiser.momentum", self.momentum, 0, 1)
+        check_entries("optimiser", self, lr=">0", weight_decay="0..", momentum="0..1")
+        if self.name not in OPTIMISERS:
+            _ = OPTIMISERS[self.name]  # raises, with the closest names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
-    """The learning rate over the run: up, constant, then a cosine to 0."""
+    """The learning rate over the run: a linear rise, constant, then a cosine to 0."""
 
     warmup: float = 0.0
-    """Epochs over which it rises."""
+    """Epochs of the rise."""
     decay: float = 0.25
-    """The last part of the run, over which it falls to 0."""
+    """The last part of the run, in which it falls to 0."""
 
     def __post_init__(self) -> None:
-        check_range("schedule.warmup", self.warmup, 0, float("inf"))
-        check_range("schedule.decay", self.decay, 0, 1)
+        check_entries("schedule", self, warmup="0..", decay="0..1")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainerOptions:
-    """How long, on what, and how exactly."""
+    """Duration, devices and precision."""
 
     epochs: int = 50
-    precision: Precision = "32-true"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     accumulate: int = 1
     """Batches whose gradients make one step."""
     clip_gradient: float | None = None
     """The largest norm of a step's gradient."""
     ema: float | None = None
-    """Decay of a running average of the weights, such as 0.999, which is then what is evaluated and saved."""
+    """Decay of an exponential moving average of the weights, such as 0.999. The average is evaluated and saved."""
     accelerator: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     devices: int | Literal["auto"] = "auto"
     """Of each machine."""
     nodes: int = 1
     """Machines, each started with torchrun or by SLURM."""
     backend: Wanted = "auto"
-    """What runs the layers: reference, compiled (a minute at the start), triton, or the one that fits best."""
+    """What runs the layers: reference, compiled (takes a minute to start), triton, or the fastest one available."""
     graphs: bool = False
-    """Capture the step as CUDA graphs, for one GPU: small models are several times faster."""
+    """Capture the step as CUDA graphs, on one GPU: small models are several times faster."""
     validate_every: int = 1
-    """Epochs between two looks at the validation clips, which the last one gets always; 0: only that."""
+    """Epochs between two validations. The last epoch is always validated; 0: only that one."""
     checkpoint_minutes: float = 10.0
-    """How much work a kill may cost at most, where an epoch takes longer; 0: not even that of a batch."""
+    """How often a checkpoint is written within a long epoch; 0: after every batch."""
     monitor: str | None = None
-    """The validation metric by which the best epoch is chosen, the highest; null: that of the data's protocol."""
+    """The validation metric whose highest value is the best epoch; null: that of the data's protocol."""
     completion_epochs: int = 0
-    """Sequence-completion pretraining: first epochs, in which an unrolling head reads the frames that really follow."""
-    completion_from: CompletionFrom = "best"
-    """With what the epochs after completion start: its best epoch by `monitor` and a new optimiser, as RULSTM's code
-    does, or its last one, going on with the optimiser."""
+    """Sequence-completion pretraining: in the first epochs an unrolling head reads the frames that really follow."""
+    completion_from: Literal["best", "last"] = "best"
+    """How the epochs after completion start: from its best epoch by `monitor` with a new optimiser, as in RULSTM's
+    code, or from its last one with the same optimiser."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "accumulate", "nodes"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"trainer.{name} is {getattr(self, name)}; it takes a whole number from 1 on")
+        check_entries("trainer", self, epochs="1..", accumulate="1..", nodes="1..", clip_gradient=">0", ema="0..1")
+        check_entries("trainer", self, validate_every="0..", checkpoint_minutes="0..")
+        check_entries("trainer", self, completion_epochs=f"0..{self.epochs}")
+        if self.devices != "auto":
+            check_entries("trainer", self, devices="1..")
         if self.graphs and self.accumulate > 1:
             raise ConfigError(
-                f"trainer.accumulate is {self.accumulate}: with trainer.graphs, a gradient lasts for one batch alone. "
+                f"trainer.accumulate is {self.accumulate}: trainer.graphs cannot accumulate gradients. "
                 "Set accumulate to 1 and make batches.size larger, or graphs to false"
             )
-        if isinstance(self.devices, int) and self.devices < 1:
-            raise ConfigError(f"trainer.devices is {self.devices}; it takes a whole number from 1 on, or auto")
-        if self.clip_gradient is not None and not self.clip_gradient > 0:
-            raise ConfigError(f"trainer.clip_gradient is {self.clip_gradient}; it takes a number above 0")
-        if self.ema is not None:
-            check_range("trainer.ema", self.ema, 0, 1)
-        check_range("trainer.validate_every", self.validate_every, 0, float("inf"))
-        check_range("trainer.completion_epochs", self.completion_epochs, 0, self.epochs)
-        check_range("trainer.checkpoint_minutes", self.checkpoint_minutes, 0, float("inf"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaperRow:
-    """The row of the paper that a run is to be compared with; see `horst.evaluation.paper`."""
+    """The row of the paper that a run is compared with; see `horst.evaluation.paper`."""
 
     table: str
     row: str
@@ -245,7 +236,7 @@ class RunConfig:
     """One training run."""
 
     name: str
-    """Of the run folder, runs/<name> unless the command says otherwise."""
+    """Of the run folder, runs/<name> unless another folder is given."""
     model: ModelChoice
     data: DataConfig
     seed: int = 0
@@ -259,9 +250,18 @@ class RunConfig:
 
     @classmethod
     def from_file(cls, path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-        """The run of a YAML file; `overrides` ("trainer.epochs=3") and the paths in them come from the command line."""
+        """The run of a YAML file or a packaged name. `overrides`, such as "trainer.epochs=3", change single entries;
+        paths in them are relative to the current directory."""
         path = find_config(path)
-        data = read_run(path)
+        return cls._from_data(read_run(path), path, overrides)
+
+    @classmethod
+    def from_run(cls, path: str | Path) -> RunConfig:
+        """The config in a run folder. Entries that the version that wrote it did not have keep their old meaning."""
+        return cls._from_data(_merged(OLD_DEFAULTS, read_run(Path(path))), path)
+
+    @classmethod
+    def _from_data(cls, data: dict[str, Any], path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
         try:
             for override in overrides:
                 data = _override(data, override)
@@ -269,44 +269,36 @@ class RunConfig:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 
-    @classmethod
-    def from_run(cls, path: str | Path) -> RunConfig:
-        """The run as its folder has it. What an older version did without naming it stays as it was."""
-        config, said = cls.from_file(path), read_run(Path(path))
-        for section, before in UNNAMED_BEFORE.items():
-            absent = {key: value for key, value in before.items() if key not in (said.get(section) or {})}
-            config = replace(config, **{section: replace(getattr(config, section), **absent)})
-        return config
-
     def to_dict(self) -> dict[str, Any]:
-        """Plain data from which the same run is made again, its paths absolute."""
+        """Plain data that gives the same run again from any folder: its paths are absolute."""
         return _absolute({**to_dict(self), "data": self.data.to_dict()}, Path())
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
 
-UNNAMED_BEFORE: dict[str, dict[str, Any]] = {
+OLD_DEFAULTS: dict[str, dict[str, Any]] = {
     "loss": {"times": "mean"},
     "optimiser": {"rectify": False},
     "trainer": {"completion_from": "last"},
 }
-"""Options that older versions did not have, and what these did: for runs that go on."""
+"""What runs did before these entries existed."""
 
 
-def read_run(path: Path) -> dict[str, Any]:
-    """The plain data of a run file, merged into that of its `base:`. Paths are absolute."""
-    return _read_run(path, ())
+def read_run(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
+    """The plain data of a run file, merged into that of its `base:`. Paths are absolute.
 
-
-def _read_run(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    Args:
+        path: The file.
+        above: The files that are based on it.
+    """
     data = read_yaml(path)
     if not isinstance(data, dict):
         raise ConfigError(f"{path} holds {data!r}; a run is a mapping with a name, a model and data")
     above = (*above, path.resolve())
     try:
-        base = convert(data.get("base"), str | None, "base")
-        data = _absolute({key: value for key, value in data.items() if key != "base"}, path_root(path))
+        base = convert(data.pop("base", None), str | None, "base")
+        data = _absolute(_renamed(data), path_root(path))
         if base is None:
             return data
         below = find_base(base, path)
@@ -314,8 +306,9 @@ def _read_run(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
             raise ConfigError(f"base is {base}, which is based on this file")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from error
-    merged = _merged(_read_run(below, above), data)
-    return {key: value for key, value in merged.items() if key != "name" or "name" in data}
+    found = read_run(below, above)
+    found.pop("name", None)
+    return _merged(found, data)
 
 
 def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -331,6 +324,15 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
             value = _merged(below, value)
         merged[key] = value
     return merged
+
+
+def _renamed(data: dict[str, Any]) -> dict[str, Any]:
+    """Runs of earlier versions have `batches.resident`."""
+    batches = data.get("batches")
+    if not isinstance(batches, dict) or "resident" not in batches:
+        return data
+    kept = {name: value for name, value in batches.items() if name != "resident"}
+    return {**data, "batches": {**kept, "preload": "device" if batches["resident"] else None}}
 
 
 def _absolute(data: dict[str, Any], root: Path) -> dict[str, Any]:
@@ -355,33 +357,30 @@ def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
     key, equals, text = override.partition("=")
     if not equals:
         raise ConfigError(f"--{key} needs a value")
-    value = _value(text)
+    value = _parse(text)
     if key == "data" and isinstance(value, str):
-        return {**data, "data": DataConfig.from_file(value).to_dict()}
-    if key in PATH_KEYS and isinstance(value, str):
+        value = DataConfig.from_file(value).to_dict()
+    elif key in PATH_KEYS and isinstance(value, str):
         value = absolute_path(value, Path())
-    return _put(data, key.split("."), value, key)
+    *sections, name = key.split(".")
+    changed = inner = dict(data)
+    for section in sections:
+        below = inner.get(section)
+        if below is not None and not isinstance(below, Mapping):
+            raise ConfigError(f"--{key}: {section} is {below!r}, which has no entries")
+        inner[section] = dict(below or {})
+        inner = inner[section]
+    inner[name] = value
+    return changed
 
 
-def _put(data: Mapping[str, Any], path: list[str], value: Any, key: str) -> dict[str, Any]:
-    head, *rest = path
-    if not rest:
-        return {**data, head: value}
-    inner = data.get(head)
-    if inner is not None and not isinstance(inner, Mapping):
-        raise ConfigError(f"--{key}: {head} is {inner!r}, which has no entries")
-    return {**data, head: _put(inner or {}, rest, value, key)}
-
-
-def _value(text: str) -> Any:
-    """As YAML reads it, but 1e-3 is a number."""
+def _parse(text: str) -> Any:
+    """As YAML, but 1e-3 is a number."""
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{text!r} cannot be read as YAML: {error}") from error
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

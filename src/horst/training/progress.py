@@ -1,8 +1,9 @@
-"""The bar of a training run: frames a second, time left, loss, accuracy, and how much of the time goes into waiting."""
+"""The progress of a run: frames per second, time left, loss, accuracy, and the share of time spent waiting for data."""
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from typing import Any
 
 import torch
@@ -10,14 +11,13 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from horst.console import Console
 from horst.data.module import lightning
-from horst.training.waiting import Waiting
 
 SHOW_EVERY = 0.5
-"""Seconds; to read the loss makes a GPU's CPU wait, so it is not read more often than can be seen."""
+"""Seconds. Reading the loss makes the CPU wait for the GPU, so it is not read more often than can be seen."""
 
 
-class Bar(lightning.Callback):
-    """A bar where there is a terminal, and one line an epoch in any case."""
+class ProgressCallback(lightning.Callback):
+    """A progress bar in a terminal, and one line per epoch in any case."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -25,7 +25,7 @@ class Bar(lightning.Callback):
         self._bar: Progress | None = None
         self._task: Any = None
         self._frames, self._begin, self._ready, self._shown = 0, 0.0, 0.0, 0.0
-        self._waiting = Waiting(torch.device("cpu"))
+        self._wait = DataWaitTimer(torch.device("cpu"))
         self._loss: Any = None
         self._right: Any = 0
         self._count: Any = 0
@@ -38,45 +38,45 @@ class Bar(lightning.Callback):
             BarColumn(),
             TextColumn("{task.completed:.0f}/{task.total:.0f}"),
             TimeRemainingColumn(),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[status]}"),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
         )
         self._bar.start()
-        self.on_train_epoch_start(trainer, pl_module)  # Lightning leaves it out where it goes on inside an epoch
+        self.on_train_epoch_start(trainer, pl_module)  # Lightning skips it when it resumes within an epoch
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         self._frames, self._right, self._count = 0, 0, 0
         self._begin = self._ready = time.perf_counter()
-        self._waiting = Waiting(pl_module.device)
+        self._wait = DataWaitTimer(pl_module.device)
         if self._bar is not None:
             epochs = f"{trainer.current_epoch + 1}/{trainer.max_epochs}"
             if self._task is not None:
                 self._bar.remove_task(self._task)
-            self._task = self._bar.add_task("", total=trainer.num_training_batches, epoch=epochs, told="")
+            self._task = self._bar.add_task("", total=trainer.num_training_batches, epoch=epochs, status="")
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        self._waiting.go()
+        self._wait.stop()
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._ready = time.perf_counter()
-        self._waiting.done()
-        if outputs:  # none of a batch whose clips are all bad
+        self._wait.start()
+        if outputs:  # none if all clips of the batch are bad
             self._frames += outputs["frames"]
-            self._loss = outputs["shown"]
+            self._loss = outputs["mean_loss"]
             self._right, self._count = self._right + outputs["right"], self._count + outputs["count"]
         if self._bar is not None and self._ready - self._shown > SHOW_EVERY:
             self._shown = self._ready
-            self._bar.update(self._task, completed=batch_idx + 1, told=self._told(trainer))
+            self._bar.update(self._task, completed=batch_idx + 1, status=self._status(trainer))
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if self._bar is None:
             return
         name = pl_module.monitor
-        found = pl_module.found.get(name)
+        found = pl_module.metrics.get(name)
         val = f", validation {name} {100 * found:.1f}%" if found is not None else ""
-        self.console.print(f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {self._told(trainer)}{val}")
+        self.console.print(f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {self._status(trainer)}{val}")
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         self._stop()
@@ -89,10 +89,46 @@ class Bar(lightning.Callback):
             self._bar.stop()
             self._bar = None
 
-    def _told(self, trainer: Any) -> str:
+    def _status(self, trainer: Any) -> str:
         spent = max(1e-9, self._ready - self._begin)
         self.frames_per_second = self._frames * trainer.world_size / spent
         loss = float(self._loss) if self._loss is not None else float("nan")
         right = 100 * float(self._right) / max(1.0, float(self._count))
-        speed = f"{self.frames_per_second:,.0f} frames/s, {100 * self._waiting.total / spent:.0f}% waiting for data"
+        speed = f"{self.frames_per_second:,.0f} frames/s, {100 * self._wait.total / spent:.0f}% waiting for data"
         return f"loss {loss:.3f}, right {right:.1f}%, {speed}"
+
+
+class DataWaitTimer:
+    """The time between `start`, after a step, and `stop`, when the next batch is there.
+
+    A GPU runs behind the CPU: while the CPU waits for the next batch, the GPU may still be busy with the last one. CUDA
+    events after a step and before the next one measure how long the GPU was idle.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.total = 0.0
+        """Seconds so far; on a GPU without steps that it has not finished."""
+        self._since = time.perf_counter()
+        self._done: torch.cuda.Event | None = None
+        self._pairs: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
+
+    def stop(self) -> None:
+        if self._done is not None:
+            self._pairs.append((self._done, self._event()))
+            self._done = None
+        else:  # the first batch of an epoch, or a CPU
+            self.total += time.perf_counter() - self._since
+        while self._pairs and self._pairs[0][1].query():
+            done, ready = self._pairs.popleft()
+            self.total += done.elapsed_time(ready) / 1e3
+
+    def start(self) -> None:
+        self._since = time.perf_counter()
+        if self.device.type == "cuda":
+            self._done = self._event()
+
+    def _event(self) -> torch.cuda.Event:
+        event = torch.cuda.Event(enable_timing=True)
+        event.record(torch.cuda.current_stream(self.device))
+        return event

@@ -1,15 +1,15 @@
-"""The folder of a run: what was asked for, what came out, and all that it takes to go on.
+"""The folder of a run.
 
-    config.yaml        the run as resolved
+    config.yaml        the resolved config
     data.json          which examples and files it is trained on; see `horst.data.identity`
     environment.json   versions, devices, the commit, the command
     best/, last/       saved models: model.safetensors, config.json, labels.json
-    metrics.csv        one row an epoch; tensorboard/ shows the same
+    metrics.csv        one row per epoch; tensorboard/ has the same
     bad_clips.csv      training clips that could not be read
     checkpoint.ckpt    to resume from; loads with torch's weights-only loader
-    evaluation/        what `horst evaluate` found
+    evaluation/        the results of `horst evaluate`
 
-Every file appears whole or not at all.
+Files are written atomically.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import json
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -42,21 +44,19 @@ class Run:
 
     @classmethod
     def create(cls, folder: str | Path, config: RunConfig, data: DataIdentity | None = None) -> Run:
-        """A new run on `data`. The folder of another one is never written over."""
+        """A new run on `data`. ConfigError if the folder has a run already."""
         run = cls(Path(folder))
         if run.config.exists():
             raise ConfigError(
-                f"{run.folder} holds a run already: go on with `horst train --resume {run.folder}`, or give another "
-                "--folder or --name"
+                f"{run.folder} holds a run already: continue it with `horst train --resume {run.folder}`, or give "
+                "another --folder or --name"
             )
-        try:
+        with _writable(run.folder):
             run.folder.mkdir(parents=True, exist_ok=True)
             write_text(run.folder / "environment.json", json.dumps(environment(), indent=1) + "\n")
             if data is not None:
                 data.write(run.folder)
-            write_text(run.config, config.to_yaml())  # last: from now on it is a run
-        except OSError as error:
-            raise ConfigError(f"{run.folder} cannot be written: {error}; give another --folder") from error
+            write_text(run.config, config.to_yaml())  # last: it makes the folder a run
         return run
 
     @classmethod
@@ -66,16 +66,15 @@ class Run:
             raise ConfigError(f"{run.folder} is no run: it has no {run.config.name}; pass a folder of `horst train`")
         return run
 
-    def hold(self) -> TextIO:
-        """Take the folder until the file is closed: two processes would destroy each other's files."""
+    def lock(self) -> TextIO:
+        """Lock the folder until the returned file is closed. ConfigError if another process trains the run."""
         try:
-            return lock(self.folder, wait=False)
+            with _writable(self.folder):
+                return lock(self.folder, wait=False)
         except BlockingIOError as error:
             raise ConfigError(
                 f"{self.folder} is being trained by {holder(self.folder)}: wait for it or stop it, then resume"
             ) from error
-        except OSError as error:
-            raise ConfigError(f"{self.folder} cannot be written: {error}; give another --folder") from error
 
     @property
     def config(self) -> Path:
@@ -104,8 +103,20 @@ class Run:
         return self.folder / ("bad_clips.csv" if rank == 0 else f"bad_clips.{rank}.csv")
 
 
+@contextmanager
+def _writable(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written: {error}; give another --folder") from error
+
+
 def environment() -> dict[str, Any]:
-    """What a run depends on beside its config."""
+    """What a run depends on besides its config."""
+    called = Path(sys.argv[0])
+    program = f"python -m {called.parent.name}" if called.name == "__main__.py" else called.name
     return {
         "horst": horst.__version__,
         "commit": commit(),
@@ -113,27 +124,21 @@ def environment() -> dict[str, Any]:
         "system": platform.system(),
         "packages": {name: _version(name) for name in PACKAGES},
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] or ["cpu"],
-        "command": [_program(), *sys.argv[1:]],
+        "command": [program, *sys.argv[1:]],
     }
 
 
-def _program() -> str:
-    """As it was called, without the folder it lies in: horst, or python -m horst."""
-    called = Path(sys.argv[0])
-    return f"python -m {called.parent.name}" if called.name == "__main__.py" else called.name
-
-
 def commit() -> str | None:
-    """Of the source that runs, with a plus sign where it was changed since; None for an installed package."""
+    """The commit of the source that runs, with "+" if it was changed since; None for an installed package."""
     here = Path(horst.__file__).parent
     try:
-        told = [
+        head, changes = (
             subprocess.run(["git", "-C", str(here), *words], capture_output=True, text=True, timeout=10, check=True)
             for words in (["rev-parse", "HEAD"], ["status", "--porcelain", "--", "."])
-        ]
+        )
     except (OSError, subprocess.SubprocessError):
         return None
-    return told[0].stdout.strip() + ("+" if told[1].stdout.strip() else "")
+    return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
 
 
 def _version(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Time spent waiting for data, by the clock of a CPU and by the events of a GPU."""
+"""Time spent timer for data, by the clock of a CPU and by the events of a GPU."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import time
 import pytest
 import torch
 
-from horst.training.waiting import Waiting
+from horst.training.progress import DataWaitTimer
 
 
 def test_a_cpu_waits_between_its_steps() -> None:
-    waiting = Waiting(torch.device("cpu"))
-    waiting.go()
-    before = waiting.total
+    timer = DataWaitTimer(torch.device("cpu"))
+    timer.stop()
+    before = timer.total
     time.sleep(0.05)  # a step
-    waiting.done()
+    timer.start()
     time.sleep(0.02)  # its data
-    waiting.go()
-    assert 0.02 <= waiting.total - before < 0.05
+    timer.stop()
+    assert 0.02 <= timer.total - before < 0.05
 
 
 class Clock:
@@ -43,18 +43,18 @@ class Clock:
 def test_a_gpu_does_not_wait_while_it_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "Event", Clock)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
-    waiting = Waiting(torch.device("cuda"))
-    waiting.go()
-    first = waiting.total
+    timer = DataWaitTimer(torch.device("cuda"))
+    timer.stop()
+    first = timer.total
     for step, fetch, idle in ((10.0, 4.0, 0.0), (10.0, 25.0, 9.0), (10.0, 2.0, 0.0)):
         Clock.free = max(Clock.free, Clock.now) + step  # handed out at once, done later
-        waiting.done()
+        timer.start()
         Clock.now += fetch
-        before = waiting.total
-        waiting.go()
+        before = timer.total
+        timer.stop()
         if idle:
-            assert waiting.total - before == pytest.approx(idle)
+            assert timer.total - before == pytest.approx(idle)
     Clock.now += 100
-    waiting.done()
-    waiting.go()
-    assert waiting.total - first == pytest.approx(9.0)  # the last pair is counted late, and had no gap
+    timer.start()
+    timer.stop()
+    assert timer.total - first == pytest.approx(9.0)  # the last pair is counted late, and had no gap

@@ -13,10 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from horst.errors import DataError
+from horst.errors import ConfigError, DataError, InputError
 from horst.heads import Logits
 from horst.training.config import Loss
-from horst.training.losses import clip_loss, frame_weights, ranking_loss, smooth_top_k, truncated_top_k
+from horst.training.losses import (
+    clip_loss,
+    exponential_weights,
+    frame_weights,
+    ranking_loss,
+    register_loss,
+    smooth_top_k,
+    truncated_top_k,
+)
 
 CLASSES = {"action": 5, "verb": 3, "noun": 4}
 STEPS = st.sampled_from(["last", "every", "anticipation"])
@@ -222,3 +230,55 @@ def test_unknown_labels_give_no_gradient(more: dict[str, Any]) -> None:
     assert torch.isfinite(action.grad).all()
     assert [bool(g.any()) for g in action.grad] == [False, True]
     assert found.loss[0] == 0
+
+
+def test_each_frame_counts_a_fixed_part_of_the_next() -> None:
+    counted = torch.tensor([[1, 1, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]]).bool()
+    found = exponential_weights(counted, 0.5)
+    e = math.exp(-0.5)
+    torch.testing.assert_close(found, torch.tensor([[e**3, e**2, e, 1], [e**2, 0, 1, 0], [0, 0, 0, 0]]))
+
+
+def test_no_rate_is_no_difference_and_a_huge_one_leaves_the_last() -> None:
+    counted = torch.ones(1, 200, dtype=torch.bool)
+    assert torch.equal(exponential_weights(counted, 0.0), torch.ones(1, 200))
+    assert exponential_weights(counted, 1e6).nonzero().tolist() == [[0, 199]]
+
+
+class Doubled(torch.nn.Module):
+    """Twice the cross-entropy, for labels that are all known."""
+
+    def __init__(self, by: float = 2.0, reduction: str = "none") -> None:
+        super().__init__()
+        self.by, self.reduction = by, reduction
+
+    def forward(self, scores: Tensor, labels: Tensor) -> Tensor:
+        assert labels.min() >= 0
+        return self.by * F.cross_entropy(scores, labels, reduction=self.reduction)
+
+
+def test_a_loss_of_ones_own() -> None:
+    register_loss("doubled")(Doubled)
+    valid = valid_of([3, 2, 1])
+    logits, labels = draw([3, 2, 1], ("action", "verb"), 0)
+    labels["verb"][1] = -1
+    weights = frame_weights(Loss(steps="every"), valid, valid, 0)
+    expected = clip_loss(logits, labels, weights, valid, Loss(steps="every"))
+    for name, options, factor in (
+        ("doubled", {}, 2.0),
+        ("doubled", {"by": 3.0}, 3.0),
+        ("torch.nn:CrossEntropyLoss", {"reduction": "none"}, 1.0),
+    ):
+        found = clip_loss(logits, labels, weights, valid, Loss(steps="every", name=name, options=options))
+        torch.testing.assert_close(found.loss, factor * expected.loss)
+        assert torch.equal(found.labelled, expected.labelled)
+    for options, error, says in (
+        ({"of": 3}, ConfigError, "loss 'doubled' has no option 'of'"),
+        ({"reduction": "mean"}, InputError, "must not reduce"),
+    ):
+        with pytest.raises(error, match=says):
+            clip_loss(logits, labels, weights, valid, Loss(name="doubled", options=options))
+    with pytest.raises(ConfigError, match="there is no loss 'dubled', did you mean 'doubled'"):
+        Loss(name="dubled")
+    with pytest.raises(ConfigError, match=r"loss.options are for a loss of your own; smooth_top_k has none"):
+        Loss(name="smooth_top_k", options={"k": 3})

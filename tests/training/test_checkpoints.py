@@ -13,8 +13,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horst.training.averages import Averages
-from horst.training.checkpoints import ASK_EVERY, KEEP_EVERY, Keeper, _csv, is_better
+from horst.training.callbacks import AveragedWeights
+from horst.training.checkpoints import SAVE_EVERY, SYNC_EVERY, CheckpointCallback, is_better, metrics_csv
 from horst.training.fit import train
 from horst.training.run import Run
 
@@ -25,15 +25,15 @@ def kept_after(batches: int, accumulate: int, processes: int, minutes: float) ->
     strategy = SimpleNamespace(broadcast=lambda due: due)
     trainer: Any = SimpleNamespace(world_size=processes, num_training_batches=batches, strategy=strategy)
     module: Any = SimpleNamespace(run=config)
-    keeper = Keeper(Run(Path("nowhere")), Averages(None), minutes=minutes)
-    keeper._kept -= 1
-    return [n for n in range(1, batches + 1) if keeper._is_time(trainer, module, n)]
+    callback = CheckpointCallback(Run(Path("nowhere")), AveragedWeights(None), minutes=minutes)
+    callback._saved -= 1
+    return [n for n in range(1, batches + 1) if callback._is_checkpoint_due(trainer, module, n)]
 
 
 @given(batches=st.integers(1, 200), accumulate=st.integers(1, 30), processes=st.integers(1, 3), minutes=st.just(0.0))
 def test_a_checkpoint_is_of_a_whole_step(batches: int, accumulate: int, processes: int, minutes: float) -> None:
     """Gradients that are waiting for others would be lost. After the last batch the epoch's own follows."""
-    steps = 1 if processes == 1 else ASK_EVERY
+    steps = 1 if processes == 1 else SYNC_EVERY
     assert kept_after(batches, accumulate, processes, minutes) == list(
         range(accumulate * steps, batches, accumulate * steps)
     )
@@ -48,7 +48,7 @@ def test_no_checkpoint_before_its_time() -> None:
     ("epoch", "found", "seconds", "minutes", "kept"),
     [
         (3, {}, 0.0, 10.0, False),
-        (3, {}, KEEP_EVERY + 1, 10.0, True),
+        (3, {}, SAVE_EVERY + 1, 10.0, True),
         (3, {}, 0.0, 0.0, True),
         (3, {"area": 0.5}, 0.0, 10.0, True),
         (9, {}, 0.0, 10.0, True),
@@ -58,25 +58,27 @@ def test_which_epochs_are_kept(
     epoch: int, found: dict[str, float], seconds: float, minutes: float, kept: bool, processes: int
 ) -> None:
     """What was measured, the end, and others from time to time, as the first process says."""
-    keeper = Keeper(Run(Path("nowhere")), Averages(None), minutes=minutes)
-    keeper._kept -= seconds
+    callback = CheckpointCallback(Run(Path("nowhere")), AveragedWeights(None), minutes=minutes)
+    callback._saved -= seconds
     strategy = SimpleNamespace(broadcast=lambda due: due)
     trainer: Any = SimpleNamespace(world_size=processes, current_epoch=epoch, max_epochs=10, strategy=strategy)
-    module: Any = SimpleNamespace(found=found)
-    assert keeper._is_kept(trainer, module) is kept
+    module: Any = SimpleNamespace(metrics=found)
+    assert callback._is_saved(trainer, module) is kept
 
 
 def test_a_run_ends_the_same_whatever_was_kept_on_its_way(
     somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = small_runs.config(somethings, trainer={"epochs": 3, "validate_every": 0, "ema": 0.9})
-    checkpoint = Keeper._checkpoint
+    checkpoint = CheckpointCallback._checkpoint
     runs, written = [], []
     for every in (0.0, 1e9):
         count: list[int] = []
-        monkeypatch.setattr("horst.training.checkpoints.KEEP_EVERY", every)
+        monkeypatch.setattr("horst.training.checkpoints.SAVE_EVERY", every)
         monkeypatch.setattr(
-            Keeper, "_checkpoint", lambda self, trainer, count=count: (count.append(1), checkpoint(self, trainer))
+            CheckpointCallback,
+            "_checkpoint",
+            lambda self, trainer, count=count: (count.append(1), checkpoint(self, trainer)),
         )
         runs.append(train(config, tmp_path / str(every), console=small_runs.silent()))
         written.append(len(count))
@@ -99,14 +101,14 @@ def test_an_epoch_without_a_number_is_never_the_best() -> None:
 
 
 def test_columns_that_an_epoch_does_not_have_are_empty() -> None:
-    text = _csv([{"epoch": 0, "loss": 0.1234567}, {"epoch": 1, "loss": 2.0, "val/area": 0.5}])
+    text = metrics_csv([{"epoch": 0, "loss": 0.1234567}, {"epoch": 1, "loss": 2.0, "val/area": 0.5}])
     assert text.splitlines() == ["epoch,loss,val/area", "0,0.123457,", "1,2,0.5"]
 
 
 def test_state_is_plain_data(tmp_path: Path) -> None:
-    keeper = Keeper(Run(tmp_path), Averages(None), minutes=1)
-    keeper.history, keeper.best, keeper._sums = [{"epoch": 0}], 0.5, {"loss": 1.5, "batches": 3}
-    other = Keeper(Run(tmp_path), Averages(None), minutes=1)
-    other.load_state_dict(keeper.state_dict())
-    assert (other.history, other.best, other._sums) == (keeper.history, 0.5, {"loss": 1.5, "batches": 3.0})
-    assert other.state_dict() == keeper.state_dict()
+    callback = CheckpointCallback(Run(tmp_path), AveragedWeights(None), minutes=1)
+    callback.history, callback.best, callback._sums = [{"epoch": 0}], 0.5, {"loss": 1.5, "batches": 3}
+    other = CheckpointCallback(Run(tmp_path), AveragedWeights(None), minutes=1)
+    other.load_state_dict(callback.state_dict())
+    assert (other.history, other.best, other._sums) == (callback.history, 0.5, {"loss": 1.5, "batches": 3.0})
+    assert other.state_dict() == callback.state_dict()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from horst.training.averages import Averages
+from horst.training.callbacks import AveragedWeights
 from horst.training.fit import train
 
 
@@ -33,7 +33,7 @@ def average_of(weights: list[Tensor], decay: float, first: int = 0) -> Tensor:
     return found
 
 
-def run(averages: Averages, weights: list[Tensor], first: int = 0, batches: int = 1) -> None:
+def run(averages: AveragedWeights, weights: list[Tensor], first: int = 0, batches: int = 1) -> None:
     taught = module(weights[0])
     averages.on_train_start(SimpleNamespace(global_step=first), taught)
     for step, value in enumerate(weights[1:], first + 1):
@@ -51,14 +51,14 @@ def test_a_young_average_follows_quickly(decay: float, steps: int, batches: int)
     """By min(decay, (1 + n) / (10 + n)) after step n, whatever the number of batches that make a step."""
     random = torch.Generator().manual_seed(steps)
     weights = list(torch.randn(steps + 1, 3, generator=random))
-    averages = Averages(decay)
+    averages = AveragedWeights(decay)
     run(averages, weights, batches=batches)
     torch.testing.assert_close(averages.average["weight"].flatten().double(), average_of(weights, decay))
 
 
 def test_a_resumed_average_is_as_old_as_it_was() -> None:
     weights = list(torch.randn(25, 3, generator=torch.Generator().manual_seed(0)))
-    whole, before, after = Averages(0.999), Averages(0.999), Averages(0.999)
+    whole, before, after = AveragedWeights(0.999), AveragedWeights(0.999), AveragedWeights(0.999)
     run(whole, weights, batches=2)
     run(before, weights[:11], batches=2)
     after.load_state_dict(before.state_dict())
@@ -67,7 +67,7 @@ def test_a_resumed_average_is_as_old_as_it_was() -> None:
 
 
 def test_without_a_decay_there_is_none() -> None:
-    averages = Averages(None)
+    averages = AveragedWeights(None)
     run(averages, [torch.zeros(2), torch.ones(2)])
     assert averages.average == {}
 
@@ -80,18 +80,18 @@ def test_what_is_saved_is_the_average(ema: float, somethings: Path, tmp_path: Pa
     def copied(network: Any) -> dict[str, Tensor]:
         return {name.removeprefix("model."): p.detach().clone() for name, p in network.named_parameters()}
 
-    start, end = Averages.on_train_start, Averages.on_train_batch_end
+    start, end = AveragedWeights.on_train_start, AveragedWeights.on_train_batch_end
 
-    def on_start(self: Averages, trainer: Any, taught: Any) -> None:
+    def on_start(self: AveragedWeights, trainer: Any, taught: Any) -> None:
         seen.append(copied(taught.network))
         start(self, trainer, taught)
 
-    def on_end(self: Averages, trainer: Any, taught: Any, *args: Any) -> None:
+    def on_end(self: AveragedWeights, trainer: Any, taught: Any, *args: Any) -> None:
         seen.append(copied(taught.network))
         end(self, trainer, taught, *args)
 
-    monkeypatch.setattr(Averages, "on_train_start", on_start)
-    monkeypatch.setattr(Averages, "on_train_batch_end", on_end)
+    monkeypatch.setattr(AveragedWeights, "on_train_start", on_start)
+    monkeypatch.setattr(AveragedWeights, "on_train_batch_end", on_end)
     options = {"name": "adamw", "lookahead": False, "lr": 0.01}
     config = small_runs.config(somethings, optimiser=options, trainer={"epochs": 2, "ema": ema, "validate_every": 0})
     done = train(config, tmp_path / "run", console=small_runs.silent())

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from horst.errors import InputError
-from horst.training.losses import hard_top_k, smooth_top_k, truncated_top_k
+from horst.training.losses import smooth_top_k, truncated_top_k
 
 sizes = st.integers(2, 8).flatmap(lambda classes: st.tuples(st.just(classes), st.integers(1, classes - 1)))
 seeds = st.integers(0, 999)
@@ -22,6 +22,13 @@ def draw(classes: int, seed: int, rows: tuple[int, ...] = (3,), scale: float = 2
     generator = torch.Generator().manual_seed(seed)
     scores = scale * torch.randn(*rows, classes, generator=generator, dtype=torch.float64)
     return scores, torch.randint(classes, rows, generator=generator)
+
+
+def hard_top_k(scores: Tensor, labels: Tensor, k: int) -> Tensor:
+    """The limit of `smooth_top_k` as the temperature goes to 0."""
+    true = scores.gather(-1, labels[..., None]).squeeze(-1)
+    others = scores.scatter(-1, labels[..., None], -torch.inf)
+    return (1.0 + (others.topk(k, -1).values[..., -1] - true) / k).clamp_min(0.0)
 
 
 def sets(scores: Tensor, y: int, k: int, margin: float) -> tuple[Tensor, Tensor]:
@@ -111,7 +118,7 @@ def test_many_classes_in_single_precision(tau: float, scale: float) -> None:
 def test_unknown_labels() -> None:
     scores = torch.randn(2, 6, requires_grad=True)
     labels = torch.tensor([-1, 5])
-    for loss in (smooth_top_k(scores, labels, 3), hard_top_k(scores, labels, 3), truncated_top_k(scores, labels, 3)):
+    for loss in (smooth_top_k(scores, labels, 3), truncated_top_k(scores, labels, 3)):
         assert loss[0] == 0
         (gradient,) = torch.autograd.grad(loss.sum(), scores)
         assert torch.isfinite(gradient).all()
@@ -120,6 +127,6 @@ def test_unknown_labels() -> None:
 
 @pytest.mark.parametrize("k", [0, 4, 5])
 def test_more_guesses_than_wrong_answers(k: int) -> None:
-    for loss in (smooth_top_k, hard_top_k, truncated_top_k):
+    for loss in (smooth_top_k, truncated_top_k):
         with pytest.raises(InputError, match=f"k is {k} of 4 classes"):
             loss(torch.zeros(1, 4), torch.tensor([0]), k)

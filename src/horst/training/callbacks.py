@@ -1,0 +1,134 @@
+"""Callbacks that change weights: moving averages, and the end of sequence completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from horst.data.module import lightning
+from horst.training.module import TrainingModule
+from horst.training.optimisers import create_optimiser, slow_weights
+
+
+class AveragedWeights(lightning.Callback):
+    """The weights that are evaluated and saved: an exponential moving average, or else Lookahead's slow weights.
+
+    They replace those of the model during validation and inside `evaluated`.
+    """
+
+    def __init__(self, decay: float | None) -> None:
+        self.decay = decay
+        self.average: dict[str, Tensor] = {}
+        self._trained: list[tuple[nn.Parameter, Tensor]] = []
+        self._steps = 0
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        if self.decay is not None and not self.average:
+            self._start(pl_module)
+        self.average = {name: a.to(pl_module.device) for name, a in self.average.items()}
+        self._steps = trainer.global_step
+
+    @torch.no_grad()
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if self.decay is None or trainer.global_step == self._steps:
+            return
+        self._steps = trainer.global_step
+        # The decay is lower at first, while there is little to average.
+        decay = min(self.decay, (1 + self._steps) / (10 + self._steps))
+        names, weights = zip(*pl_module.network.named_parameters(), strict=True)
+        torch._foreach_lerp_([self.average[name] for name in names], list(weights), 1 - decay)
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self._swap_in(pl_module)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self._swap_out()
+
+    @contextmanager
+    def evaluated(self, module: TrainingModule) -> Iterator[None]:
+        """The model has the weights that are evaluated."""
+        self._swap_in(module)
+        try:
+            yield
+        finally:
+            self._swap_out()
+
+    def reset(self, module: TrainingModule) -> None:
+        """Average from the current weights on."""
+        if self.average:
+            self._start(module)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"average": self.average}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.average = dict(state_dict["average"])
+
+    def _start(self, module: TrainingModule) -> None:
+        self.average = {name: p.detach().clone() for name, p in module.network.named_parameters()}
+
+    @torch.no_grad()
+    def _swap_in(self, module: TrainingModule) -> None:
+        pairs: list[tuple[nn.Parameter, Tensor]] = []
+        if self.average:
+            own = dict(module.network.named_parameters())
+            pairs = [(own[name], average) for name, average in self.average.items()]
+        elif module.trainer.optimizers:
+            pairs = slow_weights(module.trainer.optimizers[0])
+        self._trained = [(p, p.detach().clone()) for p, _ in pairs]
+        for p, other in pairs:
+            p.copy_(other)
+
+    @torch.no_grad()
+    def _swap_out(self) -> None:
+        for p, trained in self._trained:
+            p.copy_(trained)
+        self._trained = []
+
+
+class CompletionCallback(lightning.Callback):
+    """After the epochs of sequence completion, continue from the best of them with a new optimiser.
+
+    RULSTM's code does the same (github.com/fpv-iplab/rulstm, RULSTM/main.py): its second stage loads the checkpoint of
+    the best epoch of the first. There, validation also reads the frames that follow; here it does not, as in use. The
+    best epoch is that of the module's `monitor`; if none was validated, the run continues from the last one. This
+    callback must come before the one that saves, so that the weights of the next epoch are saved.
+    """
+
+    def __init__(self, epochs: int, averages: AveragedWeights) -> None:
+        self.epochs, self.averages = epochs, averages
+        self.best: float | None = None
+        self.weights: dict[str, Tensor] = {}
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        if trainer.current_epoch >= self.epochs:
+            return
+        found = pl_module.metrics.get(pl_module.monitor)
+        if found is not None and (self.best is None or found > self.best):
+            self.best = found
+            with self.averages.evaluated(pl_module):
+                self.weights = {name: value.detach().clone() for name, value in pl_module.network.state_dict().items()}
+        if trainer.current_epoch == self.epochs - 1:
+            self._continue(trainer, pl_module)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"best": self.best, "weights": self.weights}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.best, self.weights = state_dict["best"], dict(state_dict["weights"])
+
+    @torch.no_grad()
+    def _continue(self, trainer: Any, module: TrainingModule) -> None:
+        if self.weights:
+            module.network.load_state_dict(self.weights)
+        self.weights = {}
+        self.averages.reset(module)
+        for optimiser in trainer.optimizers:
+            rates = [{key: group[key] for key in ("lr", "initial_lr")} for group in optimiser.param_groups]
+            optimiser.load_state_dict(create_optimiser(module.parameters(), module.run.optimiser).state_dict())
+            for group, rate in zip(optimiser.param_groups, rates, strict=True):
+                group.update(rate)  # the schedule continues
