@@ -281,7 +281,8 @@ def statuses(times: list[float], monkeypatch: pytest.MonkeyPatch, answered: bool
 
     async def run() -> list[str]:
         nonlocal now
-        session = WebSocketSession(None, None, Limits(**limits), None, decoders)  # type: ignore[arg-type]
+        manager = SimpleNamespace(limits=Limits(**limits), metrics=None)  # type: ignore[arg-type]
+        session = WebSocketSession(None, manager, decoders)  # type: ignore[arg-type]
         for time in times:
             now = time
             session._take(join_frame(7, time, b"image"))
@@ -319,7 +320,8 @@ def test_frames_above_the_in_flight_limit_are_skipped(monkeypatch: pytest.Monkey
 
 def test_rejected_frame_is_answered_by_its_number() -> None:
     async def run() -> list[tuple[int, Any]]:
-        session = WebSocketSession(None, None, Limits(frame_bytes=4), None, None)  # type: ignore[arg-type]
+        manager = SimpleNamespace(limits=Limits(frame_bytes=4), metrics=None)
+        session = WebSocketSession(None, manager, None)  # type: ignore[arg-type]
         for message in (join_frame(258, 0.0, b"large"), b"\x03\0\0\0", b"\x03\0\0", b"\x01\x02\0\0\xff"):
             session._take(message)
         return [(request.number, request.status) for request in session._requests]

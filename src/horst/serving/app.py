@@ -78,14 +78,13 @@ def create_app(
         lifespan=lifespan,
     )
     errors.install(app, metrics)
-    samples = Samples(folder / "samples")
-    app.include_router(rest.routes(manager, limits, metrics, samples, folder / "uploads", token is not None))
+    app.include_router(rest.routes(manager, Samples(folder / "samples"), folder / "uploads", token is not None))
     app.include_router(finetuning.routes(recordings, finetuner, limits))
     app.include_router(pages.routes(app))
 
     @app.websocket("/ws")
     async def live(socket: WebSocket) -> None:
-        await WebSocketSession(socket, manager, limits, metrics, decoders).run()
+        await WebSocketSession(socket, manager, decoders).run()
 
     return Guard(app, host=host, token=token, origins=origins)
 

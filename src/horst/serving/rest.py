@@ -22,7 +22,6 @@ from horst.models import Predictor
 from horst.serving.errors import ApiError, responses
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelInfo, ModelManager
-from horst.serving.metrics import Metrics
 from horst.serving.samples import SampleClip, Samples
 from horst.serving.websocket import ResetName
 from horst.streaming import reset_policy
@@ -62,11 +61,9 @@ class VideoPredictions(BaseModel):
     predictions: list[dict[str, Any]]
 
 
-def routes(
-    manager: ModelManager, limits: Limits, metrics: Metrics, samples: Samples, uploads: Path, needs_token: bool
-) -> APIRouter:
+def routes(manager: ModelManager, samples: Samples, uploads: Path, needs_token: bool) -> APIRouter:
     """The routes of one server; uploads are stored in the folder `uploads` while they are read."""
-    router = APIRouter()
+    router, limits = APIRouter(), manager.limits
     waiting = 0
     one_at_a_time = asyncio.Semaphore(1)
 
@@ -78,7 +75,7 @@ def routes(
     @router.get("/metrics", tags=["state"], response_class=PlainTextResponse, responses=responses())
     async def read_metrics() -> PlainTextResponse:
         """Counters, latency and memory for Prometheus."""
-        return PlainTextResponse(metrics.text(manager.load), media_type="text/plain; version=0.0.4")
+        return PlainTextResponse(manager.metrics.text(manager.load), media_type="text/plain; version=0.0.4")
 
     @router.get("/api/info", tags=["models"], responses=responses())
     def info() -> ServerInfo:

@@ -27,7 +27,6 @@ from horst.serving.frames import decode_image, split_frame
 from horst.serving.guard import PROTOCOL
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelManager
-from horst.serving.metrics import Metrics
 from horst.serving.scheduler import FrameRequest, Session
 from horst.streaming import ResetPolicy, reset_policy
 
@@ -82,18 +81,17 @@ class StreamOptions(BaseModel):
 class WebSocketSession(Session):
     """One client over a WebSocket."""
 
-    def __init__(
-        self, socket: WebSocket, manager: ModelManager, limits: Limits, metrics: Metrics, decoders: Executor
-    ) -> None:
+    options: StreamOptions
+
+    def __init__(self, socket: WebSocket, manager: ModelManager, decoders: Executor) -> None:
         super().__init__()
-        self.socket, self.manager, self.limits, self.metrics = socket, manager, limits, metrics
-        self.decoders = decoders
-        self.options: StreamOptions
+        self.socket, self.manager, self.decoders = socket, manager, decoders
+        self.limits, self.metrics = manager.limits, manager.metrics
         self._requests: deque[FrameRequest] = deque()  # without an answer, in order
         self._in_flight = 0
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
-        self._allowance, self._updated = limits.rate, monotonic()
+        self._allowance, self._updated = self.limits.rate, monotonic()
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
