@@ -1,9 +1,9 @@
-"""Puts the figures of `benchmarks.gpu` into docs/reference/performance.md, and draws them.
+"""Writes the timings of `benchmarks.gpu` into docs/reference/performance.md, and draws their charts.
 
     python -m benchmarks.gpu --slow --json docs/reference/gpu.json    # on the GPU
     python -m benchmarks.gpu_report                         # anywhere
 
-The part of the page between its two marks is replaced; tests hold that it says what docs/reference/gpu.json has.
+The part of the page between its two marks is replaced.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ END = "<!-- end of docs/reference/gpu.json -->"
 def main() -> None:
     figures = json.loads((DOCS / "reference" / "gpu.json").read_text())
     page = DOCS / "reference" / "performance.md"
-    write_text(page, placed(page.read_text(), told(figures)))
-    for name, figure in drawn(figures["scaling"]).items():
+    write_text(page, replace_section(page.read_text(), markdown(figures)))
+    for name, figure in charts(figures["scaling"]).items():
         save_svg(figure, DOCS / "images" / name)
 
 
-def placed(page: str, text: str) -> str:
+def replace_section(page: str, text: str) -> str:
     """The page with `text` between its marks."""
     before, rest = page.split(START, 1)
     return f"{before}{START}\n\n{text}\n{END}{rest.split(END, 1)[1]}"
 
 
-def told(figures: dict[str, Any]) -> str:
-    """All figures in Markdown."""
+def markdown(figures: dict[str, Any]) -> str:
+    """All timings in Markdown."""
     limits = figures["ceilings"]
     parts = [
         f"    $ {figures['command']}        # {figures['gpu']}, torch {figures['torch']}, {figures['date']}",
@@ -78,7 +78,7 @@ def told(figures: dict[str, Any]) -> str:
             ),
         )
     )
-    parts.append(" ".join(f"![{name}](../images/{name})" for name in drawn(figures["scaling"])))
+    parts.append(" ".join(f"![{name}](../images/{name})" for name in charts(figures["scaling"])))
     return "\n\n".join(parts) + "\n"
 
 
@@ -107,7 +107,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def drawn(rows: Sequence[dict[str, Any]]) -> dict[str, Figure]:
+def charts(rows: Sequence[dict[str, Any]]) -> dict[str, Figure]:
     """Cost over the frames, a line for each S, and over S, a line for each number of frames."""
     return {
         "gpu_frames.svg": _over(rows, "frames", "order", "T, frames of a clip", "S"),

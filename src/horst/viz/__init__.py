@@ -5,7 +5,7 @@
     viz.attention(frames, out.core.temporal, out.core.spatial)      # figures 4 and 5 of the paper
     viz.timeline(probabilities, times, names)
     viz.accuracy_curve({"ours": evaluation, "theirs": another})
-    viz.confusion(labels, answers, names)
+    viz.confusion(labels, predicted, names)
     viz.reliability(probabilities, labels)
 
 Each returns a `matplotlib.figure.Figure`: restyle it, save it (`figure.savefig("x.pdf")`), or display it in a notebook.

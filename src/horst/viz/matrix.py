@@ -27,7 +27,7 @@ SIDE, NAMES = 470.0, 240.0
 @style.styled
 def confusion(
     labels: Any,
-    answers: Any,
+    predicted: Any,
     names: Sequence[str],
     *,
     order: Sequence[int] | None = None,
@@ -40,13 +40,13 @@ def confusion(
 
     Args:
         labels: (N,) true classes; -1 is unknown and left out.
-        answers: (N,) predicted classes; -1 is no prediction, which is a miss.
+        predicted: (N,) predicted classes; -1 is no prediction, which is a miss.
         names: (C,).
         order: Of the classes; by default classes that are mistaken for each other are neighbours.
         pairs: How many of the most frequent mistakes are listed.
         title: Above the matrix.
     """
-    counts, missed = count(labels, answers, len(names))
+    counts, missed = count(labels, predicted, len(names))
     order = similarity_order(counts) if order is None else order
     known = {int(i) for i in np.flatnonzero(counts.sum(0) + counts.sum(1) + missed)}
     rows = [index for index in order if index in known]
@@ -84,50 +84,50 @@ def confusion(
     return figure
 
 
-def count(labels: Any, answers: Any, classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(C, C) how often each class (row) is called each (column), and (C,) how often nothing is said."""
-    true, said = (np.asarray(values, np.int64).reshape(-1) for values in (labels, answers))
-    if true.shape != said.shape:
-        raise InputError(f"there are {len(true)} labels and {len(said)} answers: one each is needed")
-    if len(true) and not (min(true.min(), said.min()) >= -1 and max(true.max(), said.max()) < classes):
-        raise InputError(f"labels and answers go from -1 (unknown) to {classes - 1}; some do not")
+def count(labels: Any, predicted: Any, classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(C, C) how often each class (row) is predicted as each (column), and (C,) how often there is no prediction."""
+    true, given = (np.asarray(values, np.int64).reshape(-1) for values in (labels, predicted))
+    if true.shape != given.shape:
+        raise InputError(f"there are {len(true)} labels and {len(given)} predictions: one each is needed")
+    if len(true) and not (min(true.min(), given.min()) >= -1 and max(true.max(), given.max()) < classes):
+        raise InputError(f"labels and predictions go from -1 (unknown) to {classes - 1}; some do not")
     known = true >= 0
-    spoken = known & (said >= 0)
-    counts = np.bincount(true[spoken] * classes + said[spoken], minlength=classes**2).reshape(classes, classes)
-    return counts, np.bincount(true[known & (said < 0)], minlength=classes)
+    both = known & (given >= 0)
+    counts = np.bincount(true[both] * classes + given[both], minlength=classes**2).reshape(classes, classes)
+    return counts, np.bincount(true[known & (given < 0)], minlength=classes)
 
 
 def similarity_order(counts: NDArray[np.int64]) -> list[int]:
-    """Classes in a row such that those that are mistaken for each other are near.
+    """Classes in an order in which those that are mistaken for each other are near.
 
-    A row begins with the class that is mistaken most, and takes in the class that is likest to one of its ends; where
-    none is like them, another row begins.
+    A row starts with the class that is mistaken most. The class most similar to one of its ends is added to that end;
+    if none is similar, another row starts.
     """
     shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
-    likeness = shares + shares.T
-    np.fill_diagonal(likeness, 0)
-    mistaken = np.argsort(-likeness.sum(1), kind="stable").tolist()
+    similarity = shares + shares.T
+    np.fill_diagonal(similarity, 0)
+    mistaken = np.argsort(-similarity.sum(1), kind="stable").tolist()
     order: list[int] = []
     for begin in mistaken:
         if begin in order:
             continue
         row = deque([begin])
-        likeness[:, begin] = 0  # it is taken
+        similarity[:, begin] = 0  # it is taken
         while True:
-            ends = likeness[[row[-1], row[0]]]
-            end, likest = divmod(int(ends.argmax()), len(likeness))
-            if ends[end, likest] == 0:
+            ends = similarity[[row[-1], row[0]]]
+            end, nearest = divmod(int(ends.argmax()), len(similarity))
+            if ends[end, nearest] == 0:
                 break
-            (row.append, row.appendleft)[end](likest)
-            likeness[:, likest] = 0
+            (row.append, row.appendleft)[end](nearest)
+            similarity[:, nearest] = 0
         order += row
     return order
 
 
 def worst_pairs(counts: NDArray[np.int64], most: int) -> list[tuple[int, int, int]]:
-    """(true, said, how often) of the most frequent mistakes."""
+    """(true, predicted, count) of the most frequent mistakes."""
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     best = np.argsort(-wrong, axis=None, kind="stable")[:most]
     pairs = [(int(i // len(counts)), int(i % len(counts))) for i in best]
-    return [(true, said, int(wrong[true, said])) for true, said in pairs if wrong[true, said]]
+    return [(true, predicted, int(wrong[true, predicted])) for true, predicted in pairs if wrong[true, predicted]]

@@ -2,7 +2,7 @@
 
     renderer = VideoRenderer()
     renderer.update(prediction, image)  # at every prediction
-    picture = renderer.draw(image, time)  # (720, 1280, 3), for every frame of the video
+    frame = renderer.draw(image, time)  # (720, 1280, 3), for every frame of the video
 
 `render_stream` does so for all frames of a source: `write_video("out.mp4", render_stream(stream, frames), 12.0)`.
 

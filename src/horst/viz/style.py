@@ -151,9 +151,9 @@ def put(
 ) -> None:
     """A line of text, cut off at `limit` points."""
     shown = fit(text, limit, options.get("size", RC["font.size"]), options.get("weight", "normal"))
-    made = axes.text(x, y, shown, color=colour, **options)
+    artist = axes.text(x, y, shown, color=colour, **options)
     if shown.endswith("…"):
-        add_tooltip(made, text)
+        add_tooltip(artist, text)
 
 
 def put_image(axes: Axes, image: Any, x: float, y: float, width: float, height: float) -> None:
@@ -265,5 +265,5 @@ def _with_variable(found: re.Match[str]) -> str:
 
 
 def _as_jpeg(image: re.Match[str]) -> str:
-    with Image.open(io.BytesIO(base64.b64decode(image[1]))) as picture:
-        return f'<image xlink:href="{jpeg(picture)}"'
+    with Image.open(io.BytesIO(base64.b64decode(image[1]))) as png:
+        return f'<image xlink:href="{jpeg(png)}"'
