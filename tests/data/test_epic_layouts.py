@@ -20,7 +20,7 @@ from horst.data.clips import Clip, ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Example
 from horst.data.extract import extract
-from horst.data.features import Features
+from horst.data.features import open_features
 from horst.data.packed import Packed, read_each, write_packed
 from horst.data.source import Source, open_source
 from horst.errors import DataError, MissingVideoError
@@ -101,7 +101,7 @@ def test_features_and_packed_clips_keep_the_times(made: Made, tmp_path: Path, la
     write_packed(tmp_path / "packed", source.annotations, render, fps=config.fps, clip=config, processes=1)
     packed = DataConfig.from_dict({"source": "packed", "folder": str(tmp_path / "packed"), "clip": {"size": [32, 32]}})
     extract(packed, create_backbone("stem", widths=[2, 2]), tmp_path / "of packed")
-    stores = [Features(tmp_path / "maps"), Packed(tmp_path / "packed"), Features(tmp_path / "of packed")]
+    stores = [open_features(tmp_path / "maps"), Packed(tmp_path / "packed"), open_features(tmp_path / "of packed")]
     assert stores[0].problems(config) == stores[2].problems(config) == []
     for example in source.annotations.examples:
         times = source.read(example, config).times

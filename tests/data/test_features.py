@@ -26,7 +26,7 @@ from horst.data.clips import Clip, ClipConfig, read_clip
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.extract import extract
-from horst.data.features import Features, FeatureStore
+from horst.data.features import FeatureStore, open_features
 from horst.data.packed import read_each, write_packed
 from horst.data.readers.rulstm import RulstmFeatures, read_rulstm
 from horst.data.source import open_source
@@ -107,7 +107,7 @@ def assert_same(found: Clip, clip: Clip) -> None:
 @pytest.mark.parametrize("options", [{}, {"steps": 7, "stride": 0.5}])
 def test_anticipation(epic: DataConfig, store: Path, mode: Any, options: dict[str, Any]) -> None:
     """The backbone on the frames of `read_clip`, example by example; unobserved positions are zeros and marked."""
-    features, source = Features(store), open_source(epic)
+    features, source = open_features(store), open_source(epic)
     config = ClipConfig(size=SIZE, mode=mode, **options)
     unobserved = 0
     for original, stored in zip(source.annotations.examples, features.annotations.examples, strict=True):
@@ -122,7 +122,7 @@ def test_anticipation(epic: DataConfig, store: Path, mode: Any, options: dict[st
 
 
 def test_what_cannot_be_read_is_told(epic: DataConfig, store: Path) -> None:
-    features = Features(store)
+    features = open_features(store)
     examples = {e.id: e for e in features.annotations.examples}
     assert len(examples) == 11  # the bad ones too: nobody's denominator shrinks
     assert dict(features.problems(ClipConfig())).keys() == {"8", "9", "10"}
@@ -157,7 +157,7 @@ def test_other_layouts_of_frames(epic: DataConfig, tmp_path: Path, layout: str) 
     config = replace(epic, options=options)
     report = extract(config, backbone(), tmp_path / "store")
     assert [ident for ident, _ in report.bad] == ["8"]
-    features, original = Features(tmp_path / "store"), open_source(config).annotations.examples[0]
+    features, original = open_features(tmp_path / "store"), open_source(config).annotations.examples[0]
     clip = read_clip(original, "anticipation", epic.clip)
     assert_same(features.read(features.annotations.examples[0], epic.clip), clip)
 
@@ -173,7 +173,7 @@ def test_a_bad_video_is_tried_again(tmp_path: Path) -> None:
     before = (tmp_path / "store" / "000001.maps").stat()
     videos.clip(clip)
     assert extract(config, backbone(), tmp_path / "store").bad == ()
-    assert Features(tmp_path / "store").problems(ClipConfig()) == []
+    assert open_features(tmp_path / "store").problems(ClipConfig()) == []
     assert (tmp_path / "store" / "000001.maps").stat().st_mtime_ns == before.st_mtime_ns
     assert len(files(tmp_path / "store")) == 3
 
@@ -193,7 +193,7 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> DataConfig:
 @pytest.mark.parametrize("observe", [1.0, 0.25, 0.5])
 def test_recognition(own: DataConfig, tmp_path: Path, fps: float, observe: float) -> None:
     assert extract(replace(own, clip=replace(own.clip, observe=0.1)), backbone(), tmp_path / "store").bad == ()
-    features, config = Features(tmp_path / "store"), replace(own.clip, fps=fps, observe=observe)
+    features, config = open_features(tmp_path / "store"), replace(own.clip, fps=fps, observe=observe)
     originals = open_source(own).annotations.examples
     for original, stored in zip(originals, features.annotations.examples, strict=True):
         assert_same(features.read(stored, config), read_clip(original, "recognition", config))
@@ -212,7 +212,7 @@ def test_from_the_packed_form(epic: DataConfig, tmp_path: Path) -> None:
     write_packed(tmp_path / "packed", replace(source.annotations, examples=good), render, fps=30, processes=1)
     packed = replace(epic, source="packed", options={"folder": str(tmp_path / "packed")})
     extract(packed, backbone(), tmp_path / "store")
-    features, source = Features(tmp_path / "store"), open_source(packed)
+    features, source = open_features(tmp_path / "store"), open_source(packed)
     for original, stored in zip(source.annotations.examples, features.annotations.examples, strict=True):
         assert_same(features.read(stored, epic.clip), source.read(original, epic.clip))
 
@@ -220,7 +220,7 @@ def test_from_the_packed_form(epic: DataConfig, tmp_path: Path) -> None:
 def test_parts_make_the_whole(epic: DataConfig, store: Path, tmp_path: Path) -> None:
     reports = [extract(epic, backbone(), tmp_path, part=0, parts=2, batch=8)]
     with pytest.raises(DataError, match=r"not complete: 2 of 5 videos are missing, such as P01_02; run horst extract"):
-        Features(tmp_path)
+        open_features(tmp_path)
     reports.append(extract(epic, backbone(), tmp_path, part=1, parts=2, batch=8))
     assert [r.videos for r in reports] == [3, 2]
     assert sorted(ident for r in reports for ident, _ in r.bad) == ["10", "8", "9"]
@@ -246,7 +246,7 @@ def test_other_features_are_refused(epic: DataConfig, store: Path, tmp_path: Pat
         extract(epic, backbone(), tmp_path, part=2, parts=2)
     (tmp_path / "index.json").write_text('{"format": 1}')
     with pytest.raises(DataError, match="no feature store of this version"):
-        Features(tmp_path)
+        open_features(tmp_path)
 
 
 def test_damaged_stores(epic: DataConfig, store: Path, tmp_path: Path) -> None:
@@ -255,7 +255,7 @@ def test_damaged_stores(epic: DataConfig, store: Path, tmp_path: Path) -> None:
     data = maps.read_bytes()
     for broken in (b"", data[:-1], data[100:], data[:1000]):
         maps.write_bytes(broken)
-        features = Features(tmp_path)
+        features = open_features(tmp_path)
         with pytest.raises(DataError, match=r"000000\.maps is damaged .*: delete it and extract again"):
             features.read(features.annotations.examples[0], epic.clip)
     maps.unlink()

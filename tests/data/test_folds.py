@@ -29,7 +29,7 @@ from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, Fold
 from horst.data.example import Annotations, Example
 from horst.data.extract import extract
-from horst.data.features import Features
+from horst.data.features import open_features
 from horst.data.folds import refold
 from horst.data.packed import Packed, group_by_media, read_each, write_packed
 from horst.data.source import Source, open_source
@@ -358,7 +358,7 @@ def test_files_and_packed_clips_fold_alike(table: Path, tmp_path: Path) -> None:
 def test_features_fold_alike(table: Path, tmp_path: Path) -> None:
     config = DataConfig(source="csv", options={"path": str(table)}, clip=SIZE)
     extract(config, create_backbone("stem", widths=[4, 6]), tmp_path / "maps")
-    stored = Features(tmp_path / "maps")
+    stored = open_features(tmp_path / "maps")
     for one, two in zip(
         folds("csv", 3, path=str(table)), folds("features", 3, folder=str(tmp_path / "maps")), strict=True
     ):

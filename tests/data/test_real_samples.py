@@ -112,11 +112,11 @@ def test_official_files_count_60_or_50_a_second(samples: Path) -> None:
             hours, minutes, rest = row["start_timestamp"].split(":")
             time = 3600 * int(hours) + 60 * int(minutes) + float(rest)
             assert 0 <= int(row["start_frame"]) - time * official_fps(row["video_id"]) + 1 <= 2
-    facts = read_video_info(samples / "epic/ek100", "ek100")
+    info = read_video_info(samples / "epic/ek100", "ek100")
     # Frames in EPIC's tar files, from the issues of epic-kitchens-100-annotations (34, 40), epic-fields-code (9) and
     # C2-Action-Detection (8): the videos have 29.97, 59.94, 47.95, 90 and 50 frames a second.
     for video, count in {"P09_08": 7599, "P01_04": 6320, "P17_02": 32754, "P18_09": 16622, "P02_130": 54177}.items():
-        assert 0 <= count / official_fps(video) - facts[video].duration < 0.25
+        assert 0 <= count / official_fps(video) - info[video][1] < 0.25
 
 
 def test_real_video_info(samples: Path) -> None:
@@ -124,13 +124,13 @@ def test_real_video_info(samples: Path) -> None:
         ("ek55", {59.94: 423, 47.95: 4, 29.97: 4, 90.0: 1}),
         ("ek100", {59.94: 423, 50.0: 268, 47.95: 4, 29.97: 4, 90.0: 1}),
     ):
-        facts = read_video_info(samples / "epic" / version, version)  # type: ignore[arg-type]
-        rates = [round(f.fps, 2) for f in facts.values()]
+        info = read_video_info(samples / "epic" / version, version)  # type: ignore[arg-type]
+        rates = [round(fps, 2) for fps, _ in info.values()]
         assert {rate: rates.count(rate) for rate in set(rates)} == counts
-        assert facts["P01_01"].duration == pytest.approx(1652.152817)
+        assert info["P01_01"][1] == pytest.approx(1652.152817)
         if version == "ek100":
-            new = {video for video, f in facts.items() if f.fps == 50}
-            assert {video for video in facts if official_fps(video) == 50} == new
+            new = {video for video, (fps, _) in info.items() if fps == 50}
+            assert {video for video in info if official_fps(video) == 50} == new
 
 
 def test_real_frames(samples: Path) -> None:
@@ -138,8 +138,8 @@ def test_real_frames(samples: Path) -> None:
     folder = samples / "epic/frames_P01_01"
     found = read_epic(samples / "epic/ek55", folder)
     known = next(e for e in found.examples if e.video == "P01_01")
-    assert known.pictures is not None
-    assert (known.pictures.fps, known.pictures.duration) == (30, pytest.approx(1652.152817))
+    assert known.timing is not None
+    assert (known.timing.fps, known.timing.duration) == (30, pytest.approx(1652.152817))
     example = replace(known, start_frame=105, start=104 / 30)  # none of the real actions has all of its frames there
     clip = read_clip(example, "anticipation", ClipConfig(size=(256, 456)))
     numbers = [max(7, int((105 / 30 - k / 4) * 30)) for k in range(14, 0, -1)]
@@ -153,14 +153,14 @@ def test_gestures_have_the_frames_that_the_manifest_says(samples: Path) -> None:
     rows = list(read_rows(samples / "gestures" / "manifest.csv"))
     found = {e.id: e for e in read_csv(samples / "gestures" / "manifest.csv").examples}
     assert len(found) == len(rows) == 763
-    for _, row in rows[::150]:
+    for row in [row.cells for row in rows[::150]]:
         clip = read_clip(found[row["path"]], "recognition", ClipConfig(size=(28, 38), fps=float(row["fps"])))
         assert len(clip.frames) == int(row["frames"])
         np.testing.assert_allclose(np.diff(clip.times), 1 / float(row["fps"]), atol=1e-3)  # each frame once
 
 
 def test_cad120_as_anticipation(samples: Path, tmp_path: Path) -> None:
-    rows = [row for _, row in read_rows(samples / "cad120" / "segments.csv")][:12]
+    rows = [row.cells for row in read_rows(samples / "cad120" / "segments.csv")][:12]
     lines = [f"videos/{r['video']}.mp4,train,{r['label']},{r['start']},{r['end']},{r['subject']}\n" for r in rows]
     (tmp_path / "list.csv").write_text("path,split,label,start,end,group\n" + "".join(lines))
     found = read_csv(tmp_path / "list.csv", root=samples / "cad120", task="anticipation")

@@ -7,6 +7,7 @@ import json
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -25,9 +26,9 @@ from horst.data.batches import ClipDataset
 from horst.data.clips import ClipConfig, read_clip
 from horst.data.config import DataConfig
 from horst.data.extract import extract
-from horst.data.features import Features
+from horst.data.features import open_features
 from horst.data.packed import Packed, read_each, write_packed
-from horst.data.source import open_source
+from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError, HorstError, InputError
 from horst.io import decode_checked, encode_checked, read_checked
 from horst.training.fit import prepare
@@ -62,7 +63,7 @@ def stored(request: pytest.FixtureRequest, table: Path, tmp_path_factory: pytest
     return folder
 
 
-def read_all(kind: type[Packed] | type[Features], folder: Path, clip: ClipConfig) -> None:
+def read_all(kind: Callable[[Path], Source], folder: Path, clip: ClipConfig) -> None:
     opened = kind(folder)
     for example in opened.annotations.examples:
         opened.read(example, clip)
@@ -249,7 +250,7 @@ def test_flipped_bits_of_maps_are_named(store: Path, tmp_path: Path) -> None:
             flipped[draw.randrange(len(flipped))] ^= 1 << draw.randrange(8)
             (tmp_path / file.name).write_bytes(bytes(flipped))
             with pytest.raises(DataError, match=rf"{file.name} is damaged"):
-                read_all(Features, tmp_path, CLIP)
+                read_all(open_features, tmp_path, CLIP)
 
 
 class Recorded(BNInception):

@@ -15,7 +15,7 @@ import pytest
 from horst.backbones import create_backbone
 from horst.data.config import DataConfig
 from horst.data.extract import extract
-from horst.data.features import Features
+from horst.data.features import open_features
 from horst.data.packed import Packed
 from horst.data.readers.ssv2 import without_brackets
 from horst.data.source import Source, open_source
@@ -87,9 +87,9 @@ def test_extract(tmp_path: Path) -> None:
     data = {"source": "somethings", "folder": str(tmp_path / "s"), "clips": 2, "size": 32, "clip": {"size": [32, 32]}}
     extract(DataConfig.from_dict(data), create_backbone("stem", widths=[4, 6]), tmp_path / "maps")
     packed = Packed(tmp_path / "s" / "packed")
-    features = Features(tmp_path / "maps")
+    features = open_features(tmp_path / "maps")
     assert [e.id for e in features.annotations.examples] == [e.id for e in packed.annotations.examples]
-    assert list(features.store.videos) == [e.id for e in packed.annotations.examples]
+    assert list(features.videos) == [e.id for e in packed.annotations.examples]
 
 
 def test_another_data_set_in_the_folder_is_rejected(tmp_path: Path) -> None:

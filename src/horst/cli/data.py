@@ -117,12 +117,12 @@ def pack(data: Path, folder: Path, /, *, quality: int = 90, processes: Processes
     source = open_source(config)
     clip = replace(config.clip, observe=1.0, mode="strict")  # all that any reader of it may want
     read_clips = partial(read_each, source.read, clip)
-    report = write_packed(
+    bad = write_packed(
         folder, source.annotations, read_clips, fps=clip.fps, clip=clip, quality=quality, processes=processes
     )
     console = Console()
-    console.print(f"{len(source.annotations.examples) - len(report.bad)} clips are packed in {folder}")
-    print_bad(console, "left out", report.bad)
+    console.print(f"{len(source.annotations.examples) - len(bad)} clips are packed in {folder}")
+    print_bad(console, "left out", bad)
 
 
 def print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> None:

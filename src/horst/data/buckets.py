@@ -30,7 +30,7 @@ class BucketSampler(Sampler[list[Pick]]):
     Clips are sorted by length, shuffled among those of nearly the same length, cut into batches, and the batches are
     shuffled. Every replica gets the same number of batches of the same size: if the last batch of the sorted clips is
     not divisible, it repeats up to `replicas` - 1 of its clips. With `drop_last` it is dropped, in each epoch with
-    other clips (without `shuffle` with the longest).
+    other clips.
 
     With `prefix` (low, high) each clip observes a fraction that is drawn for each epoch. It is sorted by its observed
     length, and picks are (index, fraction).
@@ -41,7 +41,6 @@ class BucketSampler(Sampler[list[Pick]]):
         lengths: Sequence[int] | Lengths,
         batch_size: int,
         *,
-        shuffle: bool = True,
         seed: int = 0,
         replicas: int = 1,
         rank: int = 0,
@@ -50,8 +49,8 @@ class BucketSampler(Sampler[list[Pick]]):
     ) -> None:
         self.lengths = _check(lengths, batch_size, replicas, rank)
         check_prefix(prefix)
-        self.batch_size, self.shuffle, self.seed = batch_size, shuffle, seed
-        self.replicas, self.rank, self.drop_last, self.prefix = replicas, rank, drop_last, prefix
+        self.batch_size, self.seed, self.replicas, self.rank = batch_size, seed, replicas, rank
+        self.drop_last, self.prefix = drop_last, prefix
         self.epoch, self.start_batch = 0, 0
         if not len(self):
             raise InputError(
@@ -91,13 +90,11 @@ class BucketSampler(Sampler[list[Pick]]):
         size = self.batch_size * self.replicas
         fractions = self.fractions()
         lengths = self.lengths if fractions is None else observed_lengths(self.lengths, fractions)
-        order = np.concatenate([rng.permutation(b) if self.shuffle else b for b in buckets(lengths)])
-        spare = len(order) % size if self.drop_last else 0
-        if spare and self.shuffle:
+        order = np.concatenate([rng.permutation(bucket) for bucket in buckets(lengths)])
+        if spare := len(order) % size if self.drop_last else 0:
             order = np.delete(order, rng.choice(len(order), spare, replace=False))
-        made = [order[i : i + size] for i in range(0, len(order), size)][: len(self)]
-        if self.shuffle:
-            made = [made[i] for i in rng.permutation(len(made))]
+        made = [order[i : i + size] for i in range(0, len(order), size)]
+        made = [made[i] for i in rng.permutation(len(made))]
         # Replicas have batches of the same size, so the last one may repeat clips.
         filled = [np.concatenate([batch, np.resize(batch, -len(batch) % self.replicas)]) for batch in made]
         return [batch[self.rank :: self.replicas].tolist() for batch in filled]

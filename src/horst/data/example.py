@@ -19,6 +19,10 @@ UNKNOWN = -1
 """The label of an example without one."""
 
 
+ClipId = tuple[str, str, float, float | None, int | None]
+"""Identifies a clip in a data set: id, video, start, end, start_frame."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SequenceTiming:
     """At which times numbered images are shown, which they do not state themselves."""
@@ -56,8 +60,8 @@ class Example:
     """The timing of media that is a folder or tar file of images. Like `media` it may differ between machines."""
 
     @property
-    def clip_id(self) -> tuple[str, str, float, float | None, int | None]:
-        """Identifies the clip in a data set, whatever its split and labels are."""
+    def clip_id(self) -> ClipId:
+        """Identifies the clip, whatever its split and labels are."""
         return self.id, self.video, self.start, self.end, self.start_frame
 
     def to_dict(self) -> dict[str, Any]:

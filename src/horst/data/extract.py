@@ -123,8 +123,8 @@ def extract(
     store = FeatureStore(folder)
     todo = [number for number in mine if not store.finished(names[number], stamps[number])]
     run_jobs(f"extracting {annotations.name}", work, todo, processes=1, done=len(mine) - len(todo))
-    here = {(e.split, e.id) for number in mine for e in videos[names[number]]}
-    bad = [(ident, why) for split, ident, why in FeatureStore(folder).bad() if (split, ident) in here]
+    here = {names[number] for number in mine}
+    bad = [(ident, why) for (ident, video, *_), why in FeatureStore(folder).bad().items() if video in here]
     return ExtractReport(len(mine), tuple(bad))
 
 

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig, frame_times, seen_frames
-from horst.data.example import Annotations, Example
+from horst.data.example import Annotations, ClipId, Example
 from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError
 from horst.io import INDEX, atomic_write, decode_checked, encode_checked, read_checked
@@ -61,17 +61,26 @@ class StoredVideo:
     """The `file_stamp` of the video; None in older stores."""
 
 
-class FeatureStore:
-    """Maps by video and frame number. The store may be incomplete: see `missing` and `bad`."""
+class FeatureStore(Source):
+    """A data set whose feature maps are in a store, which may be incomplete.
+
+    Examples that could not be read completely stay in the annotations. To read them is an error. The size in a
+    ClipConfig is that of the maps, or that of the frames that they were computed from.
+    """
+
+    shared_media = True
+    map: tuple[int, int, int]
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.index = read_checked(self.folder / INDEX)[0]
         if self.index.get("format") != FORMAT or "backbone" not in self.index:
             raise DataError(f"{self.folder / INDEX} is not of format {FORMAT}: it is no feature store of this version")
+        super().__init__(Annotations.from_dict(self.index.pop("annotations"), media=self.folder))
         self.videos: dict[str, int] = {name: number for number, name in enumerate(self.index["videos"])}
         channels, height, width = self.index["map"]
-        self.map: tuple[int, int, int] = (channels, height, width)
+        self.map, self.fps = (channels, height, width), float(self.index["clip"].get("fps", EPIC_FPS))
+        self._clip_ids = {(example.split, example.id): example.clip_id for example in self.annotations.examples}
         self._known: dict[str, StoredVideo] = {}
         self._checked: dict[str, set[int]] = {}
         """The maps of each video whose checksums were compared, which happens once in each process."""
@@ -98,20 +107,67 @@ class FeatureStore:
         before = self.video(name).media_stamp
         return before is None or media_stamp is None or before == media_stamp
 
-    def bad(self) -> list[tuple[str, str, str]]:
-        """(split, id, reason) of the examples of finished videos that could not be read."""
+    def bad(self) -> dict[ClipId, str]:
+        """The reasons why examples of finished videos could not be read."""
         marked = {path.with_suffix(".maps").name for path in self.folder.glob("*.bad")}
         names = [name for name in self.videos if self.path(name).name in marked and self.path(name).exists()]
-        return [entry for name in names for entry in self.video(name).bad]
+        return {self._clip_ids[split, ident]: why for name in names for split, ident, why in self.video(name).bad}
 
-    def video(self, name: str) -> StoredVideo:
-        """What is stored of a video."""
-        path = self.path(name)
-        if name not in self._known:
-            self._known[name] = self._read_video(path)
-        return self._known[name]
+    def problems(self, config: ClipConfig, depth: Depth = "headers") -> list[tuple[str, str]]:
+        return [(ident, why) for (ident, *_), why in self.bad().items()]
 
-    def read(self, name: str, numbers: Sequence[int] | Indices) -> Maps:
+    def check(self, config: ClipConfig) -> None:
+        """ConfigError for another size. Rates and positions are compared frame by frame."""
+        frames, maps = self.index["clip"]["size"], list(self.map[1:])
+        if list(config.size) not in (frames, maps):
+            raise ConfigError(
+                f"{self.folder} has maps of {maps}, of frames of {frames}, and clip.size is {list(config.size)}: "
+                f"set it to {maps}, or extract again"
+            )
+
+    def lengths(self, examples: Sequence[Example], config: ClipConfig) -> list[int | None]:
+        every, found = max(1, round(self.fps / config.fps)), []
+        for example in examples:
+            numbers, _ = self.video(example.video).clips.get((example.start, example.end), ((), ""))
+            found.append(observed_frames(-(-len(numbers) // every), config.observe) if len(numbers) else 1)
+        return list(found)
+
+    def read(self, example: Example, config: ClipConfig) -> Clip:
+        """The maps of the frames that `read_clip` gives."""
+        try:
+            if self.annotations.task == "recognition":
+                return self._recognition(example, config)
+            return self._anticipation(example, config)
+        except DataError as error:
+            why = self.bad().get(example.clip_id)
+            if why is None:
+                raise
+            name = f"{self.folder}, example {example.id}"
+            raise DamagedVideoError(name, f"when features were extracted: {why}") from error
+
+    def _anticipation(self, example: Example, config: ClipConfig) -> Clip:
+        numbers = seen_frames(example, config)
+        observed = numbers != UNOBSERVED
+        maps, times = np.zeros((len(numbers), *self.map), np.float16), np.full(len(numbers), np.nan)
+        maps[observed] = self.read_maps(example.video, numbers[observed])
+        stored = self.video(example.video).times
+        places = self._places(example.video, numbers[observed])
+        times[observed] = frame_times(numbers[observed]) if stored is None else stored[places]
+        return Clip(maps, times)
+
+    def _recognition(self, example: Example, config: ClipConfig) -> Clip:
+        every = round(self.fps / config.fps)
+        if every < 1 or abs(every * config.fps - self.fps) > 1e-6 * self.fps:
+            raise DataError(f"{self.folder} has maps at {self.fps:g} fps, which is no multiple of {config.fps:g}")
+        clips = self.video(example.video).clips
+        if (example.start, example.end) not in clips:
+            raise DataError(f"{self.folder}: the clip of example {example.id} is not stored")
+        numbers, note = clips[example.start, example.end]
+        numbers = numbers[::every]
+        numbers = numbers[: observed_frames(len(numbers), config.observe)]
+        return Clip(self.read_maps(example.video, numbers), numbers / MICROSECONDS, note)
+
+    def read_maps(self, name: str, numbers: Sequence[int] | Indices) -> Maps:
         """The maps of some frames of a video, in the given order."""
         found, places = np.unique(self._places(name, np.asarray(numbers, np.int64)), return_inverse=True)
         stored = np.empty((len(found), *self.map), np.float16)
@@ -122,17 +178,12 @@ class FeatureStore:
                 data = file.read(len(run) * length)
                 if len(data) != len(run) * length:
                     raise DataError(f"{path} is cut off: delete it and extract again")
-                self._check(name, run, data)
+                self._verify(name, run, data)
                 stored[done : done + len(run)] = np.frombuffer(data, "<f2").reshape(-1, *self.map)
                 done += len(run)
         return stored[places]
 
-    def times(self, name: str, numbers: Indices) -> NDArray[np.float64]:
-        """Anticipation: the seconds at which some frames of a video begin."""
-        stored = self.video(name)
-        return frame_times(numbers) if stored.times is None else stored.times[self._places(name, numbers)]
-
-    def _check(self, name: str, places: Indices, data: bytes) -> None:
+    def _verify(self, name: str, places: Indices, data: bytes) -> None:
         checksums, length = self.video(name).checksums, len(data) // len(places)
         checked = self._checked.setdefault(name, set())
         for i, place in enumerate(places.tolist()):
@@ -154,6 +205,13 @@ class FeatureStore:
                 f"maps were extracted for clips of {self.index['clip']}"
             )
         return order[places]
+
+    def video(self, name: str) -> StoredVideo:
+        """What is stored of a video."""
+        path = self.path(name)
+        if name not in self._known:
+            self._known[name] = self._read_video(path)
+        return self._known[name]
 
     def _read_video(self, path: Path) -> StoredVideo:
         try:
@@ -186,80 +244,16 @@ class FeatureStore:
             raise DataError(f"{path} is damaged ({error}): delete it and extract again") from error
 
 
-class Features(Source):
-    """A data set whose feature maps are in a store.
-
-    Examples that could not be read completely stay in the annotations. To read them is an error. The size in a
-    ClipConfig is that of the maps, or that of the frames that they were computed from.
-    """
-
-    shared_media = True
-
-    def __init__(self, folder: str | Path) -> None:
-        self.store = FeatureStore(folder)
-        missing = self.store.missing()
-        if missing:
-            raise DataError(
-                f"{folder} is not complete: {len(missing)} of {len(self.store.videos)} videos are missing, "
-                f"such as {missing[0]}; run horst extract again, for every part"
-            )
-        super().__init__(Annotations.from_dict(self.store.index.pop("annotations"), media=self.store.folder))
-        self.map, self.fps = self.store.map, float(self.store.index["clip"].get("fps", EPIC_FPS))
-        keys = {(example.split, example.id): example.clip_id for example in self.annotations.examples}
-        self._bad = {keys[split, ident]: why for split, ident, why in self.store.bad()}
-
-    def problems(self, config: ClipConfig, depth: Depth = "headers") -> list[tuple[str, str]]:
-        """(id, reason) of the examples that could not be read when features were extracted."""
-        return [(ident, why) for (ident, *_), why in self._bad.items()]
-
-    def check(self, config: ClipConfig) -> None:
-        """ConfigError for another size. Rates and positions are compared frame by frame."""
-        frames, maps = self.store.index["clip"]["size"], list(self.store.map[1:])
-        if list(config.size) not in (frames, maps):
-            raise ConfigError(
-                f"{self.store.folder} has maps of {maps}, of frames of {frames}, and clip.size is {list(config.size)}: "
-                f"set it to {maps}, or extract again"
-            )
-
-    def lengths(self, examples: Sequence[Example], config: ClipConfig) -> list[int | None]:
-        every, found = max(1, round(self.fps / config.fps)), []
-        for example in examples:
-            numbers, _ = self.store.video(example.video).clips.get((example.start, example.end), ((), ""))
-            found.append(observed_frames(-(-len(numbers) // every), config.observe) if len(numbers) else 1)
-        return list(found)
-
-    def read(self, example: Example, config: ClipConfig) -> Clip:
-        """The maps of the frames that `read_clip` gives."""
-        try:
-            if self.annotations.task == "recognition":
-                return self._recognition(example, config)
-            return self._anticipation(example, config)
-        except DataError as error:
-            why = self._bad.get(example.clip_id)
-            if why is None:
-                raise
-            name = f"{self.store.folder}, example {example.id}"
-            raise DamagedVideoError(name, f"when features were extracted: {why}") from error
-
-    def _anticipation(self, example: Example, config: ClipConfig) -> Clip:
-        numbers = seen_frames(example, config)
-        observed = numbers != UNOBSERVED
-        maps, times = np.zeros((len(numbers), *self.store.map), np.float16), np.full(len(numbers), np.nan)
-        maps[observed] = self.store.read(example.video, numbers[observed])
-        times[observed] = self.store.times(example.video, numbers[observed])
-        return Clip(maps, times)
-
-    def _recognition(self, example: Example, config: ClipConfig) -> Clip:
-        every = round(self.fps / config.fps)
-        if every < 1 or abs(every * config.fps - self.fps) > 1e-6 * self.fps:
-            raise DataError(f"{self.store.folder} has maps at {self.fps:g} fps, which is no multiple of {config.fps:g}")
-        clips = self.store.video(example.video).clips
-        if (example.start, example.end) not in clips:
-            raise DataError(f"{self.store.folder}: the clip of example {example.id} is not stored")
-        numbers, note = clips[example.start, example.end]
-        numbers = numbers[::every]
-        numbers = numbers[: observed_frames(len(numbers), config.observe)]
-        return Clip(self.store.read(example.video, numbers), numbers / MICROSECONDS, note)
+def open_features(folder: str | Path) -> FeatureStore:
+    """The data source "features": a complete feature store."""
+    store = FeatureStore(folder)
+    missing = store.missing()
+    if missing:
+        raise DataError(
+            f"{folder} is not complete: {len(missing)} of {len(store.videos)} videos are missing, "
+            f"such as {missing[0]}; run horst extract again, for every part"
+        )
+    return store
 
 
 @dataclass(slots=True)

@@ -106,7 +106,6 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         sampler = BucketSampler(
             clip_lengths(self.source, "train", config),
             self.batch_size,
-            shuffle=True,
             seed=self.seed,
             replicas=replicas,
             rank=rank,

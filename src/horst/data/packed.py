@@ -16,7 +16,7 @@ import os
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,14 +66,6 @@ class StoredClip(NamedTuple):
     """CRC-32 of each frame; None in sets of older versions."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackReport:
-    """The result of packing."""
-
-    bad: tuple[tuple[str, str], ...]
-    """(id, reason) of clips that could not be read."""
-
-
 def write_packed(
     folder: str | Path,
     annotations: Annotations,
@@ -84,8 +76,8 @@ def write_packed(
     native: bool = False,
     quality: int = 90,
     processes: int | None = None,
-) -> PackReport:
-    """Pack all examples into `folder`, or continue a run that was stopped.
+) -> list[tuple[str, str]]:
+    """Pack all examples into `folder`, or continue a run. Returns (id, reason) of clips that could not be read.
 
     Shards whose media changed since an earlier run are packed again.
 
@@ -111,7 +103,7 @@ def write_packed(
         work = partial(_write_shard, folder, read_clips, quality)
         run_jobs(f"packing {annotations.name}", work, todo, processes=processes, done=len(shards) - len(todo))
         written = [read_checked(_shard(folder, number, "json"))[0] for number in range(len(shards))]
-        return PackReport(tuple((c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c))
+        return [(c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c]
 
 
 def is_complete(folder: Path) -> bool:

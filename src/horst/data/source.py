@@ -120,7 +120,7 @@ SOURCES: Registry[Callable[..., Annotations | Source]] = Registry(
         "folder": "horst.data.readers.folder:read_folder",
         "csv": "horst.data.readers.folder:read_csv",
         "packed": "horst.data.packed:Packed",
-        "features": "horst.data.features:Features",
+        "features": "horst.data.features:open_features",
         "rulstm_lmdb": "horst.data.readers.rulstm:read_rulstm",
         "somethings": "horst.synth.make:open_somethings",
         "kitchen": "horst.synth.make:open_kitchen",

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -34,6 +34,7 @@ from horst.errors import DataError
 
 T = TypeVar("T")
 Origin = Literal["rulstm", "official"]
+Segment = tuple[CsvRow, Example]
 COLUMNS = ("id", "video", "start", "end", "verb", "noun", "action")
 NAMES = {"ek55": "EPIC-Kitchens 55", "ek100": "EPIC-Kitchens 100"}
 RULSTM_PUBLIC = "https://github.com/fpv-iplab/rulstm (RULSTM/data)"
@@ -84,12 +85,12 @@ def read_epic(
     folder = Path(annotations)
     if version not in get_args(Version):
         raise DataError(f"version is {version!r}; choose from 'ek55', 'ek100'")
-    rows = list(_read_rulstm(folder, version) if files == "rulstm" else _read_official(folder, version))
-    _check_rows(rows)
+    segments = list(_read_rulstm(folder, version) if files == "rulstm" else _read_official(folder, version))
+    _check_ids(segments)
     verbs, nouns = (_read_classes(folder, version, part) for part in ("verb", "noun"))
-    parts = _read_actions(folder, len(verbs), len(nouns), rows)
+    parts = _read_actions(folder, len(verbs), len(nouns), segments)
     number = {pair: i for i, pair in enumerate(parts)}
-    video_names = dict.fromkeys(row.video for row in rows)
+    video_names = dict.fromkeys(example.video for _, example in segments)
     videos = {video: Path(video) if media is None else find_media(Path(media), video) for video in video_names}
     info = read_video_info(folder, version)
     timing = {
@@ -97,28 +98,14 @@ def read_epic(
         for video, path in videos.items()
     }
     examples = []
-    for row in rows:
-        labels = {}
-        if row.verb is not None and row.noun is not None:
-            labels = {"verb": row.verb, "noun": row.noun, "action": number[row.verb, row.noun]}
-            if row.action not in (None, labels["action"]):
-                raise DataError(
-                    f"{row.place}: segment {row.id} has action {row.action}; actions.csv says {labels['action']}"
-                )
-        examples.append(
-            Example(
-                id=row.id,
-                split=row.split,
-                media=videos[row.video],
-                labels=labels,
-                start=(row.start - 1) / RULSTM_FPS,
-                end=row.end / RULSTM_FPS,
-                start_frame=row.start,
-                video=row.video,
-                group=row.video.split("_")[0],
-                timing=timing[row.video],
-            )
-        )
+    for row, example in segments:
+        labels = dict(example.labels)
+        if labels:
+            action = number[labels["verb"], labels["noun"]]
+            if labels.setdefault("action", action) != action:
+                raise DataError(f"{row}: segment {example.id} has action {labels['action']}; actions.csv says {action}")
+        video = example.video
+        examples.append(replace(example, labels=labels, media=videos[video], timing=timing[video]))
     validation = [example for example in examples if example.split == "val"]
     subsets, few = many_shot_classes(folder, parts, many_shot) if version == "ek55" else ({}, ())
     sets, less = ek100_sets(folder, validation) if version == "ek100" else ({}, ())
@@ -134,42 +121,43 @@ def read_epic(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class EpicSegment:
-    """A row of an annotation file. Frames are numbered from 1 at 30 fps; classes are None if they are unknown."""
-
-    place: str
-    """File and line."""
-    split: str
-    id: str
-    video: str
-    start: int
-    end: int
-    verb: int | None = None
-    noun: int | None = None
-    action: int | None = None
-
-
-def _read_rulstm(folder: Path, version: Version) -> Iterator[EpicSegment]:
+def _read_rulstm(folder: Path, version: Version) -> Iterator[Segment]:
     for split, path in _find_files(folder, "rulstm", version, RULSTM_PUBLIC):
         columns = COLUMNS[:4] if split == "test" else COLUMNS
         for row in read_rows(path, columns):
             start, end = (row.whole(column, least=1) for column in columns[2:4])
-            classes = [row.whole(column) for column in columns[4:]]
-            yield EpicSegment(str(row), split, row.text("id"), row.text("video"), start, end, *classes)
+            labels = {column: row.whole(column) for column in columns[4:]}
+            yield row, _example(row, split, row.text("id"), row.text("video"), start, end, labels)
 
 
-def _read_official(folder: Path, version: Version) -> Iterator[EpicSegment]:
+def _read_official(folder: Path, version: Version) -> Iterator[Segment]:
     files = list(_find_files(folder, "official", version, PUBLIC[version]))
     validation = _validation_videos(folder) if version == "ek55" else frozenset()
     for split, path in files:
         for row in read_rows(path):
             times = [row.seconds(column) for column in ("start_timestamp", "stop_timestamp")]
             start, end = (max(1, math.floor(time * RULSTM_FPS)) for time in times)  # rounded as in RULSTM's files
-            classes = [row.whole(column) for column in ("verb_class", "noun_class")] if split != "test" else []
+            labels = {part: row.whole(f"{part}_class") for part in ("verb", "noun")} if split != "test" else {}
             ident, video = row.text("uid" if version == "ek55" else "narration_id"), row.text("video_id")
             chosen = "val" if split == "train" and video in validation else split
-            yield EpicSegment(str(row), chosen, ident, video, start, end, *classes)
+            yield row, _example(row, chosen, ident, video, start, end, labels)
+
+
+def _example(row: CsvRow, split: str, ident: str, video: str, start: int, end: int, labels: dict[str, int]) -> Example:
+    """A segment whose frames are numbered from 1 at 30 fps; its media is found later."""
+    if end < start:
+        raise DataError(f"{row}: segment {ident} ends at frame {end}, before its start {start}")
+    return Example(
+        id=ident,
+        split=split,
+        media=Path(video),
+        labels=labels,
+        start=(start - 1) / RULSTM_FPS,
+        end=end / RULSTM_FPS,
+        start_frame=start,
+        video=video,
+        group=video.split("_")[0],
+    )
 
 
 def _find_files(folder: Path, origin: Origin, version: Version, public: str) -> Iterator[tuple[str, Path]]:
@@ -196,15 +184,13 @@ def _validation_videos(folder: Path) -> frozenset[str]:
     return found
 
 
-def _check_rows(rows: Sequence[EpicSegment]) -> None:
-    """DataError for a segment that ends before it starts, and for an id that occurs twice in a split."""
-    first: dict[tuple[str, str], str] = {}
-    for row in rows:
-        if row.end < row.start:
-            raise DataError(f"{row.place}: segment {row.id} ends at frame {row.end}, before its start {row.start}")
-        before = first.setdefault((row.split, row.id), row.place)
-        if before != row.place:
-            raise DataError(f"{row.place}: the id {row.id!r} is in {before} too; remove one of the segments")
+def _check_ids(segments: Sequence[Segment]) -> None:
+    """DataError for an id that occurs twice in a split."""
+    first: dict[tuple[str, str], CsvRow] = {}
+    for row, example in segments:
+        before = first.setdefault((example.split, example.id), row)
+        if before is not row:
+            raise DataError(f"{row}: the id {example.id!r} is in {before} too; remove one of the segments")
 
 
 def _read_classes(folder: Path, version: Version, part: str) -> tuple[str, ...]:
@@ -232,18 +218,20 @@ def _numbered(path: Path, ident: str, value: Callable[[CsvRow], T]) -> list[T]:
     return [found[i] for i in range(len(found))]
 
 
-def _read_actions(folder: Path, verbs: int, nouns: int, rows: Sequence[EpicSegment]) -> tuple[tuple[int, int], ...]:
+def _read_actions(folder: Path, verbs: int, nouns: int, segments: Sequence[Segment]) -> tuple[tuple[int, int], ...]:
     """(verb, noun) of every action."""
     path = folder / "actions.csv"
+    used = [(row, e, (e.labels["verb"], e.labels["noun"])) for row, e in segments if e.labels]
     if path.exists():
         pairs = _numbered(path, "id", lambda row: (row.whole("verb"), row.whole("noun")))
     else:
-        pairs = sorted({(row.verb, row.noun) for row in rows if row.verb is not None and row.noun is not None})
+        pairs = sorted({pair for _, _, pair in used})
     known = set(pairs)
-    for row in rows:
-        if row.verb is not None and (row.verb, row.noun) not in known:
-            pair = f"verb {row.verb} and noun {row.noun}"
-            raise DataError(f"{row.place}: segment {row.id} has {pair}, and no action in {path} has them")
+    for row, example, (verb, noun) in used:
+        if (verb, noun) not in known:
+            raise DataError(
+                f"{row}: segment {example.id} has verb {verb} and noun {noun}, and no action in {path} has them"
+            )
     for verb, noun in pairs:
         if not (0 <= verb < verbs and 0 <= noun < nouns):
             raise DataError(f"{folder}: an action has verb {verb} of {verbs} and noun {noun} of {nouns}")
