@@ -16,7 +16,7 @@ import lmdb
 import numpy as np
 from PIL import Image as Pictures
 
-from horst.data.readers.epic_media import official_fps
+from horst.data.readers.epic import official_fps
 from horst.video.encode import write_video
 from horst.video.frame import Image
 

@@ -15,7 +15,7 @@ from PIL import Image
 from horst.data.clips import Clip, ClipConfig, _missing_end, check_end, read_clip, shown_time
 from horst.data.config import DataConfig
 from horst.data.example import Example, SequenceTiming
-from horst.data.readers.epic_media import find_media
+from horst.data.readers.epic import find_media
 from horst.data.readers.folder import read_csv
 from horst.data.source import open_source
 from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, MissingVideoError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from horst.data.example import SequenceTiming
-from horst.data.readers.epic_media import epic_timing, official_fps, read_video_info
+from horst.data.readers.epic import epic_timing, official_fps, read_video_info
 from horst.errors import DataError
 
 INFO = (48.0, 12.5)

@@ -28,7 +28,7 @@ from horst.data.extract import extract
 from horst.data.identity import DataIdentity, clip_key
 from horst.data.packed import read_each, write_packed
 from horst.data.preload import PreloadedClips
-from horst.data.readers.epic_media import find_media
+from horst.data.readers.epic import find_media
 from horst.data.source import open_source
 from horst.errors import HorstError
 from horst.video.encode import write_video

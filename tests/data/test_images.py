@@ -11,8 +11,8 @@ import pytest
 import videos
 from PIL import Image
 
+from horst.data.clips import check_timing, frame_prefix, gaps, open_images
 from horst.data.example import Example, SequenceTiming
-from horst.data.readers.images import check_timing, frame_prefix, gaps, open_images
 from horst.errors import DataError, MissingVideoError
 from horst.video.frame import is_image_sequence
 from horst.video.images import ImageSequence

@@ -14,8 +14,7 @@ from PIL import Image as Pictures
 from horst.data.clips import ClipConfig, read_clip, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Annotations
-from horst.data.readers.epic import read_epic, read_ids
-from horst.data.readers.epic_media import Version, official_fps, read_video_info
+from horst.data.readers.epic import Version, official_fps, read_epic, read_ids, read_video_info
 from horst.data.readers.folder import read_csv
 from horst.data.readers.tables import read_rows
 from horst.data.source import open_source

@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from horst.config import Task
-from horst.data.clips import ClipConfig, read_clip, seen_frames
+from horst.data.clips import ClipConfig, frame_prefix, gaps, open_images, read_clip, seen_frames
 from horst.data.example import FIT_SPLITS, Annotations, Example
 from horst.data.jobs import run_jobs
-from horst.data.readers.images import frame_prefix, gaps, open_images
 from horst.data.source import Depth, Source
 from horst.errors import DataError, InputError, VideoError
 from horst.video.frame import is_image_sequence
@@ -70,13 +69,8 @@ class DataReport:
         return not self.missing and not self.bad
 
 
-@dataclass(frozen=True, slots=True)
-class MediaCheck:
-    """The result for one file."""
-
-    problem: str = ""
-    fps: float | None = None
-    clips: tuple[CheckedClip, ...] = ()
+MediaCheck = tuple[str, float | None, list[CheckedClip]]
+"""The problem of a file (empty: none), its frame rate, and clips that were read."""
 
 
 def check_data(
@@ -103,7 +97,7 @@ def check_data(
         if depth != "files":
             work = partial(_check_media, annotations.task, clip, depth)
             checked = run_jobs("checking files", work, there, processes=processes)
-        bad = [(_name(of[0]), c.problem) for of, c in zip(there, checked, strict=False) if c.problem]
+        bad = [(_name(of[0]), problem) for of, (problem, *_) in zip(there, checked, strict=False) if problem]
     return DataReport(
         counts=annotations.counts(),
         classes={task: len(names) for task, names in annotations.classes.items()},
@@ -116,14 +110,14 @@ def check_data(
         notices=(
             *annotations.notices,
             *_early_notice(len(early), clip),
-            *_repeat_notice(annotations.task, clip, [c.fps for c in checked if c.fps]),
+            *_repeat_notice(annotations.task, clip, [fps for _, fps, _ in checked if fps]),
         ),
-        clips=tuple(one for c in checked for one in c.clips),
+        clips=tuple(one for _, _, clips in checked for one in clips),
     )
 
 
 def _nothing_precedes(task: Task, example: Example, clip: ClipConfig) -> bool:
-    """Whether an action starts before the first position, which is no fault of the data."""
+    """Whether an action is too early to be anticipated, which is no fault of the data."""
     try:
         return task == "anticipation" and not len(seen_frames(example, clip))
     except InputError:
@@ -170,10 +164,9 @@ def _check_media(task: Task, clip: ClipConfig, depth: Depth, examples: Sequence[
     example = examples[0]
     try:
         problem, fps = (_check_images if is_image_sequence(example.media) else _check_video)(example, depth)
-        clips = _read_clips(task, clip, examples) if depth == "frames" and not problem else ()
+        return problem, fps, _read_clips(task, clip, examples) if depth == "frames" and not problem else []
     except (VideoError, DataError, OSError) as error:
-        return MediaCheck(str(error).removeprefix(f"{example.media}: "))
-    return MediaCheck(problem, fps, clips)
+        return str(error).removeprefix(f"{example.media}: "), None, []
 
 
 def _check_video(example: Example, depth: Depth) -> tuple[str, float | None]:
@@ -197,7 +190,7 @@ def _check_images(example: Example, depth: Depth) -> tuple[str, float | None]:
     return gaps(example, images), images.fps
 
 
-def _read_clips(task: Task, clip: ClipConfig, examples: Sequence[Example]) -> tuple[CheckedClip, ...]:
+def _read_clips(task: Task, clip: ClipConfig, examples: Sequence[Example]) -> list[CheckedClip]:
     """The clips of the first and the last example."""
     found = []
     first, last = examples[0], examples[-1]
@@ -207,7 +200,7 @@ def _read_clips(task: Task, clip: ClipConfig, examples: Sequence[Example]) -> tu
         except InputError:  # nothing precedes the action
             continue
         found.append(CheckedClip(example.id, _name(example), float(np.nanmin(times)), float(np.nanmax(times))))
-    return tuple(found)
+    return found
 
 
 def _histogram(annotations: Annotations) -> tuple[tuple[str, int, int], ...]:

@@ -22,12 +22,11 @@ import numpy as np
 import torch
 
 from horst.config import check_positive
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, check_end, seen_frames, shown_time
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, check_end, open_images, seen_frames, shown_time
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.features import FORMAT, MICROSECONDS, ExtractedVideo, FeatureStore, Maps, maps_file, write_maps
 from horst.data.jobs import run_jobs
-from horst.data.readers.images import open_images
 from horst.data.source import open_source
 from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, VideoError
 from horst.io import claim_folder, disk_errors, remove_abandoned

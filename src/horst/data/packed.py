@@ -98,8 +98,7 @@ def write_packed(
         del index["examples"]  # the shards have them
         index |= {"shards": len(shards)} | ({} if clip is None else {"clip": asdict(clip), "native": native})
         claim_folder(folder, index, "packed data set", optional=("clip", "native"))
-        missing = set(_missing_shards(folder, len(shards)))
-        todo = [(n, of) for n, of in enumerate(shards) if n in missing or not _is_current(folder, n, of)]
+        todo = [(number, of) for number, of in enumerate(shards) if not _is_current(folder, number, of)]
         work = partial(_write_shard, folder, read_clips, quality)
         run_jobs(f"packing {annotations.name}", work, todo, processes=processes, done=len(shards) - len(todo))
         written = [read_checked(_shard(folder, number, "json"))[0] for number in range(len(shards))]
@@ -108,7 +107,9 @@ def write_packed(
 
 def is_complete(folder: Path) -> bool:
     """Whether all shards of a packed data set exist."""
-    return (folder / INDEX).exists() and not _missing_shards(folder, _read_index(folder / INDEX)[0]["shards"])
+    if not (folder / INDEX).exists():
+        return False
+    return all(_exists(folder, number) for number in range(_read_index(folder / INDEX)[0]["shards"]))
 
 
 def read_each(
@@ -314,15 +315,15 @@ def _media_stamps(examples: Sequence[Example]) -> list[str]:
 
 
 def _is_current(folder: Path, number: int, examples: Sequence[Example]) -> bool:
-    """Whether the media of a shard are unchanged. Shards of older versions do not state their media."""
+    """Whether a shard exists and its media are unchanged. Shards of older versions do not state their media."""
+    if not _exists(folder, number):
+        return False
     stamps = read_checked(_shard(folder, number, "json"))[0].get("made_of")
     return stamps is None or stamps == _media_stamps(examples)
 
 
-def _missing_shards(folder: Path, shards: int) -> list[int]:
-    there = {path.name for path in folder.iterdir()}
-    names = {n: {_shard(folder, n, suffix).name for suffix in ("jpgs", "json")} for n in range(shards)}
-    return [number for number, needed in names.items() if not needed <= there]
+def _exists(folder: Path, number: int) -> bool:
+    return all(_shard(folder, number, suffix).exists() for suffix in ("json", "jpgs"))
 
 
 def _shard(folder: Path, number: int, suffix: str) -> Path:

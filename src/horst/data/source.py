@@ -21,11 +21,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
-from horst.data.clips import Clip, ClipConfig, clip_times, read_clip
+from horst.data.clips import Clip, ClipConfig, clip_times, open_images, read_clip
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.folds import refold
-from horst.data.readers.images import open_images
 from horst.errors import ConfigError, VideoError
 from horst.io import file_stamp
 from horst.registry import Registry

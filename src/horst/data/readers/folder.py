@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from horst.config import Task
-from horst.data.clips import check_number
+from horst.data.clips import check_number, unknown_rate
 from horst.data.example import Annotations, Example, SequenceTiming
-from horst.data.readers.images import unknown_rate
 from horst.data.readers.tables import CsvRow, read_rows
 from horst.errors import ConfigError, DataError, did_you_mean
 from horst.video.frame import IMAGE_SUFFIXES, VIDEO_SUFFIXES, is_image_sequence

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from horst.data.clips import Clip, ClipConfig, frame_times, seen_frames
 from horst.data.example import Annotations, Example
-from horst.data.readers.epic import Origin, read_epic
-from horst.data.readers.epic_media import Version
+from horst.data.readers.epic import Origin, Version, read_epic
 from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, MissingVideoError
 from horst.extras import require
