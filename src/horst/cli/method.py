@@ -21,7 +21,7 @@ from horst.heads import HEADS
 from horst.layers import CORES
 from horst.models import METHODS, Method
 from horst.training import losses
-from horst.training.config import read_run
+from horst.training.config import Loss, read_run
 
 LOSS_FUNCTIONS = {"ranking": "ranking_loss", "exponential": "exponential_weights", "features": "feature_loss"}
 """The function of `horst.training.losses` that describes an option of a method's loss; `name` is one itself."""
@@ -155,14 +155,18 @@ def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:
     if config.get("paper"):
         row = (config["paper"]["table"], config["paper"]["row"])
         return [method for method in METHODS.values() if row in method.rows.items()]
-    own = {key for method in METHODS.values() for key in method.loss}
-    loss = {key: value for key, value in config.get("loss", {}).items() if key in own}
+    defaults, own = asdict(Loss()), {key for method in METHODS.values() for key in method.loss}
+
+    def chosen(loss: Mapping[str, Any]) -> dict[str, Any]:
+        """What makes a method, without default values."""
+        return {key: value for key, value in loss.items() if key in own and value != defaults[key]}
+
     options = config["model"].get("options", {})
     fitting = [
         method
         for method in METHODS.values()
         if config["model"]["name"] in method.models.values()
-        and loss == method.loss
+        and chosen(config.get("loss", {})) == chosen(method.loss)
         and method.options.items() <= options.items()
     ]
     named = [method for method in fitting if method.name == stem]
