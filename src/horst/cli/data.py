@@ -155,7 +155,7 @@ def _print(name: str, found: DataReport) -> None:
         for row in rows[:SHOWN]:
             console.print(f"  {row}", highlight=False)
     if found.clips:
-        console.print("clips that were read, and the time that they show:")
+        console.print("clips that were read, with the times of their first and last frames:")
     for clip in found.clips[:SHOWN]:
         text = f"  {clip.example}: {clip.first:.3f} s to {clip.last:.3f} s of {clip.media}"
         console.print(text, highlight=False)
