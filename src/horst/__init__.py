@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from horst.backbones import register_backbone as register_backbone
+    from horst.data import register_source as register_source
     from horst.errors import HorstError as HorstError
     from horst.heads import register_head as register_head
     from horst.layers import HORST as HORST
@@ -32,6 +33,7 @@ __version__ = "0.1.0.dev0"
 
 _NAMES = {
     "backbones": ("register_backbone",),
+    "data": ("register_source",),
     "errors": ("HorstError",),
     "heads": ("register_head",),
     "layers": ("HORST", "HORSTConfig", "register_core"),
@@ -42,7 +44,7 @@ _NAMES = {
 }  # fmt: skip
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = (
-    *_NAMES, "compat", "data", "evaluation", "export", "finetune", "ops", "serving", "streaming", "studies", "synth",
+    *_NAMES, "compat", "evaluation", "export", "finetune", "ops", "serving", "streaming", "studies", "synth",
     "video", "viz",
 )  # fmt: skip
 __all__ = [*_MODULE_OF, "__version__"]

@@ -135,7 +135,8 @@ def open_source(config: DataConfig) -> Source:
         try:
             import_module(module)
         except ImportError as error:
-            raise ConfigError(f"source is {config.source!r}, and {module} cannot be imported: {error}") from error
+            remedy = "install it, or add its folder to PYTHONPATH"
+            raise ConfigError(f"{module} of source {config.source!r} cannot be imported ({error}): {remedy}") from error
     source = SOURCES.create(name, **config.options)
     source = Source(source) if isinstance(source, Annotations) else source
     if config.fold is None:
