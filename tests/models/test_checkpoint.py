@@ -195,7 +195,7 @@ def test_nothing_in_a_folder_is_executed(saved: Path, tmp_path: Path) -> None:
         ({"format": 99}, "not of format 1"),
         ({"bacbone": 1}, "no entry 'bacbone', did you mean 'backbone'"),
         ({"core": 3}, "core is 3; it takes a mapping"),
-        ({"core": {"in_channels": 4}}, "needs the option 'hidden'"),
+        ({"core": {"in_channels": 4}}, "needs the entry 'hidden'"),
         ({"head": {"name": "recognition", "options": {"num_classes": "two"}}}, "takes a whole number"),
         ({"head": {"nam": "recognition"}}, "head has no entry 'nam', did you mean 'name'"),
         ({"size": [112]}, r"size is \[112\]; it takes a list of"),

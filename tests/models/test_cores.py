@@ -230,12 +230,12 @@ def test_models_stream_save_and_use_every_parameter(name: str, tmp_path: Any) ->
 def test_exported_steps(name: str) -> None:
     """What torch.export traces says the same, from a state of zeros on."""
     from horst.export.contract import contract
-    from horst.export.step import Step, example
+    from horst.export.step import StepModule, example
 
     model = tiny(name).eval()
     unroll = 2 if model.head.unrolls else None
     made = contract(model, "step", unroll=unroll)
-    step = torch.export.export(Step(model, unroll), example(made, 2), strict=False).module()
+    step = torch.export.export(StepModule(model, unroll), example(made, 2), strict=False).module()
     state = example(made, 2)[1:]
     own = model.init_state(2, 24, 32)
     frames = torch.randint(0, 256, (5, 2, 3, 24, 32), generator=torch.Generator().manual_seed(3), dtype=torch.uint8)

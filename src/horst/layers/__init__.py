@@ -1,4 +1,4 @@
-"""Parameters around the operators: the HORST layer, its state, the stack of layers, and the contract of all cores."""
+"""Modules around the operators: the HORST layer, its state, the stack of layers, and the interface of all cores."""
 
 from horst.layers.cell import HORSTCell
 from horst.layers.config import HORSTConfig

@@ -1,4 +1,4 @@
-"""The small parts of a HORST layer: FF, the spatial filter, keys and values, the output blocks, position encoding.
+"""The parts of a HORST layer: FF, the spatial filter, keys and values, the output blocks, position encoding.
 
 Shapes: N maps (batch and time folded together, or one frame of a batch), C channels, H x W map.
 """
@@ -58,8 +58,8 @@ class SpatialFilter(nn.Module):
 class KeyValue(nn.Module):
     """FF_K and FF_V of Eq. (10)-(11) side by side: the first C output channels are the key's.
 
-    The convolution of a concatenation is the sum of two convolutions. The one that reads the observation (e or Q) does
-    not depend on the recurrence and runs over a whole clip at once; only the one that reads h is left for each step.
+    The convolution of a concatenation is the sum of two convolutions. The one over the observation (e or Q) does not
+    depend on the recurrence and runs over a whole clip at once; only the one over h runs in every step.
     """
 
     def __init__(self, channels: int, *, split: bool) -> None:
@@ -68,8 +68,8 @@ class KeyValue(nn.Module):
         width = channels if split else 2 * channels
         self.observed = conv3x3(channels, width)
         self.recurrent = conv3x3(channels, width)
-        self.norm = nn.GroupNorm(2, 2 * channels)  # one group each: keys and values are normalised apart
-        if not split:  # the usual initialisation of one convolution over 2C channels
+        self.norm = nn.GroupNorm(2, 2 * channels)  # one group each: keys and values are normalised separately
+        if not split:  # the default initialisation of one convolution over 2C channels
             bound = (2 * channels * 9) ** -0.5
             for conv in (self.observed, self.recurrent):
                 nn.init.uniform_(conv.weight, -bound, bound)
@@ -81,7 +81,7 @@ class KeyValue(nn.Module):
         return key, value
 
     def of_zero(self, height: int, width: int) -> tuple[Tensor, Tensor]:
-        """Key and value (1, C, H, W) of the all-zero state: its convolutions have no bias, so the norm's is left."""
+        """Key and value (1, C, H, W) of the all-zero state: only the norm has a bias."""
         key, value = self.norm.bias.view(1, -1, 1, 1).expand(-1, -1, height, width).chunk(2, 1)
         return key, value
 
@@ -101,7 +101,7 @@ class SqueezeExcite(nn.Module):
 
 
 class ResidualOutput(nn.Module):
-    """y of Eq. (8): act(FF_y(h + x)), with e added too where asked; x is projected where its channels differ."""
+    """y of Eq. (8): act(FF_y(h + x)), optionally with e; x is projected if its channels differ."""
 
     def __init__(self, in_channels: int, channels: int, name: Activation, *, with_e: bool) -> None:
         super().__init__()

@@ -1,10 +1,10 @@
-"""One HORST layer, Eq. (8)-(11): three stages, of which only the middle one is recurrent.
+"""One HORST layer, Eq. (8)-(11): three stages, only the middle one is recurrent.
 
     observe   e, Q, and the part of K and V that reads the observation      over a whole clip at once
     recur     STATT over the queue, h, and the key and value of the frame   frame by frame
     emit      y                                                             over a whole clip at once
 
-A clip and a single step run the same three, so that they are the same numbers.
+A clip and a single step run the same three stages and give equal results.
 
 Shapes: B batch, T frames, S past states, C channels, H x W map after the layer's pooling.
 """
@@ -27,7 +27,7 @@ from horst.ops.backend import BackendChoice, Wanted, choose
 
 
 class Observed(NamedTuple):
-    """What a layer computes from its input alone. Leading axis: B * T, or B for one frame."""
+    """What a layer computes from its input only. Leading axis: B * T, or B for one frame."""
 
     x: Tensor
     e: Tensor
@@ -36,7 +36,7 @@ class Observed(NamedTuple):
     key_value: Tensor
 
     def by_frame(self, b: int, t: int, *, contiguous: bool) -> list[Observed]:
-        """(B * T, ...) frame by frame. Unbinding is much cheaper to differentiate than T slices."""
+        """(B * T, ...) by frame. Unbinding is much cheaper to differentiate than T slices."""
 
         def frames(a: Tensor) -> tuple[Tensor, ...]:
             a = a.unflatten(0, (b, t)).transpose(0, 1)
@@ -53,12 +53,12 @@ class CellOutput(NamedTuple):
     e: Tensor
     statt: Tensor
     spatial: Tensor | None
-    """(..., S, H, W), the last of the S is the frame before; zero for frames before the first."""
+    """(..., S, H, W), the last of the S is the previous frame; zero for frames before the first."""
     temporal: Tensor | None
     """(..., S)"""
 
     def map(self, function: Callable[[Tensor], Tensor]) -> CellOutput:
-        """`function` of everything that is there."""
+        """Apply `function` to every tensor."""
         y, e, statt = (function(a) for a in (self.y, self.e, self.statt))
         spatial, temporal = (None if a is None else function(a) for a in (self.spatial, self.temporal))
         return CellOutput(y, e, statt, spatial, temporal)
@@ -92,16 +92,16 @@ class HORSTCell(nn.Module):
     def init_state(self, batch_size: int, height: int, width: int) -> LayerState:
         """The state before the first frame, for maps of height x width before the layer's pooling.
 
-        It holds the key and value of an all-zero state, which follow from the weights: where gradients are enabled,
-        they reach the weights through it.
+        It has the key and value of an all-zero state, which depend on the weights: gradients reach the weights
+        through it.
         """
         return LayerState.start(self.zero_entry(*self.output_size(height, width)), batch_size, self.config.order)
 
     def forward(
         self, x: Tensor, state: LayerState | None, lengths: Sequence[int], attention: bool
     ) -> tuple[CellOutput, LayerState]:
-        """A clip x (B, T, C_in, H_in, W_in). Without a state it starts afresh."""
-        # The kernels' weights of attention have no gradient: where one could be asked for, plain PyTorch runs.
+        """A clip x (B, T, C_in, H_in, W_in), from a state or from the initial one."""
+        # The kernels give attention weights without a gradient: PyTorch runs if one may be needed.
         chosen = self.backend(x.device).name
         if chosen == "triton" and not (attention and torch.is_grad_enabled()):
             out, after = fused.clip(self, x, state, lengths)
@@ -110,7 +110,7 @@ class HORSTCell(nn.Module):
         order = self.config.order
         compiled = chosen == "compiled" and torch.is_grad_enabled()
         recur = self._compiled_recurrence() if compiled else self.recur
-        # A compiled recurrence knows one shape: windows of all S states, masked where they are not there yet.
+        # A compiled recurrence has one shape: windows of all S states, masked before they exist.
         fresh = state is None and not compiled
         before, entries = self._past(x, state, contiguous=compiled)
         number = before.unsqueeze(1) + torch.arange(t, device=before.device)  # (B, T)
@@ -120,7 +120,7 @@ class HORSTCell(nn.Module):
             window, valid = entries[i : i + order], None
             if not fresh:
                 valid = _valid_window(before, i, order)
-            elif i < order:  # it is known which states are there: the zero state at first, then the clip's own
+            elif i < order:  # the zero state at first, then the states of the clip
                 window = window[order - max(i, 1) :]
             result, h, entry = recur(now, window, valid, need_weights=attention)
             attended.append(result)
@@ -138,19 +138,19 @@ class HORSTCell(nn.Module):
         return CellOutput(y, e, statt, spatial, temporal), after
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """What runs clips on a device; chosen once."""
+        """The implementation for clips on a device; chosen once."""
         if device not in self._chosen:
             self._chosen[device] = choose(device, fused.unknown(self.config), self._backend)
         return self._chosen[device]
 
     def use_backend(self, name: Wanted) -> None:
-        """Run clips by another implementation; see `horst.ops.backend`."""
+        """Choose the implementation for clips; see `horst.ops.backend`."""
         self._backend, self._chosen = name, {}
 
     def _compiled_recurrence(self) -> Callable[..., tuple[Attended, Tensor, Entry]]:
         """`recur` compiled, for training: its many small operations become a few large ones.
 
-        It is compiled once for a batch size and map size; all it sees is contiguous, so that no stride depends on T.
+        It is compiled once per batch and map size. All its inputs are contiguous, so that no stride depends on T.
         """
         if self._compiled is not None:
             return self._compiled
@@ -163,7 +163,7 @@ class HORSTCell(nn.Module):
         return self._compiled
 
     def _past(self, x: Tensor, state: LayerState | None, *, contiguous: bool) -> tuple[Tensor, list[Entry]]:
-        """How many frames each sample has seen, and the S entries before the clip in order of time."""
+        """The number of frames that each sample has seen, and the S entries before the clip in order of time."""
         if state is None:
             state = self.init_state(x.shape[0], *x.shape[-2:])
         else:
@@ -198,24 +198,24 @@ class HORSTCell(nn.Module):
     def recur(
         self, now: Observed, window: Sequence[Entry], valid: Tensor | None, *, need_weights: bool
     ) -> tuple[Attended, Tensor, Entry]:
-        """One frame of the recurrence: what it attends to, its h, and what the queue keeps of it."""
+        """One frame of the recurrence: the attention's result, h, and the entry for the queue."""
         result = self.attend(now.q, now.f_q, window, valid, need_weights=need_weights)
         h = result.out if self.ff_h is None else self.act(self.ff_h(now.e + result.out))
         return result, h, self._entry(*self.key_value(now.key_value, h))
 
     def emit(self, x: Tensor, e: Tensor, statt: Tensor, h: Tensor | None) -> Tensor:
-        """y from the layer's input and its memory: h of Eq. (8), or STATT + e where the queue keeps STATT itself."""
+        """y from the layer's input and its memory: h of Eq. (8), or STATT + e if the queue keeps STATT itself."""
         return self.output(x, e, statt + e if self.ff_h is None else h)
 
     def attend(
         self, q: Tensor, f_q: Tensor | None, window: Sequence[Entry], valid: Tensor | None, *, need_weights: bool
     ) -> Attended:
-        """STATT of Eq. (7), or the ablation of it that the config names."""
+        """STATT of Eq. (7), or the ablation in the config."""
         b, c, height, width = q.shape
         config, heads = self.config, self.config.heads
         size = c // heads * (height * width if config.temporal_scale == "chw" else 1)
         keys, filters, values = (list(column) for column in zip(*window, strict=True))
-        if heads > 1:  # a head is a sample of its own: channels are split, filters and mask are repeated
+        if heads > 1:  # a head is a separate sample: channels are split, filters and mask are repeated
             q = _split(q, heads)
             keys, values = ([_split(m, heads) for m in maps] for maps in (keys, values))
             filters = [f.repeat_interleave(heads, 0) for f in filters]
@@ -241,7 +241,7 @@ class HORSTCell(nn.Module):
 
     def _entry(self, key: Tensor, value: Tensor) -> Entry:
         f_k = key.new_ones(key.shape[0], *key.shape[-2:]) if self.filter_k is None else self.filter_k(key)
-        dtype = self.key_value.norm.weight.dtype  # autocast picks others here and there; a state has one
+        dtype = self.key_value.norm.weight.dtype  # autocast may change it; a state has one dtype
         return Entry(key.to(dtype), f_k.to(dtype), value.to(dtype))
 
     def zero_entry(self, height: int, width: int) -> Entry:
@@ -258,7 +258,7 @@ def _split(x: Tensor, heads: int) -> Tensor:
 
 
 def _valid_window(before: Tensor, i: int, order: int) -> Tensor:
-    """(B, S): which of the entries i ... i + S - 1 (the first S are those of the state before the clip) are there."""
+    """(B, S): which of the entries i ... i + S - 1 exist; the first S are those of the state before the clip."""
     entry = torch.arange(i, i + order, device=before.device)
     before = before.unsqueeze(1)
     start = (before == 0) & (entry == order - 1) if i == 0 else torch.zeros_like(before, dtype=torch.bool)
@@ -266,7 +266,7 @@ def _valid_window(before: Tensor, i: int, order: int) -> Tensor:
 
 
 def _aligned(weights: Tensor | None, order: int) -> Tensor:
-    """(B, n, ...) weights of the n newest states -> (B, S, ...), zero for those that are not there."""
+    """(B, n, ...) weights of the n newest states -> (B, S, ...), zero for states that do not exist."""
     assert weights is not None
     missing = order - weights.shape[1]
     return torch.cat([weights.new_zeros(weights.shape[0], missing, *weights.shape[2:]), weights], 1)

@@ -1,16 +1,16 @@
-"""The options of HORST: the paper's and the release's choices, each by name, and the ablations of the paper.
+"""The options of HORST: the choices of the paper and of its release by name, and the ablations of the paper.
 
-Where the paper and its official release differ, an option left at None takes the choice of `variant`.
+Where the paper and its official release differ, an option that is None takes the choice of `variant`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from horst.config import check_type
-from horst.errors import ConfigError, did_you_mean
+from horst.errors import ConfigError
 from horst.layers.core import CoreConfig
 from horst.ops.reference import Mode, PooledPair, SpatialWeight
 
@@ -22,7 +22,7 @@ Activation = Literal["relu", "silu"]
 TemporalScale = Literal["chw", "c"]
 Position = Literal["none", "sinusoidal"]
 
-# What the two published forms do where they differ.
+# The two published variants, where they differ.
 VARIANTS: dict[str, dict[str, str]] = {
     "paper": {
         "key_value": "encoding+h",
@@ -59,33 +59,33 @@ class HORSTConfig(CoreConfig):
     order: int = 8
     """S, the number of past states that a layer attends to (Table 3)."""
     variant: Variant = "paper"
-    """Which published form fills the options that are left at None."""
+    """Which published variant sets the options that are None."""
     attention: Mode = "spatial-temporal"
     """Eq. (7), or its ablations (Table 2)."""
     key_value: KeyValueSource | None = None
-    """What keys and values are made from: [Q; h] of Eq. (10)-(11), [e; h] of Table 4, or K from e and V from h."""
+    """The input of keys and values: [Q; h] of Eq. (10)-(11), [e; h] of Table 4, or K from e and V from h."""
     queue: Queue | None = None
-    """What the queue remembers as h: `h` = act(FF_h(e + STATT)) of Eq. (8), or the raw `statt` of the release."""
+    """What the queue keeps as h: `h` = act(FF_h(e + STATT)) of Eq. (8), or the raw `statt` of the release."""
     output: OutputBlock | None = None
-    """y = act(FF_y(h + x)) of Eq. (8); with the shortcut of e that its text mentions; or the release's SE block."""
+    """y = act(FF_y(h + x)) of Eq. (8); with the shortcut of e mentioned in the text; or the release's SE block."""
     activation: Activation | None = None
     """ReLU in the paper, SiLU in the release."""
     temporal_scale: TemporalScale | None = None
-    """Divide the temporal logits by sqrt(CHW), the paper's listing and the release, or by sqrt(C) of Eq. (6)."""
+    """Divide the temporal logits by sqrt(CHW) (the paper's listing and the release) or by sqrt(C) (Eq. (6))."""
     pooled_pair: PooledPair | None = None
     """Order of the pooled maps that Eq. (4) convolves: as printed, or as in the listing and the release."""
     spatial_weight: SpatialWeight = "present"
-    """Spatial-only attention weighs a state by 1 / (states present) or by 1 / S."""
+    """Weight of a state in spatial-only attention: 1 / (states present) or 1 / S."""
     heads: int = 1
-    """Attention heads; each has its share of the channels, the spatial filters are common to all."""
+    """Attention heads; each has its share of the channels, all share the spatial filters."""
     position: Position = "none"
-    """Encoding of the frame's number, added to what Q, K and V are made from."""
+    """Encoding of the frame number, added to the input of Q, K and V."""
 
     def __post_init__(self) -> None:
         check_type("variant", self.variant, Variant)
         for name, choice in VARIANTS[self.variant].items():
             if getattr(self, name) is None:
-                object.__setattr__(self, name, choice)  # the class is frozen for everybody else
+                object.__setattr__(self, name, choice)  # frozen for everyone else
         for name, hint in get_type_hints(HORSTConfig).items():
             literals = [h for h in (hint, *get_args(hint)) if get_origin(h) is Literal]
             if literals:
@@ -97,22 +97,10 @@ class HORSTConfig(CoreConfig):
         object.__setattr__(self, "hidden", hidden)
         object.__setattr__(self, "stride", stride)
         if len(stride) != len(hidden):
-            raise ConfigError(f"stride has {len(stride)} entries and hidden {len(hidden)}: give one a layer")
+            raise ConfigError(f"stride has {len(stride)} entries and hidden {len(hidden)}: pass one per layer")
         for channels in hidden:
             if channels % self.heads:
-                raise ConfigError(f"hidden has {channels} channels, which {self.heads} heads do not divide")
-
-    @classmethod
-    def from_dict(cls, options: dict[str, Any]) -> HORSTConfig:
-        """From plain data (JSON), with an error that names near matches for an unknown option."""
-        known = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in known:
-                raise ConfigError(f"HORST has no option {name!r}{did_you_mean(name, known)}")
-        for name in ("in_channels", "hidden"):
-            if name not in options:
-                raise ConfigError(f"HORST needs the option {name!r}")
-        return cls(**options)
+                raise ConfigError(f"hidden has {channels} channels, which is not a multiple of {self.heads} heads")
 
     @property
     def about(self) -> str:
@@ -122,8 +110,8 @@ class HORSTConfig(CoreConfig):
 
 def _check_counts(name: str, values: Any) -> tuple[int, ...]:
     if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-        raise ConfigError(f"{name} is {values!r}; it takes one number a layer, for at least one layer")
+        raise ConfigError(f"{name} is {values!r}; it must have one integer per layer, for at least one layer")
     for value in values:
         if type(value) is not int or value < 1:
-            raise ConfigError(f"{name} holds {value!r}; it takes whole numbers from 1 on")
+            raise ConfigError(f"{name} has {value!r}; it must be an integer from 1 on")
     return tuple(values)

@@ -1,4 +1,4 @@
-"""A HORST layer over a clip by the kernels of `horst.ops.fused`: which layers they can run, and how.
+"""A HORST layer over a clip with the kernels of `horst.ops.fused`: which layers they support, and how.
 
 Shapes: B batch, T frames, S past states, C channels, H x W map after the layer's pooling.
 """
@@ -28,11 +28,11 @@ CHOICES = {
     "key_value": ("encoding+h", "split"),
     "output": ("residual", "concat+se"),
 }
-"""What the kernels know; every other option is free."""
+"""Options with kernels; all others are unrestricted."""
 
 
 def unknown(config: HORSTConfig) -> str:
-    """The options of a layer that there are no kernels for; empty where there are none."""
+    """The options of a layer that have no kernels; empty if all have."""
     chosen = {name: getattr(config, name) for name in CHOICES}
     return ", ".join(f"{name}={value}" for name, value in chosen.items() if value not in CHOICES[name])
 
@@ -75,14 +75,14 @@ def _after(
     done: LayerResult, state: LayerState | None, count: Tensor, lengths: Sequence[int], order: int,
     maps: tuple[int, int, int], dtype: torch.dtype,
 ) -> LayerState:  # fmt: skip
-    """The state after a clip, from its entries and those before it: one where it started afresh (`state`), else S."""
+    """The state after a clip, from its entries and those before it: one without a `state`, otherwise S."""
     before, n = 1 if state is None else order, lengths[0]
 
     def picture(m: Tensor) -> Tensor:
         """(..., B, P, C) -> (..., B, C, H, W)"""
         return m.unflatten(-2, maps[1:]).movedim(-1, -3)
 
-    if state is None and set(lengths) == {n} and n + before >= order:  # two parts of the window, turned into a ring
+    if state is None and set(lengths) == {n} and n + before >= order:  # rotate the window into a ring: two copies
 
         def ring(m: Tensor) -> Tensor:
             window, turn = m[n + before - order : n + before], n % order
@@ -94,14 +94,14 @@ def _after(
         return LayerState(picture(keys), filters.unflatten(2, maps[1:]), picture(values), count + n)
     keys, values, filters = picture(done.keys), picture(done.values), done.filters.unflatten(2, maps[1:])
     entries = list(itertools.starmap(Entry, zip(keys, filters, values, strict=True)))
-    if before < order:  # what was never there is zero
+    if before < order:  # slots that were never filled are zero
         entries = [Entry(*(torch.zeros_like(m) for m in entries[0]))] * (order - before) + entries
     after = ring_of(entries, lengths, count, order, fresh=state is None)
     return LayerState(after.keys.to(dtype), after.filters.to(dtype), after.values.to(dtype), after.count)
 
 
 def weights(cell: HORSTCell) -> LayerWeights:
-    """The parameters of a layer by the names of the kernels."""
+    """The parameters of a layer under the names of the kernels."""
     from horst.ops.fused.layer import LayerWeights
 
     def block(ff: FF | None) -> tuple[Tensor | None, ...]:
@@ -117,10 +117,10 @@ def weights(cell: HORSTCell) -> LayerWeights:
     else:
         excited = [p for linear in (out.se.squeeze, out.se.excite) for p in (linear.weight, linear.bias)]
     assert cell.filter_k is not None
-    # Without T(Q, K) the query's filter has no effect and no gradient: any will do.
+    # Without T(Q, K) the query's filter has no effect and no gradient: any one works.
     look = cell.filter_k.conv if cell.filter_q is None else cell.filter_q.conv
     observed, recurrent = kv.observed.weight, kv.recurrent.weight
-    if kv.split:  # each convolution makes one of the two, and nothing of the other
+    if kv.split:  # each convolution computes one of the two
         nothing = torch.zeros_like(observed)
         observed, recurrent = torch.cat([observed, nothing]), torch.cat([nothing, recurrent])
     return LayerWeights._make((
@@ -131,7 +131,7 @@ def weights(cell: HORSTCell) -> LayerWeights:
 
 
 def layer_form(cell: HORSTCell, height: int, width: int) -> LayerForm:
-    """What kind of layer it is, for maps of height x width."""
+    """The options of a layer, for maps of height x width."""
     from horst.ops.fused.layer import LayerForm
     from horst.ops.fused.recurrence import Sizes
     from horst.ops.fused.statt import AttentionForm
@@ -145,7 +145,7 @@ def layer_form(cell: HORSTCell, height: int, width: int) -> LayerForm:
 
 
 def position(cell: HORSTCell, before: Tensor, frames: int) -> Tensor | None:
-    """What is added for the numbers of T frames after (B,) frames, (T * B, C); None where nothing is."""
+    """The position encoding of T frames after (B,) frames, (T * B, C); None if there is none."""
     if cell.config.position == "none":
         return None
     number = before + torch.arange(frames, device=before.device).unsqueeze(1)
@@ -153,9 +153,9 @@ def position(cell: HORSTCell, before: Tensor, frames: int) -> Tensor | None:
 
 
 def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
-    """(T, B, S) uint8: which of the S entries before each frame are there, for samples that had seen `before` frames.
+    """(T, B, S) uint8: which of the S entries before each frame exist, for samples that had seen `before` frames.
 
-    Of a fresh sample the all-zero state is there for its first frame, and gone with it.
+    The all-zero state exists only for the first frame of a new sample.
     """
     frame, place = (torch.arange(n, device=before.device) for n in (frames, order))
     entry = frame[:, None, None] + place  # the first S are those of the state before the clip
@@ -167,7 +167,7 @@ def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
 def _start(
     cell: HORSTCell, state: LayerState | None, b: int, height: int, width: int, dtype: torch.dtype
 ) -> tuple[Tensor, KVCache]:
-    """How many frames each sample has seen, and the entries before the clip: one where it starts afresh, else S."""
+    """The frames that each sample has seen, and the entries before the clip: one without a state, otherwise S."""
     from horst.ops.fused.statt import KVCache
 
     if state is None:
@@ -186,7 +186,7 @@ def _start(
 
 
 def backbone(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy of a backbone for steps of one frame: cast once, with the kernels' norms."""
+    """A copy of a backbone for single frames: cast once, with the norms of the kernels."""
     from horst.ops.fused.group_norm import prepared
 
     return prepared(module, dtype)
@@ -195,7 +195,7 @@ def backbone(module: nn.Module, dtype: torch.dtype) -> nn.Module:
 def step_layer(
     cell: HORSTCell, streams: int, height: int, width: int, dtype: torch.dtype
 ) -> tuple[StepLayer, tuple[Tensor, ...]]:
-    """The layer for one frame at a time of maps of height x width (after pooling), and its all-zero state."""
+    """The layer for single frames of height x width (after pooling), and its all-zero state."""
     from horst.ops.fused.statt import KVCache
     from horst.ops.fused.step import StepLayer
 

@@ -1,8 +1,7 @@
 """The memory of a HORST layer: a ring of S past states, passed in and returned, never kept on a module.
 
-A state that enters the queue is never changed again, so its key, its key filter and its value are computed once, on
-entry, and kept. The ring has a fixed size and a count of what was pushed: shapes are the same at every step, and
-streams of different age share a batch.
+A state in the queue never changes, so its key, key filter and value are computed once and kept. The ring has a fixed
+size and counts what was pushed: shapes are the same at every step, and streams of different age share a batch.
 
 Shapes: B batch, S order of the layer, C channels, H x W map.
 """
@@ -20,7 +19,7 @@ from horst.layers.config import HORSTConfig
 
 
 class Entry(NamedTuple):
-    """What is kept of one past frame."""
+    """What is kept of a past frame."""
 
     key: Tensor
     """(B, C, H, W)"""
@@ -32,10 +31,9 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LayerState:
-    """The ring of one layer. The entry of frame n lies in slot n % S.
+    """The ring of one layer. The entry of frame n is in slot n % S.
 
-    Before the first frame, slot S - 1 holds the all-zero state that the release starts from; it is dropped as soon as
-    a real one is pushed.
+    Before the first frame, slot S - 1 holds the all-zero initial state of the release; the first push drops it.
     """
 
     keys: Tensor
@@ -45,11 +43,11 @@ class LayerState:
     values: Tensor
     """(B, S, C, H, W)"""
     count: Tensor
-    """(B,) int64: how many frames each stream has pushed."""
+    """(B,) int64: the number of frames that each stream has pushed."""
 
     @classmethod
     def start(cls, zero: Entry, batch_size: int, order: int) -> LayerState:
-        """A ring that holds nothing but the all-zero state `zero` (of batch 1)."""
+        """A ring with only the all-zero state `zero` (of batch 1)."""
 
         def ring(x: Tensor) -> Tensor:
             x = x.expand(batch_size, *x.shape[1:]).unsqueeze(1)
@@ -64,7 +62,7 @@ class LayerState:
 
     @property
     def valid(self) -> Tensor:
-        """(B, S): which slots hold a state."""
+        """(B, S): which slots have a state."""
         slot = torch.arange(self.order, device=self.count.device)
         count = self.count.unsqueeze(1)
         return (slot < count) | ((count == 0) & (slot == self.order - 1))
@@ -80,16 +78,16 @@ class LayerState:
         return sum(getattr(self, f.name).nbytes for f in fields(self))
 
     def entries(self) -> list[Entry]:
-        """The S slots as they lie, without a copy."""
+        """The S slots in memory order, without a copy."""
         return [Entry(*e) for e in zip(self.keys.unbind(1), self.filters.unbind(1), self.values.unbind(1), strict=True)]
 
     def chronological(self) -> LayerState:
-        """A copy with the oldest state in slot 0; `count` is kept, so it is for reading, not for stepping."""
+        """A copy with the oldest state in slot 0, only for reading: `count` is unchanged."""
         order = self.oldest_first
         return replace(self, **{name: in_order(getattr(self, name), order) for name in ("keys", "filters", "values")})
 
     def push(self, entry: Entry) -> LayerState:
-        """The ring after one more frame. The state pushed into is left as it was."""
+        """The ring after one more frame; this one is not changed."""
         here = torch.arange(self.order, device=self.count.device) == (self.count % self.order).unsqueeze(1)  # (B, S)
 
         def write(ring: Tensor, x: Tensor) -> Tensor:
@@ -109,11 +107,11 @@ class HORSTState:
 
     layers: tuple[LayerState, ...]
     config: HORSTConfig
-    """Of the core that made it: another one refuses it."""
+    """The config of its core; other cores reject it."""
 
     @property
     def count(self) -> Tensor:
-        """(B,) int64: how many frames each stream has seen."""
+        """(B,) int64: the number of frames that each stream has seen."""
         return self.layers[0].count
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -127,12 +125,12 @@ class HORSTState:
         return replace(self, layers=tuple(mapped))
 
     def detach(self) -> HORSTState:
-        """Cut off from the graph that made it, as truncated backpropagation needs."""
+        """Detached from its autograd graph, for truncated backpropagation."""
         return self.map(Tensor.detach)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory that the state takes; the same at every step."""
+        """Bytes of the state; constant over time."""
         return sum(layer.nbytes for layer in self.layers)
 
 
@@ -144,26 +142,25 @@ def in_order(x: Tensor, order: Tensor) -> Tensor:
 def ring_of(
     entries: Sequence[Entry], lengths: Sequence[int], before: Tensor, order: int, *, fresh: bool = False
 ) -> LayerState:
-    """The ring after a clip, from all its entries in order of time, preceded by the S entries of the state before it.
+    """The ring after a clip, from the S entries before it and all its own in order of time.
 
-    `lengths` are the frames of each sample, `before` (B,) the frames that each had seen before the clip: none, where
-    they are `fresh`.
+    `lengths` are the frames of each sample, `before` (B,) the frames that each had seen before the clip: 0 if `fresh`.
     """
-    if fresh and len(set(lengths)) == 1:  # every entry's slot is known, so that it is copied once
+    if fresh and len(set(lengths)) == 1:  # the slots are known: one copy
         n = lengths[0]
         keys, filters, values = _stacked([entries[n + (slot - n) % order] for slot in range(order)])
         return LayerState(keys, filters, values, before + n)
-    if len(set(lengths)) == 1:  # no numbers travel to the device, as a CUDA graph demands
+    if len(set(lengths)) == 1:  # no data is copied to the device, as CUDA graphs require
         count = before + lengths[0]
         keys, filters, values = _stacked(entries[lengths[0] : lengths[0] + order])
     else:
         count = before + torch.tensor(lengths, device=before.device)
-        # Samples of one length at a time: batches are of similar ones, and a GPU would wait for sample after sample.
+        # By length, not by sample: batches have similar lengths, and a GPU would wait for each sample.
         by_length = {n: [b for b, length in enumerate(lengths) if length == n] for n in sorted(set(lengths))}
         parts = [_stacked(entries[n : n + order], rows) for n, rows in by_length.items()]
         rows = torch.tensor([b for rows in by_length.values() for b in rows], device=before.device).argsort()
         keys, filters, values = (torch.cat(column)[rows] for column in zip(*parts, strict=True))
-    # The entry of frame n belongs into slot n % S; the oldest one here is that of frame count - S.
+    # The entry of frame n belongs to slot n % S; the oldest one here is of frame count - S.
     place = (torch.arange(order, device=before.device) - count.unsqueeze(1)) % order
     return LayerState(in_order(keys, place), in_order(filters, place), in_order(values, place), count)
 

@@ -1,4 +1,4 @@
-"""Pure tensor functions: the equations of the paper. `reference` is the specification, `eager` what the layers run."""
+"""Tensor functions: the equations of the paper. `reference` is the specification, the layers run `eager`."""
 
 from horst.ops import eager, reference
 from horst.ops.counts import joint_ops, statt_ops, temporal_ops, weighing_ops

@@ -1,4 +1,4 @@
-"""How many operations (multiplications) one step of attention takes, as the paper counts them."""
+"""Operations (multiplications) of one step of attention, as the paper counts them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def temporal_ops(order: int, channels: int, height: int, width: int) -> int:
 
 
 def weighing_ops(mode: Mode, order: int, channels: int, height: int, width: int) -> int:
-    """What is left of a step once filters are kept: comparing the query with S keys and weighing S values."""
+    """A step without the cached filters: comparing the query with S keys and weighting S values."""
     if mode == "joint":
         return joint_ops(order, channels, height, width)
     maps = {"spatial-temporal": 6 * order + 1, "temporal": 3 * order + 1, "spatial": 4 * order}[mode]

@@ -1,7 +1,7 @@
-"""STATT state by state: the numbers of `reference`, without ever stacking the queue or holding S products of maps.
+"""STATT state by state: equal to `reference`, without stacking the queue or keeping S products of maps.
 
 On a CPU this is several times faster than the stacked form: each product of two maps stays in cache, and the states
-are read where they lie (slices of a ring, or the maps of a clip). Shapes as in `reference`.
+are read in place (slices of a ring, or the maps of a clip). Shapes as in `reference`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def spatial_branch(q: Tensor, keys: Sequence[Tensor], filters: Sequence[Tensor])
 def temporal_branch(
     q: Tensor, f_q: Tensor, keys: Sequence[Tensor], filters: Sequence[Tensor], valid: Tensor | None, scale: float
 ) -> Tensor:
-    """Eq. (6), (B, S). The key's filter is the same for all channels, so it weighs the sum over them."""
+    """Eq. (6), (B, S). The key's filter is the same for all channels, so it multiplies the sum over them."""
     filtered = f_q.unsqueeze(1) * q
     dots = [((filtered * k).sum(1) * f_k).sum((1, 2)) for k, f_k in zip(keys, filters, strict=True)]
     logits = torch.stack(dots, 1) * scale
@@ -38,7 +38,7 @@ def temporal_branch(
 
 
 def joint(q: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor], valid: Tensor | None) -> Tensor:
-    """Joint space-time attention, (B, C, H, W), without its weights: they need S (HW)^2 numbers a sample."""
+    """Joint space-time attention, (B, C, H, W), without its weights: they need S (HW)^2 numbers per sample."""
     h, w = q.shape[-2:]
     k, v = (torch.cat([m.flatten(2) for m in maps], 2).mT.unsqueeze(1) for maps in (keys, values))  # (B, 1, SHW, C)
     mask = None if valid is None else valid.repeat_interleave(h * w, 1)[:, None, None]
@@ -60,7 +60,7 @@ def statt(
     spatial_weight: SpatialWeight = "present",
     need_weights: bool = True,
 ) -> Attended:
-    """Eq. (7) and its ablations, as `reference.statt`."""
+    """Eq. (7) and its ablations, as in `reference.statt`."""
     if mode == "joint":
         if need_weights:
             return reference.joint(q, keys, values, valid)

@@ -1,9 +1,9 @@
-"""STATT as the paper writes it: the specification that every other implementation is tested against.
+"""STATT as in the paper: the specification for all other implementations.
 
-Plain, stacked and readable, not fast. It computes in the dtype of its arguments: in fp32 or fp64 it is the reference.
+It is readable, not fast. It computes in the dtype of its arguments: in fp32 or fp64 it is the reference.
 
 Shapes: B batch, S past states, C channels, H x W map. A query `q` is (B, C, H, W); `keys` and `values` are S maps
-(B, C, H, W) each, `filters` S maps (B, H, W); `valid` (B, S) says which of the S states are there (None: all).
+(B, C, H, W) each, `filters` S maps (B, H, W); `valid` (B, S) says which of the S states exist (None: all).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ SpatialWeight = Literal["present", "order"]
 
 
 class Attended(NamedTuple):
-    """What attention to the past gives."""
+    """The result of attention."""
 
     out: Tensor
     """(B, C, H, W), the weighted sum of the values."""
     spatial: Tensor | None
-    """(B, S, H, W), S(Q, K): the weight of each pixel of each state, 0 for a state that is not there."""
+    """(B, S, H, W), S(Q, K): the weight of each pixel of each state, 0 for a state that does not exist."""
     temporal: Tensor | None
-    """(B, S), T(Q, K): the weight of each state. Both are None where weights were not asked for and cost extra."""
+    """(B, S), T(Q, K): the weight of each state. Both are None if weights were not requested and cost extra."""
 
 
 def spatial_filter(x: Tensor, weight: Tensor, bias: Tensor, pooled_pair: PooledPair = "max,avg") -> Tensor:
@@ -49,7 +49,7 @@ def spatial_branch(q: Tensor, keys: Sequence[Tensor], filters: Sequence[Tensor])
 def temporal_branch(
     q: Tensor, f_q: Tensor, keys: Sequence[Tensor], filters: Sequence[Tensor], valid: Tensor | None, scale: float
 ) -> Tensor:
-    """Eq. (6): T(Q, K), a weight (B, S) for every state, summing to 1 over those that are there."""
+    """Eq. (6): T(Q, K), a weight (B, S) for every state; the weights of existing states sum to 1."""
     k, f_k = torch.stack(tuple(keys), 1), torch.stack(tuple(filters), 1)
     logits = torch.einsum("bchw,bschw->bs", f_q.unsqueeze(1) * q, f_k.unsqueeze(2) * k) * scale
     if valid is not None:
@@ -66,8 +66,8 @@ def uniform_weights(like: Tensor, order: int, valid: Tensor | None, weight: Spat
 def joint(q: Tensor, keys: Sequence[Tensor], values: Sequence[Tensor], valid: Tensor | None) -> Attended:
     """Joint space-time attention: every pixel of the query attends to every pixel of every state.
 
-    The returned weights are means over the query's pixels, split so that temporal * spatial is the weight of a pixel:
-    temporal is a state's share, spatial the distribution within it.
+    The weights are means over the query's pixels, factored so that temporal * spatial is the weight of a pixel:
+    temporal is the share of a state, spatial the distribution within it.
     """
     k, v = torch.stack(tuple(keys), 1), torch.stack(tuple(values), 1)
     s, c, h, w = k.shape[1:]
@@ -98,8 +98,8 @@ def statt(
 ) -> Attended:
     """Eq. (7): STATT(Q, K, V) = (S(Q, K) x T(Q, K)) . V, and the paper's ablations of it.
 
-    `f_q` is not read (and may be None) in the modes "spatial" and "joint"; `order` is S where fewer states are passed;
-    without `need_weights` an implementation may leave the weights out.
+    `f_q` is not read (and may be None) in the modes "spatial" and "joint"; `order` is S if fewer states are passed;
+    without `need_weights` an implementation may omit the weights.
     """
     if mode == "joint":
         return joint(q, keys, values, valid)
