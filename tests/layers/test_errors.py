@@ -102,7 +102,7 @@ def test_init_state_checks_its_size() -> None:
         ({"variant": "official"}, "variant is 'official'; choose from 'paper', 'released'"),
         ({"attention": "full"}, "attention is 'full'; choose from 'spatial-temporal'"),
         ({"key_value": "e+h"}, "key_value is 'e\\+h'"),
-        ({"order": 0}, "order has 0"),
+        ({"order": 0}, "order is 0"),
         ({"order": 2.0}, "order is 2.0"),
         ({"hidden": ()}, "hidden is"),
         ({"hidden": 8}, "hidden is 8"),

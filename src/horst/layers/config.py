@@ -5,9 +5,8 @@ Where the paper and its official release differ, an option that is None takes th
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import ClassVar, Literal
 
 from horst.config import check_type
 from horst.errors import ConfigError
@@ -86,19 +85,14 @@ class HORSTConfig(CoreConfig):
         for name, choice in VARIANTS[self.variant].items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, choice)  # frozen for everyone else
-        for name, hint in get_type_hints(HORSTConfig).items():
-            literals = [h for h in (hint, *get_args(hint)) if get_origin(h) is Literal]
-            if literals:
-                check_type(name, getattr(self, name), literals[0])
-        for name in ("in_channels", "order", "heads"):
-            _check_counts(name, (getattr(self, name),))
-        hidden = _check_counts("hidden", self.hidden)
-        stride = _check_counts("stride", self.stride or (1,) * len(hidden))
-        object.__setattr__(self, "hidden", hidden)
-        object.__setattr__(self, "stride", stride)
-        if len(stride) != len(hidden):
-            raise ConfigError(f"stride has {len(stride)} entries and hidden {len(hidden)}: pass one per layer")
-        for channels in hidden:
+        CoreConfig.__post_init__(self)
+        if not self.stride:
+            object.__setattr__(self, "stride", (1,) * len(self.hidden))
+        if len(self.stride) != len(self.hidden):
+            raise ConfigError(
+                f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: pass one per layer"
+            )
+        for channels in self.hidden:
             if channels % self.heads:
                 raise ConfigError(f"hidden has {channels} channels, which is not a multiple of {self.heads} heads")
 
@@ -106,12 +100,3 @@ class HORSTConfig(CoreConfig):
     def about(self) -> str:
         widths = ", ".join(map(str, self.hidden))
         return f"{len(self.hidden)} HORST layers of {widths} channels, {self.variant} variant, S = {self.order}"
-
-
-def _check_counts(name: str, values: Any) -> tuple[int, ...]:
-    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
-        raise ConfigError(f"{name} is {values!r}; it must have one integer per layer, for at least one layer")
-    for value in values:
-        if type(value) is not int or value < 1:
-            raise ConfigError(f"{name} has {value!r}; it must be an integer from 1 on")
-    return tuple(values)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive, check_type, from_dict
-from horst.errors import ConfigError, InputError
+from horst.errors import ConfigError, InputError, StateError
 from horst.masks import length_mask
 from horst.ops.backend import BackendChoice, Wanted
 from horst.registry import Registry
@@ -127,6 +127,7 @@ class Core(nn.Module):
     """Set by `register_core`."""
     config: Any
     """A `CoreConfig`."""
+    state_class: ClassVar[type[Any]]
     gives: ClassVar[tuple[str, ...]] = ("y",)
     """What heads can read; see `CoreOutput.named`."""
     predicts_features: bool = False
@@ -180,8 +181,27 @@ class Core(nn.Module):
         """One frame x (B, C, H, W) of every stream. The state passed in is left as it was."""
 
     @abstractmethod
+    def state_shapes(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
+        """The shapes of the state's tensors without the batch, for maps of height x width."""
+
     def check_state(self, state: Any, batch_size: int, height: int, width: int) -> None:
         """StateError for the state of another core, batch or map size."""
+        if not isinstance(state, self.state_class):
+            raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
+        if state.config != self.config:
+            raise StateError("the state is of another model: its layers have other sizes or options")
+        weight, shapes = self.like, self.state_shapes(height, width)
+        for name, found in state.tensors():
+            wanted = (batch_size, *shapes[name])
+            if tuple(found.shape) != wanted:
+                raise StateError(
+                    f"the state has {name} of shape {tuple(found.shape)}, expected {wanted}: "
+                    f"it is of another batch or frame size; start a new one with init_state"
+                )
+            if found.device != weight.device:
+                raise StateError(f"the state is on {found.device} and the model on {weight.device}: move one of them")
+            if found.is_floating_point() and found.dtype != weight.dtype:
+                raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
 
     @abstractmethod
     def use_backend(self, name: Wanted) -> None:
@@ -194,9 +214,9 @@ class Core(nn.Module):
     def check_input(self, x: Tensor, rank: int, shape: str) -> None:
         """InputError for an input that an operation would reject less clearly."""
         if not isinstance(x, Tensor):
-            raise InputError(f"the input is a {type(x).__name__}; a tensor is needed: torch.from_numpy makes one")
+            raise InputError(f"the input is a {type(x).__name__}, not a tensor: use torch.from_numpy")
         if x.ndim != rank:
-            raise InputError(f"the input has shape {tuple(x.shape)}; {shape} is needed")
+            raise InputError(f"the input has shape {tuple(x.shape)}; it must be {shape}")
         if 0 in x.shape:
             raise InputError(f"the input has shape {tuple(x.shape)}: it is empty; pass at least one frame")
         if x.shape[-3] != self.config.in_channels:
@@ -252,7 +272,7 @@ def check_lengths(lengths: Lengths, batch: int, frames: int) -> list[int]:
         return [frames] * batch
     values: Any = lengths.tolist() if hasattr(lengths, "tolist") else lengths
     if not isinstance(values, Sequence) or len(values) != batch:
-        raise InputError(f"lengths is {values}; one length for each of the {batch} samples is needed")
+        raise InputError(f"lengths is {values}; it must have one length for each of the {batch} samples")
     for value in values:
         if not isinstance(value, int | float) or not 1 <= value <= frames or value != int(value):
             raise InputError(f"lengths holds {value}; a clip of {frames} frames takes whole numbers from 1 to {frames}")

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.config import check_type
-from horst.errors import ConfigError, StateError
+from horst.errors import ConfigError
 from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
 from horst.layers.core import Core, CoreOutput, Lengths, check_lengths, ended_frames, register_core, zero_where
@@ -29,12 +29,13 @@ class HORST(Core):
     """The core of the paper. `HORST(in_channels=128, hidden=(128, 256), variant="released")` or from a config."""
 
     config: HORSTConfig
+    state_class = HORSTState
     gives = ("y", "e", "statt")
 
     def __init__(self, config: HORSTConfig | None = None, **options: Any) -> None:
         super().__init__()
         if config is not None and options:
-            raise ConfigError(f"there are a config and the options {', '.join(options)}: pass one or the other")
+            raise ConfigError(f"pass a config or options, not both (options: {', '.join(options)})")
         self.config = config or HORSTConfig.from_dict(options)
         widths = (self.config.in_channels, *self.config.hidden[:-1])
         self.layers = nn.ModuleList(
@@ -117,35 +118,13 @@ class HORST(Core):
             states.append(layer)
         return _collect(outputs, attention), HORSTState(tuple(states), self.config)
 
-    def check_state(self, state: HORSTState, batch_size: int, height: int, width: int) -> None:
-        """StateError for the state of another core, batch or map size."""
-        if not isinstance(state, HORSTState):
-            raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
-        if state.config != self.config:
-            raise StateError("the state is of another model: its layers have other sizes or options")
-        weight = next(self.parameters())
-        for i, (cell, layer) in enumerate(zip(self.cells, state.layers, strict=True)):
+    def state_shapes(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
+        shapes: dict[str, tuple[int, ...]] = {}
+        for i, cell in enumerate(self.cells):
             height, width = cell.output_size(height, width)
-            ring, map_size = (batch_size, self.config.order), (height, width)
-            needed = {
-                "keys": (*ring, cell.channels, *map_size),
-                "filters": (*ring, *map_size),
-                "values": (*ring, cell.channels, *map_size),
-                "count": (batch_size,),
-            }
-            for name, shape in needed.items():
-                found: Tensor = getattr(layer, name)
-                if tuple(found.shape) != shape:
-                    raise StateError(
-                        f"the state of layer {i} has {name} of shape {tuple(found.shape)} and {shape} is needed: "
-                        f"it is of another batch or frame size; start a new one with init_state"
-                    )
-                if found.device != weight.device:
-                    raise StateError(
-                        f"the state is on {found.device} and the model on {weight.device}: move one of them"
-                    )
-                if found.is_floating_point() and found.dtype != weight.dtype:
-                    raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
+            keys, filters = (self.config.order, cell.channels, height, width), (self.config.order, height, width)
+            shapes |= {f"keys_{i}": keys, f"filters_{i}": filters, f"values_{i}": keys, f"count_{i}": ()}
+        return shapes
 
 
 def _collect(outputs: list[CellOutput], attention: bool) -> CoreOutput:

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.errors import ConfigError, InputError, StateError
+from horst.errors import ConfigError, InputError
 from horst.layers.core import Core, CoreConfig, CoreOutput, Lengths, check_lengths, ended_frames, zero_where
 from horst.ops.backend import BackendChoice, Wanted
 
@@ -70,6 +70,7 @@ class RecurrentCore(Core):
     """A core whose clip is a loop over its step."""
 
     config: Any
+    state_class = RecurrentState
 
     def __init__(self, config: CoreConfig) -> None:
         super().__init__()
@@ -134,25 +135,8 @@ class RecurrentCore(Core):
         output, memory = self.advance(x, state.memory, state.count)
         return self._output(output), RecurrentState(memory, state.count + 1, self.config)
 
-    def check_state(self, state: RecurrentState, batch_size: int, height: int, width: int) -> None:
-        """StateError for the state of another core, batch or map size."""
-        if not isinstance(state, RecurrentState):
-            raise StateError(f"the state is a {type(state).__name__}; pass what init_state or an earlier call returned")
-        if state.config != self.config:
-            raise StateError("the state is of another model: its layers have other sizes or options")
-        weight = self.like
-        shapes = {**self.memory(height, width), "count": ()}
-        for name, found in state.tensors():
-            wanted = (batch_size, *shapes[name])
-            if tuple(found.shape) != wanted:
-                raise StateError(
-                    f"the state has {name} of shape {tuple(found.shape)} and {wanted} is needed: "
-                    f"it is of another batch or frame size; start a new one with init_state"
-                )
-            if found.device != weight.device:
-                raise StateError(f"the state is on {found.device} and the model on {weight.device}: move one of them")
-            if found.is_floating_point() and found.dtype != weight.dtype:
-                raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
+    def state_shapes(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
+        return {**self.memory(height, width), "count": ()}
 
     def use_backend(self, name: Wanted) -> None:
         """Only plain PyTorch is available."""
