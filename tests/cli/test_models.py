@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from horst.cli import main
-from horst.cli.method import methods_of, opening
-from horst.cli.models_table import FROZEN, loss_words
+from horst.cli.models import FROZEN, config_files, describe, loss_title, methods_of
 from horst.configs import find_config, list_configs
 from horst.evaluation.paper import paper_values
 from horst.models import create_model, list_methods, model_config
@@ -49,7 +49,7 @@ def test_every_method_is_listed_once(data: str, printed: Call) -> None:
         found = [line for line in lines if line.startswith(start) and f" {one.name} " in line]
         assert len(found) == 1, one.name
         assert one.model_name(size) in found[0].split()
-        assert loss_words(one) in found[0]
+        assert loss_title(one) in found[0]
 
 
 def test_numbers_are_those_of_the_summary(printed: Call) -> None:
@@ -160,12 +160,17 @@ def test_a_config_is_the_run_of_the_method_that_it_names() -> None:
     assert methods_of("any", {"model": {"name": "mine"}}) == []
 
 
-def test_the_opening_of_a_docstring() -> None:
-    doc = "What it is,\nin two lines.\n\nWhose it is. With x:\n\n    y = x\n    z = y\n\nMore of it.\n\nShapes: none."
-    assert opening(doc) == "What it is, in two lines.\nWhose it is. With x:\n    y = x\n    z = y"
-    assert opening(doc, "more") == "What it is, in two lines.\nMore of it."
-    assert opening("What it is.\n\n    use(it)\n\nMore.") == "What it is."
-    assert opening(None) == ""
+def test_every_packaged_run_is_of_a_method() -> None:
+    names = {name for one in METHODS.values() for name in config_files(one)}
+    folders = ("ssv2", "somethings", "ek55", "ek100", "kitchen")
+    assert names == {name for folder in folders for name in list_configs(f"{folder}/*")}
+
+
+def test_descriptions_are_docstrings_without_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    doc = "What it is,\nin two lines.\n\nWhose it is. With x:\n\n    y = x\n    z = y\n\nShapes: none."
+    (tmp_path / "described.py").write_text(f'"""{doc}\n"""')
+    monkeypatch.syspath_prepend(tmp_path)
+    assert describe("described") == "What it is, in two lines.\nWhose it is. With x:\n    y = x\n    z = y"
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,47 @@
-"""`horst models`."""
+"""`horst models`: the methods of the paper's tables with their costs and results, or one of them in detail."""
 
 from __future__ import annotations
 
-from typing import Literal
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import cache
+from importlib import import_module
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
 
 from horst.cli.options import Json
-from horst.config import Task
+from horst.console import Console
 from horst.errors import ConfigError
+
+if TYPE_CHECKING:
+    from horst.models import Method
+
+FROZEN = ("bn_inception",)
+"""Backbones that the runs do not train."""
+DATA = {
+    "ssv2": "Something-Something v2",
+    "ek55": "EPIC-Kitchens 55",
+    "ek100": "EPIC-Kitchens 100",
+    "tiny": "synthetic videos",
+}
+TITLES = {"recognition": "Early recognition", "anticipation": "Anticipation"}
+RESULTS = {
+    "ssv2": ("top-1 %\n25 / 50%", ("action/top1@25%", "action/top1@50%")),
+    "ek55": ("top-5 %\nat 1 s", ("action/top5@1s",)),
+    "ek100": ("recall %\nat 1 s", ("action/recall5@1s",)),
+    "tiny": ("", ()),
+}
+"""The results of the paper in the table: header and metrics. It has none on synthetic videos."""
+OPTIONAL = ("name", "model", "streams")
+"""Columns that a narrow terminal leaves out, in this order."""
+LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "features", "name": "top_k"}
+"""The file of `horst.training.losses` that describes an option of a method's loss."""
 
 
 def models(
@@ -14,7 +49,7 @@ def models(
     /,
     *,
     data: Literal["paper", "ek100", "tiny"] = "paper",
-    task: Task | None = None,
+    task: Literal["recognition", "anticipation"] | None = None,
     as_json: Json = False,
 ) -> None:
     """List the methods of the paper's tables: the model and loss of each, its costs, and the paper's results.
@@ -24,12 +59,257 @@ def models(
         data: Models for the paper's main data sets, for EPIC-Kitchens 100, or small ones for synthetic videos.
         task: List the methods of one task.
     """
-    from horst.cli.method import show_method
-    from horst.cli.models_table import find_method, show_methods
+    from horst.models import METHODS, list_methods
+    from horst.models.registry import SIZES
 
-    if method is None:
-        show_methods(data, task, as_json)
-    elif data != "paper" or task is not None:
-        raise ConfigError(f"{method} is shown for all its data: leave --data and --task out")
+    if method is not None:
+        if data != "paper" or task is not None:
+            raise ConfigError(f"{method} is shown for all its data: leave --data and --task out")
+        titles = {one.title.casefold(): one for one in METHODS.values()}
+        _show_method(titles.get(method.casefold()) or METHODS[method.casefold()], as_json)
+        return
+    sizes = {name: known[0] if data == "paper" else data for name, known in SIZES.items() if task in (None, name)}
+    sizes = {name: size for name, size in sizes.items() if size in SIZES[name]}
+    if not sizes:
+        raise ConfigError(f"--data {data} has no {task}: leave --task out, or choose another --data")
+    if as_json:
+        listed = [_row(one, size) for name, size in sizes.items() for one in list_methods(name)]
+        print(json.dumps({"data": data, "methods": listed}, indent=2))
+        return
+    console = Console()
+    for name, size in sizes.items():
+        cells = [_cells(one, size) for one in list_methods(name)]
+        for count in range(len(OPTIONAL) + 1):  # if that is not enough, titles wrap
+            table = _table(f"{TITLES[name]}, {DATA[size]}", size, cells, OPTIONAL[:count])
+            if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
+                break
+        console.print(table)
+        console.print(_caption(name, size, OPTIONAL[:count]), highlight=False, soft_wrap=False)
+
+
+def _row(method: Method, size: str) -> dict[str, Any]:
+    model, options = method.model_name(size), method.options_for(size)
+    about = {"name": method.name, "title": method.title, "task": method.task, "model": model, "options": options}
+    return {**about, **costs(model, options), "loss": dict(method.loss), "paper": _results(method, size)}
+
+
+def costs(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Trained and frozen parameters, FLOP per frame, bytes of state, and whether it can stream."""
+    return _costs(model, json.dumps(options, sort_keys=True))
+
+
+@cache
+def _costs(model: str, options: str) -> dict[str, Any]:
+    """Cached: many methods share a model."""
+    import torch
+
+    from horst.layers import create_core
+    from horst.models import model_config
+    from horst.models.summary import summarize
+
+    config = model_config(model, **json.loads(options))
+    summary = summarize(config)
+    frozen = summary.rows[0].parameters if config.backbone.name in FROZEN else 0
+    with torch.device("meta"):
+        streaming = create_core(config.core).streaming
+    return {
+        "parameters": summary.parameters - frozen,
+        "frozen_parameters": frozen,
+        "flop": summary.flop,
+        "state_bytes": summary.state_bytes,
+        "streaming": streaming,
+    }
+
+
+def _results(method: Method, size: str) -> dict[str, float]:
+    """The paper's results on a data set, per cent by metric, for the metrics in the table."""
+    from horst.evaluation.paper import paper_table
+
+    found: dict[str, float] = {}
+    for name, row in method.rows.items():
+        table = paper_table(name)
+        if table.data == DATA[size]:
+            found = table.values(table.row(row)) | found
+    return {metric: found[metric] for metric in RESULTS[size][1] if metric in found}
+
+
+def loss_title(method: Method) -> str:
+    """The loss in one or two words; "+" means that it is added to cross-entropy."""
+    loss, k = method.loss, method.loss.get("k")
+    if "name" in loss:
+        return {"smooth_top_k": f"top-{k} SVM", "truncated_top_k": f"truncated top-{k}"}[loss["name"]]
+    if "tasks" in loss:
+        return " and ".join(f"{task}s" for task in loss["tasks"])
+    if "features" in loss:
+        return "+ contrast" if loss.get("distance") == "contrastive" else "+ features"
+    if "ranking" in loss:
+        return "+ ranking"
+    if "exponential" in loss:
+        return "exponential"
+    return "marginal" if method.config().head.name == "marginal" else "cross-entropy"
+
+
+def _table(title: str, size: str, rows: list[dict[str, str]], left_out: tuple[str, ...]) -> Table:
+    style: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
+    table = Table(title=title, title_justify="left", title_style="bold", **style)
+    headers = {"parameters": "params", "paper": RESULTS[size][0]}
+    shown = [column for column in rows[0] if column not in left_out and headers.get(column, column)]
+    for column in shown:
+        justify: Any = "right" if column in ("parameters", "GFLOP", "state", "paper") else "left"
+        table.add_column(headers.get(column, column), justify=justify, no_wrap=column != "method", vertical="top")
+    for row in rows:
+        table.add_row(*(row[column] for column in shown))
+    return table
+
+
+def _cells(method: Method, size: str) -> dict[str, str]:
+    """By column, in their order."""
+    row = _row(method, size)
+    results = [str(row["paper"].get(metric, "-")).rjust(4) for metric in RESULTS[size][1]]
+    return {
+        "method": method.title,
+        "name": method.name,
+        "model": row["model"],
+        **_cost_cells(row),
+        "loss": loss_title(method),
+        "paper": " / ".join(results) if row["paper"] else "-",
+    }
+
+
+def _cost_cells(costs: Mapping[str, Any]) -> dict[str, str]:
+    count = costs["state_bytes"]
+    unit, name = next(((unit, name) for unit, name in ((1e6, "MB"), (1e3, "kB")) if count >= unit), (1, "B"))
+    state = f"{count / unit:.1f} {name}" if unit > 1 else f"{count} B"
+    return {
+        "parameters": f"{costs['parameters'] / 1e6:.2f} M",
+        "GFLOP": f"{costs['flop'] / 1e9:.3f}",
+        "state": state if costs["streaming"] else "-",
+        "streams": "yes" if costs["streaming"] else "no",
+    }
+
+
+def _caption(task: str, size: str, left_out: tuple[str, ...]) -> str:
+    """What the numbers mean."""
+    if size in ("ek55", "ek100"):
+        lines = [
+            "params: trained parameters; HORST's BN-Inception is frozen and not counted.",
+            "GFLOP: per frame, with HORST's BN-Inception; the other methods read precomputed vectors, without a"
+            " backbone. Heads that unroll run 1 s ahead.",
+        ]
     else:
-        show_method(find_method(method), as_json)
+        lines = ["params: all parameters, which are all trained; GFLOP: per frame, of the whole model."]
+    if task == "anticipation":
+        lines.append("Losses with + are added to cross-entropy.")
+    if RESULTS[size][0]:
+        lines.append("%: the paper's results; - where it prints none.")
+    if left_out:
+        lines.append(f"A wider terminal shows more ({', '.join(left_out)}), --json all.")
+    return "\n".join((*lines, "horst models METHOD describes one of them.\n"))
+
+
+def _show_method(method: Method, as_json: bool) -> None:
+    models = {model: costs(model, method.options_for(size)) for size, model in method.models.items()}
+    configs, loss, about = config_files(method), dict(method.loss), {"method": describe(method.module)}
+    for file in (file for key, file in LOSS_FILES.items() if key in loss):
+        about["loss"] = describe(f"horst.training.losses.{file}").partition("\n")[0]
+    if as_json:
+        found = {"name": method.name, "title": method.title, "task": method.task, "reference": method.reference}
+        found |= {"idea": method.idea, "about": about, "options": dict(method.options), "loss": loss}
+        found |= {"models": {size: {"model": model, **models[model]} for size, model in method.models.items()}}
+        paper = {table: {"row": row, "values": values} for table, row, values in _rows(method)}
+        print(json.dumps({**found, "configs": configs, "paper": paper}, indent=2))
+        return
+    losses = [": ".join(filter(None, (loss_title(method), _options(loss)))), about.get("loss", "")]
+    lines = {
+        "paper": method.reference,
+        "idea": method.idea,
+        "method": about["method"],
+        "loss": "\n".join(filter(None, losses)),
+        "options": _options(method.options),
+        "configs": "\n".join(configs),
+        "results": "\n".join(_result_line(*row) for row in _rows(method)) or "-",
+    }
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for what, text in lines.items():
+        if text:
+            grid.add_row(what, Text(text))
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    table.add_column("model")
+    for header in ("params\ntrained", "GFLOP\nper frame", "state", "streams"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for model, its in models.items():
+        table.add_row(model, *_cost_cells(its).values())
+    console = Console()
+    console.print(Text(f"{method.title} ({method.name}), {TITLES[method.task].lower()}\n", style="bold"))
+    console.print(grid)
+    console.print()
+    console.print(table)
+
+
+def describe(module: str) -> str:
+    """The docstring of a module, a line for each paragraph and for each formula, without the shapes."""
+    paragraphs = cleandoc(import_module(module).__doc__ or "").partition("\n\nShapes")[0].split("\n\n")
+    return "\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
+
+
+def _options(options: Mapping[str, Any]) -> str:
+    """As in a config."""
+    return ", ".join(f"{key}: {value}" for key, value in options.items())
+
+
+def _rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """(table, row, per cent by header) for all rows of the method in the paper."""
+    from horst.evaluation.paper import paper_tables
+
+    own = method.rows.items()
+    for table in paper_tables().values():
+        for row in table.rows:
+            if (table.name, row.name) in own or (row.same is not None and row.same in own):
+                pairs = zip(table.columns, row.values, strict=True)
+                yield table.name, row.name, {header: value for header, value in pairs if value is not None}
+
+
+def _result_line(table: str, row: str, values: Mapping[str, float]) -> str:
+    from horst.evaluation.paper import paper_table
+
+    printed = paper_table(table)
+    numbers = "; ".join(f"{header}: {value:.{printed.decimals}f}" for header, value in values.items())
+    return f"Table {printed.number} ({table}), {row}. {numbers}"
+
+
+def config_files(method: Method) -> list[str]:
+    """The packaged runs of a method."""
+    from horst.configs import find_config, list_configs
+    from horst.training.config import read_run
+
+    folders = ("ssv2", "somethings") if method.task == "recognition" else ("ek55", "ek100", "kitchen")
+    names = [name for folder in folders for name in list_configs(f"{folder}/*")]
+    return [name for name in names if method in methods_of(Path(name).name, read_run(find_config(name)))]
+
+
+def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:
+    """The methods of a run: by the row of the paper that it names, else by its model and loss.
+
+    If several methods have this model and loss, the name of the file decides.
+    """
+    from horst.models import METHODS
+    from horst.training.config import Loss
+
+    if config.get("paper"):
+        row = (config["paper"]["table"], config["paper"]["row"])
+        return [method for method in METHODS.values() if row in method.rows.items()]
+    own, defaults = {key for method in METHODS.values() for key in method.loss}, asdict(Loss())
+    loss = {**defaults, **config.get("loss", {})}
+    options = config["model"].get("options", {})
+    fitting = [
+        method
+        for method in METHODS.values()
+        if config["model"]["name"] in method.models.values()
+        and all(loss[key] == {**defaults, **method.loss}[key] for key in own)
+        and method.options.items() <= options.items()
+    ]
+    named = [method for method in fitting if method.name == stem]
+    most = max((len(method.options) for method in fitting), default=0)  # a run of an ablation also fits HORST
+    return named or [method for method in fitting if len(method.options) == most]
