@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import cache
 from importlib import import_module
 from inspect import cleandoc
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,8 +66,8 @@ def models(
     if method is not None:
         if data != "paper" or task is not None:
             raise ConfigError(f"{method} is shown for all its data: leave --data and --task out")
-        titles = {one.title.casefold(): one for one in METHODS.values()}
-        _show_method(titles.get(method.casefold()) or METHODS[method.casefold()], as_json)
+        known = {one.title.casefold(): one for one in METHODS.values()} | dict(METHODS)
+        _show_method(known.get(method.casefold()) or METHODS[method], as_json)
         return
     sizes = {name: known[0] if data == "paper" else data for name, known in SIZES.items() if task in (None, name)}
     sizes = {name: size for name, size in sizes.items() if size in SIZES[name]}
@@ -209,17 +210,25 @@ def _caption(task: str, size: str, left_out: tuple[str, ...]) -> str:
 
 def _show_method(method: Method, as_json: bool) -> None:
     models = {model: costs(model, method.options_for(size)) for size, model in method.models.items()}
-    configs, loss, about = config_files(method), dict(method.loss), {"method": describe(method.module)}
-    for file in (file for key, file in LOSS_FILES.items() if key in loss):
-        about["loss"] = describe(f"horst.training.losses.{file}").partition("\n")[0]
+    configs, loss = config_files(method), dict(method.loss)
+    about = {"method": describe(method.module), "loss": describe_loss(loss)}
     if as_json:
-        found = {"name": method.name, "title": method.title, "task": method.task, "reference": method.reference}
-        found |= {"idea": method.idea, "about": about, "options": dict(method.options), "loss": loss}
-        found |= {"models": {size: {"model": model, **models[model]} for size, model in method.models.items()}}
-        paper = {table: {"row": row, "values": values} for table, row, values in _rows(method)}
-        print(json.dumps({**found, "configs": configs, "paper": paper}, indent=2))
+        found = {
+            "name": method.name,
+            "title": method.title,
+            "task": method.task,
+            "reference": method.reference,
+            "idea": method.idea,
+            "about": about,
+            "options": dict(method.options),
+            "loss": loss,
+            "models": {size: {"model": model, **models[model]} for size, model in method.models.items()},
+            "configs": configs,
+            "paper": {table: {"row": row, "values": values} for table, row, values in _rows(method)},
+        }
+        print(json.dumps(found, indent=2))
         return
-    losses = [": ".join(filter(None, (loss_title(method), _options(loss)))), about.get("loss", "")]
+    losses = [": ".join(filter(None, (loss_title(method), _options(loss)))), about["loss"]]
     lines = {
         "paper": method.reference,
         "idea": method.idea,
@@ -252,6 +261,18 @@ def describe(module: str) -> str:
     """The docstring of a module, a line for each paragraph and for each formula, without the shapes."""
     paragraphs = cleandoc(import_module(module).__doc__ or "").partition("\n\nShapes")[0].split("\n\n")
     return "\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
+
+
+def describe_loss(loss: Mapping[str, Any]) -> str:
+    """The docstring about a loss: its first line, and the paragraph about this form of it with the formulas."""
+    for key, file in LOSS_FILES.items():
+        if key in loss:
+            first, *rest = describe(f"horst.training.losses.{file}").split("\n")
+            form = str(loss.get("name", loss.get("distance", ""))).partition("_")[0]
+            start = next((i for i, line in enumerate(rest) if line.strip('"').casefold().startswith(form)), 0)
+            formulas = takewhile(lambda line: line.startswith(" "), rest[start + 1 :])
+            return "\n".join([first, *rest[start : start + 1], *formulas])
+    return ""
 
 
 def _options(options: Mapping[str, Any]) -> str:
