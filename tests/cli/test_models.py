@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -166,11 +165,13 @@ def test_every_packaged_run_is_of_a_method() -> None:
     assert names == {name for folder in folders for name in list_configs(f"{folder}/*")}
 
 
-def test_descriptions_are_docstrings_without_shapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    doc = "What it is,\nin two lines.\n\nWhose it is. With x:\n\n    y = x\n    z = y\n\nShapes: none."
-    (tmp_path / "described.py").write_text(f'"""{doc}\n"""')
-    monkeypatch.syspath_prepend(tmp_path)
-    assert describe("described") == "What it is, in two lines.\nWhose it is. With x:\n    y = x\n    z = y"
+def test_descriptions_are_docstrings_without_shapes_and_arguments() -> None:
+    def thing() -> None: ...
+
+    about = "What it is,\nin two lines.\n\nWhose it is. With x:\n\n    y = x\n    z = y"
+    for end in ("", "\n\nShapes: none.", "\n\nArgs:\n    x: Any."):
+        thing.__doc__ = about + end
+        assert describe(thing) == "What it is, in two lines.\nWhose it is. With x:\n    y = x\n    z = y"
 
 
 @pytest.mark.parametrize(

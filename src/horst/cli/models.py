@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
-from importlib import import_module
-from inspect import cleandoc
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from horst.cli.options import Json
+from horst.config import Task
 from horst.console import Console
 from horst.errors import ConfigError
 
@@ -41,8 +42,8 @@ RESULTS = {
 """The results of the paper in the table: header and metrics. It has none on synthetic videos."""
 OPTIONAL = ("name", "model", "streams")
 """Columns that a narrow terminal leaves out, in this order."""
-LOSS_FILES = {"ranking": "ranking", "exponential": "exponential", "features": "features", "name": "top_k"}
-"""The file of `horst.training.losses` that describes an option of a method's loss."""
+LOSSES = {"ranking": "ranking_loss", "exponential": "exponential_weights", "features": "feature_loss"}
+"""The function of `horst.training.losses` that describes an option of a method's loss; `name` is one itself."""
 
 
 def models(
@@ -50,7 +51,7 @@ def models(
     /,
     *,
     data: Literal["paper", "ek100", "tiny"] = "paper",
-    task: Literal["recognition", "anticipation"] | None = None,
+    task: Task | None = None,
     as_json: Json = False,
 ) -> None:
     """List the methods of the paper's tables: the model and loss of each, its costs, and the paper's results.
@@ -209,9 +210,13 @@ def _caption(task: str, size: str, left_out: tuple[str, ...]) -> str:
 
 
 def _show_method(method: Method, as_json: bool) -> None:
+    from horst.training import losses
+
     models = {model: costs(model, method.options_for(size)) for size, model in method.models.items()}
     configs, loss = config_files(method), dict(method.loss)
-    about = {"method": describe(method.module), "loss": describe_loss(loss)}
+    functions = [function for key, function in {**LOSSES, "name": loss.get("name", "")}.items() if key in loss]
+    about = {"method": describe(sys.modules[method.module])}
+    about["loss"] = "\n".join(describe(getattr(losses, function)) for function in functions)
     if as_json:
         found = {
             "name": method.name,
@@ -228,12 +233,12 @@ def _show_method(method: Method, as_json: bool) -> None:
         }
         print(json.dumps(found, indent=2))
         return
-    losses = [": ".join(filter(None, (loss_title(method), _options(loss)))), about["loss"]]
+    words = [": ".join(filter(None, (loss_title(method), _options(loss)))), about["loss"]]
     lines = {
         "paper": method.reference,
         "idea": method.idea,
         "method": about["method"],
-        "loss": "\n".join(filter(None, losses)),
+        "loss": "\n".join(filter(None, words)),
         "options": _options(method.options),
         "configs": "\n".join(configs),
         "results": "\n".join(_result_line(*row) for row in _rows(method)) or "-",
@@ -257,22 +262,10 @@ def _show_method(method: Method, as_json: bool) -> None:
     console.print(table)
 
 
-def describe(module: str) -> str:
-    """The docstring of a module, a line for each paragraph and for each formula, without the shapes."""
-    paragraphs = cleandoc(import_module(module).__doc__ or "").partition("\n\nShapes")[0].split("\n\n")
-    return "\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in paragraphs)
-
-
-def describe_loss(loss: Mapping[str, Any]) -> str:
-    """The docstring about a loss: its first line, and the paragraph about this form of it with the formulas."""
-    for key, file in LOSS_FILES.items():
-        if key in loss:
-            first, *rest = describe(f"horst.training.losses.{file}").split("\n")
-            form = str(loss.get("name", loss.get("distance", ""))).partition("_")[0]
-            start = next((i for i, line in enumerate(rest) if line.strip('"').casefold().startswith(form)), 0)
-            formulas = takewhile(lambda line: line.startswith(" "), rest[start + 1 :])
-            return "\n".join([first, *rest[start : start + 1], *formulas])
-    return ""
+def describe(thing: object) -> str:
+    """A docstring, a line for each paragraph and for each formula, without shapes and arguments."""
+    doc = re.split(r"\n\n(?:Shapes|Args)\b", inspect.getdoc(thing) or "")[0]
+    return "\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in doc.split("\n\n"))
 
 
 def _options(options: Mapping[str, Any]) -> str:
