@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from horst.cli.method import config_files
-from horst.cli.models_table import cost_cells, costs, loss_words
+from horst.cli.models import config_files, cost_cells, costs, loss_title
 from horst.evaluation.paper import paper_table
 from horst.heads import head_options
 from horst.models import Method, list_methods, model_config
@@ -50,7 +49,7 @@ def table(name: str) -> str:
             title, idea, state = described(method)
             top5 = printed(method, "action/top5@1s", "ek55", "ek55-backbones")
             recall = printed(method, "action/recall5@1s", "ek100")
-            cells = [title, idea, loss_words(method), state, f"{trained(method):,}", method.parameters, top5, recall]
+            cells = [title, idea, loss_title(method), state, f"{trained(method):,}", method.parameters, top5, recall]
             lines.append(cells)
     rule = ["---"] * len(lines[0])
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (lines[0], rule, *lines[1:])) + "\n"

@@ -172,13 +172,13 @@ def _cells(method: Method, size: str) -> dict[str, str]:
         "method": method.title,
         "name": method.name,
         "model": row["model"],
-        **_cost_cells(row),
+        **cost_cells(row),
         "loss": loss_title(method),
         "paper": " / ".join(results) if row["paper"] else "-",
     }
 
 
-def _cost_cells(costs: Mapping[str, Any]) -> dict[str, str]:
+def cost_cells(costs: Mapping[str, Any]) -> dict[str, str]:
     count = costs["state_bytes"]
     unit, name = next(((unit, name) for unit, name in ((1e6, "MB"), (1e3, "kB")) if count >= unit), (1, "B"))
     state = f"{count / unit:.1f} {name}" if unit > 1 else f"{count} B"
@@ -254,7 +254,7 @@ def _show_method(method: Method, as_json: bool) -> None:
     for header in ("params\ntrained", "GFLOP\nper frame", "state", "streams"):
         table.add_column(header, justify="right", no_wrap=True)
     for model, its in models.items():
-        table.add_row(model, *_cost_cells(its).values())
+        table.add_row(model, *cost_cells(its).values())
     console = Console()
     console.print(Text(f"{method.title} ({method.name}), {TITLES[method.task].lower()}\n", style="bold"))
     console.print(grid)
