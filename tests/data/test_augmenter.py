@@ -1,4 +1,4 @@
-"""Augmented batches: flips take their labels along, and what is drawn for a clip is its own."""
+"""Augmented batches: flipped clips get flipped labels, and random numbers depend on the clip alone."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_mirrored_verbs_follow_their_actions() -> None:
     assert mirror_table(pair((1, 0, 2), verbs=True)) == (-1, -1, 2)  # nobody says which verb the other action has
 
 
-def test_augmentation_is_the_clips_own() -> None:
+def test_augmentation_does_not_depend_on_the_batch() -> None:
     """Each clip has its own draw, whatever batch it lies in: so do resumed runs and replicas."""
     annotations = pair((1, 0, -1))
     items = drawn_items(annotations)
@@ -72,7 +72,7 @@ def test_maps_are_not_augmented() -> None:
         Augmenter(Augment(), annotations, seed=0)(batch, 0)
 
 
-def test_chances_are_those_of_the_clip_and_look_random() -> None:
+def test_random_numbers_depend_on_the_clip_and_are_uniform() -> None:
     drawn = clip_chances(7, 3, range(20_000), 4)
     assert (clip_chances(7, 3, [9, 4], 4) == drawn[[9, 4]]).all()
     assert (clip_chances(7, 3, range(5), 2) == drawn[:5, :2]).all()
@@ -85,7 +85,7 @@ def test_chances_are_those_of_the_clip_and_look_random() -> None:
     assert np.abs(np.corrcoef(drawn.T) - np.eye(4)).max() < 0.03
 
 
-def test_chances_are_those_of_splitmix64() -> None:
+def test_random_numbers_are_splitmix64() -> None:
     """The published numbers of seed 0, and those of a clip by arithmetic on Python's integers."""
     golden, mask = 0x9E3779B97F4A7C15, 2**64 - 1
     published = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F, 0xF88BB8A8724C81EC, 0x1B39896A51A8749B]
@@ -103,7 +103,7 @@ def test_chances_are_those_of_splitmix64() -> None:
 
 
 @pytest.mark.parametrize("operations", [1, 2, 3])
-def test_any_number_of_operations_is_drawn_beside_the_flip(operations: int) -> None:
+def test_any_number_of_operations_and_the_flip(operations: int) -> None:
     """A clip is flipped by the first chance; the next three decide the first operation, and so on."""
     annotations = pair((1, 0, 2))
     batch = collate(drawn_items(annotations))

@@ -1,4 +1,4 @@
-"""Clips for training: what is in a batch is what the files show, and a clip that cannot be read is never forgotten."""
+"""Clips and batches: frames match the files, and clips that cannot be read are counted."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def numbers(frames: Tensor) -> list[int]:
     return [videos.number_of(frame.permute(1, 2, 0).numpy()) for frame in frames]
 
 
-def test_items_show_what_is_in_the_files(clips: Path) -> None:
+def test_items_have_the_frames_of_the_files(clips: Path) -> None:
     found = dataset(clips)
     items = [found[i] for i in range(len(found))]
     for index, (item, example) in enumerate(zip(items, found.examples, strict=True)):
@@ -95,7 +95,7 @@ def test_unobserved_positions_and_unknown_labels(clips: Path, tmp_path: Path) ->
     assert "too early for a frame" in bad.why
 
 
-def test_all_bad_is_an_empty_batch(clips: Path) -> None:
+def test_a_batch_of_bad_clips_is_empty(clips: Path) -> None:
     found = dataset(clips, "val")
     bad = [i for i in range(4) if isinstance(found[i], BadClip)]
     batch = collate([found[i] for i in bad])
@@ -109,7 +109,7 @@ def test_all_bad_is_an_empty_batch(clips: Path) -> None:
     assert batch.to("cpu").bad == batch.bad
 
 
-def test_to_moves_what_a_model_reads(clips: Path) -> None:
+def test_to_moves_the_inputs_of_a_model(clips: Path) -> None:
     found = dataset(clips)
     batch = collate([found[0], found[1]]).to("meta")
     assert {t.device.type for t in (batch.frames, batch.observed, batch.labels["action"], batch.valid)} == {"meta"}
@@ -173,7 +173,7 @@ def test_limit_of_bad_clips(total: int, good: int, bad: int, stops: bool) -> Non
         count.add(batch)
 
 
-def test_a_source_of_ones_own_needs_no_files() -> None:
+def test_a_source_without_files() -> None:
     """Whatever reads clips feeds a torch loader; what the reader raises on purpose is a bad clip."""
     annotations = pair(())
 
@@ -202,7 +202,7 @@ def test_precomputed_maps() -> None:
     assert not collate([found[2], found[3]]).frames[0, 2].any()
 
 
-def test_shares_of_bad_clips_from_none_to_all() -> None:
+def test_the_limit_of_bad_clips_is_a_fraction() -> None:
     assert [BadClips(limit, total=3).limit for limit in (0, 0.5, 1)] == [0, 0.5, 1]
     for limit in (-0.01, 1.01, float("nan")):
         with pytest.raises(ConfigError, match=f"the limit of bad clips is {limit}"):

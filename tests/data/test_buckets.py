@@ -1,4 +1,4 @@
-"""Batches by length: arithmetic, so properties over any lengths; and those lengths, which no decoding tells."""
+"""Batches by length, and lengths without decoding."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_one_replica_sees_every_clip_once(lengths: list[int], size: int, seed: i
 
 
 @given(LENGTHS, SIZES, SEEDS, st.integers(1, 4))
-def test_replicas_together_are_one(lengths: list[int], size: int, seed: int, replicas: int) -> None:
+def test_replicas_see_the_batches_of_one_process(lengths: list[int], size: int, seed: int, replicas: int) -> None:
     """Step by step R replicas see what one sees with batches R times as large; only a last batch may repeat clips."""
     ranks = [BucketSampler(lengths, size, seed=seed, replicas=replicas, rank=r) for r in range(replicas)]
     whole = BucketSampler(lengths, size * replicas, seed=seed).batches()
@@ -100,7 +100,7 @@ def test_which_clips_are_dropped(lengths: list[int], size: int, seed: int) -> No
     assert len(set(dropped)) > 1
 
 
-def test_every_clip_is_dropped_in_its_turn() -> None:
+def test_all_clips_are_dropped_equally_often() -> None:
     """Long and short alike, so that none is left out of a whole run."""
     sampler = BucketSampler([2 ** (i // 2) for i in range(14)], 4, drop_last=True)
     times = np.zeros(14, int)
@@ -168,7 +168,7 @@ def test_less_padding_than_at_random(lengths: list[int], size: int, seed: int) -
     assert bucketed <= at_random + 0.02  # clips that are all nearly alike share a bucket, which is random too
 
 
-def test_padding_of_clips_as_long_as_those_of_ssv2() -> None:
+def test_padding_of_clips_with_the_lengths_of_ssv2() -> None:
     """About 2 to 6 seconds at 12 frames a second: 4% of a batch is padding in place of 32%."""
     rng = np.random.default_rng(0)
     lengths = np.clip(rng.normal(45, 12, 5000), 12, 72).astype(int)
@@ -223,7 +223,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("config", [ClipConfig(size=(8, 8)), ClipConfig(size=(8, 8), fps=5, observe=0.4)])
-def test_lengths_are_those_of_the_clips(table: Path, tmp_path: Path, config: ClipConfig) -> None:
+def test_lengths_match_the_clips(table: Path, tmp_path: Path, config: ClipConfig) -> None:
     source = open_source(DataConfig(source="csv", options={"path": str(table)}))
     lengths = clip_lengths(source, "train", config)
     items = [ClipDataset(source, "train", config)[i] for i in range(len(lengths))]

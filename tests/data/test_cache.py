@@ -1,4 +1,4 @@
-"""A cache changes nothing but the time that it takes."""
+"""A cache does not change the clips."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from small_sets import FunctionSource
 
 from horst.data.batches import ClipDataset, collate
-from horst.data.cache import ClipCache
+from horst.data.cache import DiskCache
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.preload import PreloadedClips
@@ -26,9 +26,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 
 @pytest.mark.parametrize("observe", [1.0, 0.25, 0.01])
-def test_clips_are_those_that_are_read(source: Source, tmp_path: Path, observe: float) -> None:
+def test_cached_clips_match_the_source(source: Source, tmp_path: Path, observe: float) -> None:
     config = ClipConfig(size=(24, 40), fps=12, observe=observe)
-    cached = ClipCache(source.read, tmp_path, data="x")
+    cached = DiskCache(source.read, tmp_path, data="x")
     for example in source.annotations.examples:
         wanted = source.read(example, config)
         for found in (cached.read(example, config), cached.read(example, config)):
@@ -37,14 +37,14 @@ def test_clips_are_those_that_are_read(source: Source, tmp_path: Path, observe: 
     assert len(list(tmp_path.glob("*/*.npy"))) == 3
 
 
-def test_nothing_is_read_twice_and_configs_do_not_mix(source: Source, tmp_path: Path) -> None:
+def test_each_config_is_read_once(source: Source, tmp_path: Path) -> None:
     asked = []
 
     def read(example, config):
         asked.append(config.size)
         return source.read(example, config)
 
-    cached, example = ClipCache(read, tmp_path, data="x"), source.annotations.examples[0]
+    cached, example = DiskCache(read, tmp_path, data="x"), source.annotations.examples[0]
     config = ClipConfig(size=(24, 40), fps=12)
     for _ in range(3):
         cached.read(example, config)
@@ -53,23 +53,23 @@ def test_nothing_is_read_twice_and_configs_do_not_mix(source: Source, tmp_path: 
 
 
 def test_a_damaged_entry_is_read_again(source: Source, tmp_path: Path) -> None:
-    cached, example, config = ClipCache(source.read, tmp_path, data="x"), source.annotations.examples[0], ClipConfig()
+    cached, example, config = DiskCache(source.read, tmp_path, data="x"), source.annotations.examples[0], ClipConfig()
     wanted = cached.read(example, config).frames
     (entry,) = tmp_path.glob("*/*.npy")
     entry.write_bytes(entry.read_bytes()[:1000])
     np.testing.assert_array_equal(cached.read(example, config).frames, wanted)
 
 
-def test_errors_are_those_of_the_reader(source: Source, tmp_path: Path) -> None:
+def test_errors_of_the_source_are_raised(source: Source, tmp_path: Path) -> None:
     def read(example, config):
         raise MissingVideoError("there", "no such file")
 
     with pytest.raises(MissingVideoError):
-        ClipCache(read, tmp_path, data="x").read(source.annotations.examples[0], ClipConfig())
+        DiskCache(read, tmp_path, data="x").read(source.annotations.examples[0], ClipConfig())
     assert not list(tmp_path.glob("*/*"))
 
 
-def test_what_was_lost_of_a_clip_is_told_every_time(source: Source, tmp_path: Path) -> None:
+def test_clips_with_notes_are_not_cached(source: Source, tmp_path: Path) -> None:
     """Clips with a note are not kept, neither alone nor together: a cache would lose the note."""
 
     def read(example, config):

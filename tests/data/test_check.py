@@ -1,4 +1,4 @@
-"""`horst data check`: folders, tar files and LMDBs are looked into like videos, and clips are read as a run would."""
+"""`horst data check`: videos, folders, tar files and LMDBs are opened, and clips are read."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_folders_and_tars_are_opened(tmp_path: Path, depth: Depth) -> None:
     assert not found.ok
 
 
-def test_a_picture_that_does_not_decode(tmp_path: Path) -> None:
+def test_an_image_that_does_not_decode(tmp_path: Path) -> None:
     fake_epic.put_folder(tmp_path / "clip", 10, seconds=1)
     broken = tmp_path / "clip" / "frame_0000000007.jpg"
     broken.write_bytes(broken.read_bytes()[:-50])
@@ -63,7 +63,7 @@ def test_a_picture_that_does_not_decode(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("layout", ["official tars", "flat"])
-def test_clips_are_read_and_their_times_told(tmp_path: Path, layout: fake_epic.Layout) -> None:
+def test_clips_are_read_with_their_times(tmp_path: Path, layout: fake_epic.Layout) -> None:
     options = {**fake_epic.write(tmp_path, "ek55", layout), "clip": {"size": [32, 32], "mode": "strict"}}
     found = looked(tmp_path, options, "frames")
     assert found.ok
@@ -113,7 +113,7 @@ def test_rates_that_repeat_frames(tmp_path: Path) -> None:
     assert "Set clip.fps to 12" in notice
 
 
-def test_what_packed_data_lost(tmp_path: Path) -> None:
+def test_clips_that_could_not_be_packed(tmp_path: Path) -> None:
     fake_epic.put_folder(tmp_path / "good", 10, seconds=1)
     (tmp_path / "empty").mkdir()
     (tmp_path / "data.yaml").write_text(json.dumps(own(tmp_path, "good", "empty")))
@@ -151,7 +151,7 @@ def test_notices_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "There will be no tail" in json.loads((tmp_path / "run/evaluation/val.json").read_text())["notices"][0]
 
 
-def test_actions_before_which_nothing_is_seen_are_counted(tmp_path: Path) -> None:
+def test_actions_without_preceding_frames_are_counted(tmp_path: Path) -> None:
     videos.clip(tmp_path / "long.mp4", frames=30, fps=10)
     starts = (0, 0.2, 0.3, 2)
     rows = [f"long.mp4,train,a,{start},{start + 0.1}" for start in starts]
@@ -162,7 +162,7 @@ def test_actions_before_which_nothing_is_seen_are_counted(tmp_path: Path) -> Non
     assert not looked(tmp_path, {**options, "clip": {"fps": 10}, "task": "recognition"}).notices
 
 
-def test_counts_and_overlap_of_a_worked_example(tmp_path: Path) -> None:
+def test_counts_and_overlap(tmp_path: Path) -> None:
     rows = [
         "a.mp4,train,x,0,g",
         "a.mp4,val,x,0,g",
@@ -191,7 +191,7 @@ def test_counts_and_overlap_of_a_worked_example(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rates", "told"), [((11.89, 11.87, 24), True), ((11.89, 12), False), ((), False)])
-def test_one_percent_slower_is_no_repetition(rates: tuple[float, ...], told: bool) -> None:
+def test_one_percent_slower_does_not_repeat_frames(rates: tuple[float, ...], told: bool) -> None:
     found = _repeat_notice("recognition", ClipConfig(fps=12), rates)
     assert len(found) == told
     if told:
@@ -212,7 +212,7 @@ def test_the_first_and_the_last_clip_of_a_file_are_read(tmp_path: Path) -> None:
     assert looked(tmp_path, {"source": "csv", "path": "list.csv", "clip": clip}).clips == ()
 
 
-def test_folders_in_two_splits_are_no_overlap_of_files(tmp_path: Path) -> None:
+def test_a_folder_in_two_splits_does_not_overlap(tmp_path: Path) -> None:
     """Frames of many videos may lie in one folder; a group in two splits is told whatever the media."""
     fake_epic.put_folder(tmp_path / "v", 10, seconds=1)
     (tmp_path / "list.csv").write_text("path,split,label,group\nv,train,x,g\nv,val,x,g\n")

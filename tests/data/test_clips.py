@@ -1,4 +1,4 @@
-"""From examples to frames: every layout of EPIC-Kitchens gives the same clip, edges are named, damage is noticed."""
+"""Clips: every layout of EPIC-Kitchens gives the same clip, and damage is detected."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_all_layouts_give_the_same_clip(media: Path) -> None:
 
 
 @pytest.mark.parametrize("start", [0.5, 0.5499, 0.583, 0.617, 0.85, 0.99])
-def test_a_strict_clip_shows_nothing_later_than_its_times(tmp_path: Path, start: float) -> None:
+def test_a_strict_clip_has_no_later_frames(tmp_path: Path, start: float) -> None:
     """Also where the action starts between two of EPIC's frames: the nearest of them may begin after it."""
     videos.clip(tmp_path / "a.mp4", frames=60, fps=60)
     (tmp_path / "list.csv").write_text(f"path,split,label,start\na.mp4,val,x,{start}\n")
@@ -126,7 +126,7 @@ def test_an_action_within_a_video(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", [0, 1, 7])
 @pytest.mark.parametrize("rate", [12, 20])
-def test_a_folder_of_pictures_as_a_clip(tmp_path: Path, rate: float, first: int) -> None:
+def test_a_folder_of_images_as_a_clip(tmp_path: Path, rate: float, first: int) -> None:
     """Three seconds at any rate, from any number on, shown at any rate: each moment shows the picture of its time."""
     (tmp_path / "clip").mkdir()
     for i in range(round(3 * rate)):
@@ -142,7 +142,7 @@ def test_a_folder_of_pictures_as_a_clip(tmp_path: Path, rate: float, first: int)
         assert numbers(clip) == [round(t * rate) for t in clip.times]
 
 
-def test_pictures_without_a_rate_are_refused(tmp_path: Path) -> None:
+def test_images_without_a_frame_rate_are_rejected(tmp_path: Path) -> None:
     """In every source that may read them: nothing tells 12 from 30 a second."""
     frames_folder(tmp_path / "train" / "wave" / "1", count=3)
     frames_folder(tmp_path / "val" / "wave" / "2", count=3)
@@ -167,7 +167,7 @@ def test_pictures_without_a_rate_are_refused(tmp_path: Path) -> None:
         read_clip(Example(id="0", split="val", media=tmp_path / "train/wave/1", labels={}), "recognition", SMALL)
 
 
-def test_pictures_that_end_too_early(tmp_path: Path) -> None:
+def test_images_that_end_too_early(tmp_path: Path) -> None:
     """As with videos, what is observed must be there."""
     folder = frames_folder(tmp_path / "clip", count=24)
     example = Example(id="0", split="val", media=folder, labels={}, end=4.0, timing=SequenceTiming(fps=12))
@@ -223,7 +223,7 @@ def test_a_clip_that_is_cut_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fps", [2, 5, 12])
-def test_a_slow_video_that_is_whole_gives_no_note(tmp_path: Path, fps: int) -> None:
+def test_a_complete_slow_video_has_no_note(tmp_path: Path, fps: int) -> None:
     path = videos.clip(tmp_path / "v.mp4", frames=4 * fps, fps=fps)
     clip = read_clip(
         Example(id="v", media=path, split="val", labels={"action": 0}), "recognition", ClipConfig(fps=12, size=(24, 32))

@@ -1,4 +1,4 @@
-"""Two real processes with Lightning's DDP: together they do what one does with batches twice as large."""
+"""Two processes with Lightning's DDP do the same as one with batches twice as large."""
 
 from __future__ import annotations
 
@@ -89,13 +89,13 @@ def replicas(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any],
     return root / "data", seen, [(root / f"{rank}.said").read_text() for rank in range(2)]
 
 
-def test_one_makes_the_data(replicas: tuple[Path, list[Any], list[str]]) -> None:
+def test_one_process_makes_the_data(replicas: tuple[Path, list[Any], list[str]]) -> None:
     """Both opened a folder that was not there."""
     assert sorted("packing somethings" in said for said in replicas[2]) == [False, True]
 
 
 @pytest.mark.filterwarnings("ignore:.*num_workers.*", "ignore:.*log_every_n_steps.*", "ignore:.*isinstance.*treespec")
-def test_training_is_that_of_one_process(replicas: tuple[Path, list[Any], list[str]]) -> None:
+def test_training_matches_one_process(replicas: tuple[Path, list[Any], list[str]]) -> None:
     folder, (first, second), _ = replicas
     alone = train(folder, 4, devices=1)
     assert len(first["seen"]) == len(second["seen"]) == len(alone["seen"]) == EPOCHS * 4

@@ -1,4 +1,4 @@
-"""EPIC-Kitchens in every layout: what a clip shows is what its times say, and never what it must not see."""
+"""EPIC-Kitchens in every layout: frames match the times of the clip, and no later frame is shown."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def check_times(source: Source, config: ClipConfig) -> None:
     ("version", "layout"),
     [*(("ek55", layout) for layout in LAYOUTS), *(("ek100", layout) for layout in ("official tars", "videos"))],
 )
-def test_clips_show_the_times_that_they_say(made: Made, version: Version, layout: Layout, mode: Any) -> None:
+def test_frames_match_the_times_of_the_clip(made: Made, version: Version, layout: Layout, mode: Any) -> None:
     data = made(version, layout)
     check_times(open_source(data), replace(data.clip, mode=mode))
 
@@ -163,7 +163,7 @@ def test_native_rates_need_the_video_info(only_first: Path) -> None:
     open_source(config(only_first, frames="official"))  # has no need of it
 
 
-def test_flat_frames_are_rulstms(only_first: Path) -> None:
+def test_flat_frames_have_rulstms_rate(only_first: Path) -> None:
     fake_epic.put_folder(only_first / "media", 30, "P01_01_")
     with pytest.raises(DataError, match="are RULSTM's, at 30 fps"):
         open_source(config(only_first, frames="official"))
@@ -201,7 +201,7 @@ def test_a_count_that_contradicts_the_rate(
     assert "fps" in why
 
 
-def test_numbers_from_0_are_refused(only_first: Path) -> None:
+def test_numbers_from_0_are_rejected(only_first: Path) -> None:
     fake_epic.put_folder(only_first / "media" / "P01_01", 60)
     shutil.copy(only_first / "media/P01_01/frame_0000000001.jpg", only_first / "media/P01_01/frame_0000000000.jpg")
     data = config(only_first, frames="official")
@@ -210,7 +210,7 @@ def test_numbers_from_0_are_refused(only_first: Path) -> None:
         source.read(source.annotations.examples[0], data.clip)
 
 
-def test_a_frame_that_is_missing_is_no_other_frame(only_first: Path) -> None:
+def test_a_missing_frame_is_not_replaced(only_first: Path) -> None:
     fake_epic.put_folder(only_first / "media" / "P01_01", 60)
     data = config(only_first, frames="official")
     source = open_source(data)

@@ -1,4 +1,4 @@
-"""The rates of EPIC-Kitchens' frames, by the name of the video and the option."""
+"""The frame rates of EPIC-Kitchens' images, by video and option."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INFO = (48.0, 12.5)
         ("P1_100", 50),
     ],
 )
-def test_videos_that_ek100_added_have_50(video: str, fps: float) -> None:
+def test_videos_of_ek100_have_50_fps(video: str, fps: float) -> None:
     assert official_fps(video) == fps
 
 
@@ -60,7 +60,7 @@ def test_the_option_chooses_the_rate(
     assert epic_timing(video, tmp_path / f"{video}.mp4", frames, INFO, tmp_path, "ek100") is None
 
 
-def test_frames_of_several_videos_in_one_folder_have_30(tmp_path: Path) -> None:
+def test_flat_frames_have_30_fps(tmp_path: Path) -> None:
     for frames in (None, "rulstm"):
         found = epic_timing("P01_01", tmp_path, frames, INFO, tmp_path, "ek55")  # type: ignore[arg-type]
         assert found is not None

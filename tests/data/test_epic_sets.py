@@ -1,4 +1,4 @@
-"""Sets that EPIC-Kitchens evaluates apart, from the official lists and from RULSTM's."""
+"""Sets of EPIC-Kitchens with their own metrics, from the official lists and from RULSTM's."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_sets_of_ek100(tmp_path: Path, files: dict[str, str]) -> None:
     assert ek100_sets(tmp_path, SEGMENTS) == (expected, ())
 
 
-def test_official_lists_go_before_rulstms(tmp_path: Path) -> None:
+def test_official_lists_are_preferred_to_rulstms(tmp_path: Path) -> None:
     write(tmp_path, OFFICIAL | RULSTM)
     assert ek100_sets(tmp_path, SEGMENTS)[0]["tail action"] == {"s0", "s4"}
     (tmp_path / "EPIC_100_tail_nouns.csv").unlink()
@@ -49,7 +49,7 @@ def test_official_lists_go_before_rulstms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("files", [OFFICIAL, RULSTM])
-def test_a_list_that_is_missing_is_told(tmp_path: Path, files: dict[str, str]) -> None:
+def test_a_missing_list_is_named(tmp_path: Path, files: dict[str, str]) -> None:
     for gone in files:
         write(tmp_path, files)
         (tmp_path / gone).unlink()
@@ -69,7 +69,7 @@ def test_a_list_that_is_missing_is_told(tmp_path: Path, files: dict[str, str]) -
     assert ek100_sets(tmp_path, []) == ({}, ())
 
 
-def test_ids_of_other_annotations_are_refused(tmp_path: Path) -> None:
+def test_ids_of_other_annotations_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "ids.csv").write_text("s0\n\ns9\n")
     with pytest.raises(DataError, match=r"ids\.csv, line 3: there is no validation segment 's9'"):
         read_ids(tmp_path / "ids.csv", SEGMENTS)

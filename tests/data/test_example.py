@@ -1,4 +1,4 @@
-"""Annotations as plain data: they survive JSON, whatever lies beside them, and damage is told."""
+"""Annotations as plain data: they survive JSON, and damage is an error."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ ANNOTATIONS = st.builds(
 
 
 @given(ANNOTATIONS)
-def test_there_and_back(annotations: Annotations) -> None:
+def test_round_trip(annotations: Annotations) -> None:
     data = annotations.to_dict()
     told = json.loads(json.dumps(data))
     assert told == data
     assert Annotations.from_dict({**told, "fps": 12}, media=HERE) == annotations
 
 
-def test_places_are_not_told() -> None:
+def test_media_are_not_stored() -> None:
     example = Example(id="a", split="train", media=Path("/somewhere/a.mp4"), labels={})
     assert "somewhere" not in json.dumps(example.to_dict())
     assert Example.from_dict({**example.to_dict(), "offsets": [0]}, media=HERE) == replace(example, media=HERE)

@@ -1,4 +1,4 @@
-"""Frames before actions, each once and in order; an action that lost frames is named with the reason."""
+"""Frames before actions are read once and in order; actions with missing frames are listed with the reason."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def wanted(*examples: Example) -> list[int]:
     return sorted({n for one in examples for n in seen_frames(one, CONFIG).tolist()})
 
 
-def test_pictures_are_read_once_and_in_order(tmp_path: Path) -> None:
+def test_images_are_read_once_and_in_order(tmp_path: Path) -> None:
     folder, video = images(tmp_path / "v", range(1, 91)), ExtractedVideo()
     several = [example("a", 60, folder), example("b", 60, folder), example("c", 80, folder)]
     found = list(anticipation_stream(None, CONFIG, several, video))
@@ -58,7 +58,7 @@ def test_pictures_are_read_once_and_in_order(tmp_path: Path) -> None:
     assert not reasons(video)
 
 
-def test_a_missing_picture_loses_the_actions_that_need_it(tmp_path: Path) -> None:
+def test_actions_with_a_missing_image_are_bad(tmp_path: Path) -> None:
     folder, video = images(tmp_path / "v", range(1, 91)), ExtractedVideo()
     first, second = example("a", 50, folder), example("b", 85, folder)
     gone = next(n for n in wanted(second) if n not in wanted(first))
@@ -69,7 +69,7 @@ def test_a_missing_picture_loses_the_actions_that_need_it(tmp_path: Path) -> Non
     assert str(gone) in reasons(video)["b"]
 
 
-def test_a_folder_that_is_not_there_loses_all(tmp_path: Path) -> None:
+def test_all_actions_of_an_empty_folder_are_bad(tmp_path: Path) -> None:
     empty, video = tmp_path / "v", ExtractedVideo()
     empty.mkdir()
     several = [example("a", 50, empty), example("b", 85, empty)]
@@ -77,7 +77,7 @@ def test_a_folder_that_is_not_there_loses_all(tmp_path: Path) -> None:
     assert set(reasons(video)) == {"a", "b"}
 
 
-def test_packed_frames_and_what_cannot_be_read_there(tmp_path: Path) -> None:
+def test_packed_frames_and_damaged_clips(tmp_path: Path) -> None:
     """One clip is damaged: its reason is video, and the others are read. What was not observed is not given."""
     first, second, third = (example(name, start, tmp_path) for name, start in (("a", 50), ("b", 85), ("c", 70)))
     video = ExtractedVideo()
@@ -101,7 +101,7 @@ def test_packed_frames_and_what_cannot_be_read_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fps", [30, 10])
-def test_a_video_shows_the_frame_that_is_there_at_that_moment(tmp_path: Path, fps: int) -> None:
+def test_frames_of_a_video(tmp_path: Path, fps: int) -> None:
     path, video = videos.clip(tmp_path / "v.mp4", frames=3 * fps, fps=fps), ExtractedVideo()
     one = example("a", 80, path)
     found = list(anticipation_stream(None, CONFIG, [one], video))

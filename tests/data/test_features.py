@@ -1,4 +1,4 @@
-"""Precomputed features: what the store gives is what the backbone makes of the frames, after kills and in parts too."""
+"""Feature stores match the backbone on the frames, also after kills and in parts."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_anticipation(epic: DataConfig, store: Path, mode: Any, options: dict[st
     assert (unobserved > 0) == (mode == "strict")
 
 
-def test_what_cannot_be_read_is_told(epic: DataConfig, store: Path) -> None:
+def test_examples_that_cannot_be_read_are_listed(epic: DataConfig, store: Path) -> None:
     features = open_features(store)
     examples = {e.id: e for e in features.annotations.examples}
     assert len(examples) == 11  # the bad ones too: nobody's denominator shrinks
@@ -204,7 +204,7 @@ def test_recognition(own: DataConfig, tmp_path: Path, fps: float, observe: float
             features.read(features.annotations.examples[0], replace(config, fps=other))
 
 
-def test_from_the_packed_form(epic: DataConfig, tmp_path: Path) -> None:
+def test_features_of_packed_data(epic: DataConfig, tmp_path: Path) -> None:
     """A machine without FFmpeg extracts from packed clips."""
     source = open_source(epic)
     good = tuple(e for e in source.annotations.examples if e.id not in ("5", "8", "9", "10"))
@@ -217,7 +217,7 @@ def test_from_the_packed_form(epic: DataConfig, tmp_path: Path) -> None:
         assert_same(features.read(stored, epic.clip), source.read(original, epic.clip))
 
 
-def test_parts_make_the_whole(epic: DataConfig, store: Path, tmp_path: Path) -> None:
+def test_parts_make_the_complete_store(epic: DataConfig, store: Path, tmp_path: Path) -> None:
     reports = [extract(epic, backbone(), tmp_path, part=0, parts=2, batch=8)]
     with pytest.raises(DataError, match=r"not complete: 2 of 5 videos are missing, such as P01_02; run horst extract"):
         open_features(tmp_path)
@@ -227,7 +227,7 @@ def test_parts_make_the_whole(epic: DataConfig, store: Path, tmp_path: Path) -> 
     assert files(tmp_path) == files(store)
 
 
-def test_other_features_are_refused(epic: DataConfig, store: Path, tmp_path: Path) -> None:
+def test_a_folder_of_other_features_is_rejected(epic: DataConfig, store: Path, tmp_path: Path) -> None:
     before = files(store)
     cases: list[tuple[Callable[[], Any], str]] = [
         (lambda: extract(epic, backbone(widths=(4, 8)), store), "backbone differs ..*'widths': \\[4, 6\\]"),
@@ -369,7 +369,7 @@ class Collate:
         return first_of(self.features)
 
 
-def test_lmdb_that_is_not_there(epic: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_lmdb(epic: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="there is no such LMDB"):
         read_rulstm(epic.options["annotations"], tmp_path / "nowhere")
     (tmp_path / "text").write_text("text")
@@ -382,7 +382,7 @@ def test_lmdb_that_is_not_there(epic: DataConfig, tmp_path: Path, monkeypatch: p
         RulstmFeatures(segments(100), tmp_path)
 
 
-def test_the_index_says_what_made_it(store: Path) -> None:
+def test_the_index_names_the_backbone(store: Path) -> None:
     index = json.loads((store / "index.json").read_text())
     assert index["backbone"]["name"] == "stem"
     assert (index["map"], index["dtype"]) == ([6, 6, 8], "float16")

@@ -1,4 +1,4 @@
-"""Folds: each example is for validation exactly once, no group is torn, and neither order nor machine matters."""
+"""Folds: each example is for validation exactly once, groups stay together, and all machines agree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from horst.backbones import create_backbone
 from horst.cli import main
 from horst.data.batches import ClipDataset, Item
 from horst.data.buckets import clip_lengths
-from horst.data.cache import ClipCache
+from horst.data.cache import DiskCache
 from horst.data.check import check_data
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig, Fold
@@ -103,7 +103,7 @@ def groups(annotations: Annotations) -> list[set[str]]:
 
 
 @given(ROWS, COUNTS, SEEDS)
-def test_each_example_is_for_validation_once_and_groups_stay_whole(rows: Any, count: int, seed: int) -> None:
+def test_each_example_is_for_validation_once_and_groups_stay_together(rows: Any, count: int, seed: int) -> None:
     annotations = made(rows)
     together = groups(annotations)
     if len(together) < count:
@@ -123,7 +123,7 @@ def test_each_example_is_for_validation_once_and_groups_stay_whole(rows: Any, co
 
 
 @given(ROWS, COUNTS, SEEDS, st.randoms(use_true_random=False), st.booleans())
-def test_neither_order_nor_old_splits_nor_places_matter(
+def test_folds_depend_only_on_the_examples(
     rows: Any, count: int, seed: int, chance: random.Random, by_group: bool
 ) -> None:
     annotations = made(rows)
@@ -146,7 +146,7 @@ def test_sizes_differ_by_no_more_than_the_largest_group(sizes: list[int], count:
 
 
 @given(st.integers(20, 80), st.lists(st.integers(0, 2), min_size=8, max_size=18), st.integers(3, 4), SEEDS)
-def test_one_large_group_has_a_fold_for_itself(large: int, labels: list[int], count: int, seed: int) -> None:
+def test_one_large_group_has_its_own_fold(large: int, labels: list[int], count: int, seed: int) -> None:
     """The others are dealt out to the folds that it leaves, evenly: none of them is nearly empty."""
     rows = [("train", "large", i % 3, 0) for i in range(large)]
     rows += [("train", "", label, 1 + i) for i, label in enumerate(labels)]
@@ -159,14 +159,14 @@ def test_one_large_group_has_a_fold_for_itself(large: int, labels: list[int], co
 
 
 @given(st.lists(st.integers(0, 2), min_size=6, max_size=120), COUNTS, SEEDS)
-def test_single_clips_are_even_by_class_and_in_all(labels: list[int], count: int, seed: int) -> None:
+def test_folds_of_single_clips_are_balanced(labels: list[int], count: int, seed: int) -> None:
     found = numbers(singles(labels), count, seed=seed)
     for label in (None, 0, 1, 2):
         held = Counter(fold for ident, fold in found.items() if label in (None, labels[int(ident)]))
         assert max(held.values(), default=0) - min(held[fold] for fold in range(count)) <= 2
 
 
-def test_groups_are_even_by_class() -> None:
+def test_folds_of_groups_are_balanced() -> None:
     """Forty people, each with a habit: folds have the classes of the whole all the same."""
     rng = np.random.default_rng(0)
     rows = [("train", f"p{p}", int(c), p) for p in range(40) for c in rng.choice(3, 25, p=rng.dirichlet([0.5] * 3))]
@@ -182,7 +182,7 @@ def test_a_seed_makes_other_folds() -> None:
     assert numbers(annotations, 5) == numbers(annotations, 5, seed=0) != numbers(annotations, 5, seed=1)
 
 
-def test_a_file_is_whole_where_some_of_its_rows_name_a_group() -> None:
+def test_a_file_stays_together_if_some_rows_have_a_group() -> None:
     """And so are the groups that a file holds: p, q and what is of their files are one; a test row ties nothing."""
     rows = [("train", *row) for row in (("p", 0, 0), ("", 0, 0), ("p", 0, 1), ("q", 0, 1), ("q", 0, 2), ("", 0, 2))]
     rows += [("train", "r", 0, 3), ("test", "q", 0, 3), ("train", "", 0, 4), ("test", "", 0, 4)]
@@ -194,7 +194,7 @@ def test_a_file_is_whole_where_some_of_its_rows_name_a_group() -> None:
     assert [e.group for e in examples] == ["p"] * 6 + ["r", "p", "4.mp4", "4.mp4"]
 
 
-def test_videos_are_groups_where_nobody_names_any() -> None:
+def test_videos_are_groups_by_default() -> None:
     rows = [("train", "", 0, 0) for _ in range(8)]
     flat = [replace(e, video=f"v{i % 4}") for i, e in enumerate(made(rows).examples)]  # frames of all in one folder
     found = numbers(replace(made(rows), examples=tuple(flat)), 2)
@@ -202,7 +202,7 @@ def test_videos_are_groups_where_nobody_names_any() -> None:
     assert Counter(found.values()) == {0: 4, 1: 4}
 
 
-def test_sets_of_validation_examples_are_gone() -> None:
+def test_sets_of_validation_examples_are_dropped() -> None:
     """They were drawn up for another validation split; classes are what they were."""
     annotations = replace(
         singles([0, 1] * 4), example_sets={"unseen": frozenset("12")}, subsets={"many-shot action": frozenset({1})}
@@ -215,7 +215,7 @@ def test_sets_of_validation_examples_are_gone() -> None:
     assert not refold(replace(annotations, example_sets={}), count=2, index=0).notices
 
 
-def test_ids_that_stand_for_several_examples() -> None:
+def test_duplicate_ids_are_rejected() -> None:
     one, *others = singles([0] * 4).examples
     twice = replace(singles([0]), examples=(one, replace(one, split="val", media=Path("b.mp4")), *others))
     with pytest.raises(DataError, match="several examples of train and val have the id '0'"):
@@ -236,7 +236,7 @@ def test_ids_that_stand_for_several_examples() -> None:
         (5, "fold is 5; it takes a mapping of count, index, seed"),
     ],
 )
-def test_folds_that_there_are_not(fold: Any, says: str) -> None:
+def test_invalid_folds(fold: Any, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         DataConfig.from_dict({"source": "csv", "path": "clips.csv", "fold": fold})
 
@@ -247,7 +247,7 @@ FOLDS = st.integers(2, 9).flatmap(
 
 
 @given(st.none() | FOLDS)
-def test_a_config_there_and_back(fold: Fold | None) -> None:
+def test_round_trip_of_a_config(fold: Fold | None) -> None:
     config = DataConfig(source="csv", options={"task": "recognition"}, fold=fold)
     assert DataConfig.from_dict(json.loads(json.dumps(config.to_dict()))) == config
     assert ("fold" in config.to_dict()) == (fold is not None)
@@ -325,7 +325,7 @@ def read(source: Source) -> dict[str, tuple[str, int]]:
     return found
 
 
-def test_files_and_packed_clips_fold_alike(table: Path, tmp_path: Path) -> None:
+def test_packed_clips_have_the_same_folds(table: Path, tmp_path: Path) -> None:
     """Whatever holds the clips, the same ones come out, also of one file in parts, and bad ones stay to be counted."""
     source = open_source(DataConfig(source="csv", options={"path": str(table)}))
     write_packed(tmp_path / "packed", source.annotations, partial(read_each, source.read, SIZE), fps=12, processes=1)
@@ -355,7 +355,7 @@ def test_files_and_packed_clips_fold_alike(table: Path, tmp_path: Path) -> None:
     assert [e.group for e in Packed(tmp_path / "again").annotations.examples] == [e.group for e in packed.examples]
 
 
-def test_features_fold_alike(table: Path, tmp_path: Path) -> None:
+def test_features_have_the_same_folds(table: Path, tmp_path: Path) -> None:
     config = DataConfig(source="csv", options={"path": str(table)}, clip=SIZE)
     extract(config, create_backbone("stem", widths=[4, 6]), tmp_path / "maps")
     stored = open_features(tmp_path / "maps")
@@ -376,7 +376,7 @@ def test_features_fold_alike(table: Path, tmp_path: Path) -> None:
             assert clip_lengths(two, split, SIZE).tolist() == clip_lengths(one, split, SIZE).tolist()
 
 
-def test_a_check_is_of_the_folds(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_uses_the_folds(table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = folds("csv", 3, path=str(table))[1]
     found = check_data(source, depth="files")
     assert found.counts == source.annotations.counts()
@@ -391,7 +391,7 @@ def test_a_check_is_of_the_folds(table: Path, tmp_path: Path, capsys: pytest.Cap
 
 def test_a_clip_is_cached_once_for_all_folds(table: Path, tmp_path: Path) -> None:
     for source in folds("csv", 3, path=str(table)):
-        cached = ClipCache(source.read, tmp_path, data="x")
+        cached = DiskCache(source.read, tmp_path, data="x")
         for example in source.annotations.examples:
             if not example.id.startswith("bad"):
                 wanted = source.read(example, SIZE)
@@ -399,7 +399,7 @@ def test_a_clip_is_cached_once_for_all_folds(table: Path, tmp_path: Path) -> Non
     assert len(list(tmp_path.glob("*/*.npy"))) == 10  # that of the test split is one of them
 
 
-def test_ids_counted_anew_in_every_split_are_not_mixed_up_in_a_cache(tmp_path: Path) -> None:
+def test_equal_ids_in_two_splits_have_separate_cache_entries(tmp_path: Path) -> None:
     """Packed clips have one folder, so that nothing but the split tells these two apart."""
     for name, frames in (("a", 5), ("b", 9)):
         videos.clip(tmp_path / f"{name}.mp4", frames=frames)
@@ -407,12 +407,12 @@ def test_ids_counted_anew_in_every_split_are_not_mixed_up_in_a_cache(tmp_path: P
     source = open_source(DataConfig(source="csv", options={"path": str(tmp_path / "clips.csv")}))
     write_packed(tmp_path / "packed", source.annotations, partial(read_each, source.read, SIZE), fps=12, processes=1)
     packed = Packed(tmp_path / "packed")
-    cached = ClipCache(packed.read, tmp_path / "cache", data="x")
+    cached = DiskCache(packed.read, tmp_path / "cache", data="x")
     for _ in range(2):
         assert [len(cached.read(example, SIZE).frames) for example in packed.annotations.examples] == [5, 9]
 
 
-def test_packed_sets_of_before_are_read(table: Path, tmp_path: Path) -> None:
+def test_packed_sets_of_older_versions_are_read(table: Path, tmp_path: Path) -> None:
     """They name no group where several clips are of one file; then each stands for itself."""
     source = open_source(DataConfig(source="csv", options={"path": str(table)}))
     write_packed(tmp_path / "p", source.annotations, partial(read_each, source.read, SIZE), fps=12, processes=1)

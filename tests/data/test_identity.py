@@ -1,4 +1,4 @@
-"""No stale data: whatever changes on disk or in a config changes what is read, or is refused, with any cache."""
+"""No stale data: every change on disk or in a config is read or rejected, with any cache."""
 
 from __future__ import annotations
 
@@ -369,7 +369,7 @@ def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_changes_is_read_anew_or_refused(name: str, tmp_path: Path) -> None:
+def test_changed_data_are_read_again_or_rejected(name: str, tmp_path: Path) -> None:
     make, changes = CASES[name]
     (tmp_path / "first").mkdir()
     data = make(tmp_path / "first")
@@ -396,7 +396,7 @@ def test_what_changes_is_read_anew_or_refused(name: str, tmp_path: Path) -> None
             assert identity.differences(DataIdentity.of(open_source(config))), what
 
 
-def test_nothing_is_kept_twice(tmp_path: Path) -> None:
+def test_each_clip_is_cached_once(tmp_path: Path) -> None:
     """A clip that is made of another file takes the place of the old one: a cache does not grow by itself."""
     config = DataConfig.from_dict(csv(tmp_path))
     for seed in (1, 2, 3):
@@ -405,7 +405,7 @@ def test_nothing_is_kept_twice(tmp_path: Path) -> None:
     assert len([f for f in (tmp_path / "cache").rglob("*") if f.is_file()]) == 3 + 2  # clips, and splits
 
 
-def test_a_touch_reads_again_and_a_second_look_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_touched_file_is_read_again_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = DataConfig.from_dict(csv(tmp_path))
     source = open_source(config)
     asked: list[str] = []
@@ -437,7 +437,7 @@ def test_the_key_of_a_clip() -> None:
     assert clip_key(example, config, "e") != key
 
 
-def test_media_that_come_later_are_found(tmp_path: Path) -> None:
+def test_media_that_appear_later_are_found(tmp_path: Path) -> None:
     """In one process: nothing that was looked up is believed for ever."""
     frames(tmp_path, "P01_01_")
     assert find_media(tmp_path, "P02_02").name == "P02_02.MP4"  # it is not there
@@ -470,7 +470,7 @@ ROWS = "a.mp4,train,x,0,1\nb.mp4,train,y,0,1\nc.mp4,val,x,0,1\n"
         ("".join(reversed(ROWS.splitlines(keepends=True))), ["in another order"]),
     ],
 )
-def test_what_changed_is_named(tmp_path: Path, rows: str, says: list[str]) -> None:
+def test_changes_are_named(tmp_path: Path, rows: str, says: list[str]) -> None:
     before = identity_of(tmp_path, ROWS)
     assert not before.differences(identity_of(tmp_path, ROWS))
     found = before.differences(identity_of(tmp_path, rows))
@@ -532,7 +532,7 @@ def examples(**changes: list[Any]) -> list[list[Any]]:
         ({"examples": examples()[::-1]}, ["examples are in another order, or classes have other parts"]),
     ],
 )
-def test_all_that_changed_and_nothing_else_is_told(parts: dict[str, Any], told: list[str], tmp_path: Path) -> None:
+def test_exactly_the_changes_are_listed(parts: dict[str, Any], told: list[str], tmp_path: Path) -> None:
     before, now = changed(), changed(**parts)
     assert before.differences(before) == now.differences(now) == []
     assert before.differences(now) == told
@@ -543,7 +543,7 @@ def test_all_that_changed_and_nothing_else_is_told(parts: dict[str, Any], told: 
     assert f": {'; '.join(told)}. Restore" in str(error.value)
 
 
-def test_what_an_identity_holds(tmp_path: Path) -> None:
+def test_the_contents_of_an_identity(tmp_path: Path) -> None:
     """Names of files do not depend on where the data lie, and test clips are no part of it."""
     found = []
     for place in ("here", "there/now"):
@@ -565,7 +565,7 @@ def test_what_an_identity_holds(tmp_path: Path) -> None:
     assert [e[:2] + e[4:] for e in found[1].examples] == [e[:2] + e[4:] for e in one.examples]
 
 
-def test_an_identity_there_and_back(tmp_path: Path) -> None:
+def test_round_trip_of_an_identity(tmp_path: Path) -> None:
     one = identity_of(tmp_path, ROWS)
     assert DataIdentity.read(tmp_path) is None
     one.write(tmp_path)
@@ -578,7 +578,7 @@ def test_an_identity_there_and_back(tmp_path: Path) -> None:
             DataIdentity.read(tmp_path)
 
 
-def test_a_copy_of_packed_clips_is_the_same_data(tmp_path: Path) -> None:
+def test_a_copy_of_packed_clips_is_identical(tmp_path: Path) -> None:
     """Wherever it lies, and whenever it was copied: its checksums say so."""
     data = packed(tmp_path)
     before = DataIdentity.of(open_source(DataConfig.from_dict(data)))
@@ -587,7 +587,7 @@ def test_a_copy_of_packed_clips_is_the_same_data(tmp_path: Path) -> None:
     assert now == before
 
 
-def test_bad_clips_are_not_kept(tmp_path: Path) -> None:
+def test_bad_clips_are_not_cached(tmp_path: Path) -> None:
     """What is mended is read the next time."""
     config = DataConfig.from_dict(csv(tmp_path))
     (tmp_path / "b.mp4").write_bytes(b"")

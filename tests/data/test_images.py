@@ -78,7 +78,7 @@ RATES = SequenceTiming(fps=60.0, first=1, duration=10.0, others=(("rulstm", 30.0
         (629, replace(RATES, first=None), ""),
     ],
 )
-def test_the_highest_number_fits_the_length(last: int, about: SequenceTiming, says: str) -> None:
+def test_the_highest_number_must_fit_the_duration(last: int, about: SequenceTiming, says: str) -> None:
     if not says:
         check_timing(Path("v"), [1, last], about)
         return
@@ -110,7 +110,7 @@ def test_the_lowest_number() -> None:
         ),
     ],
 )
-def test_gaps_are_told(tmp_path: Path, numbers: tuple[int, ...], duration: float | None, told: str) -> None:
+def test_gaps_are_described(tmp_path: Path, numbers: tuple[int, ...], duration: float | None, told: str) -> None:
     about = example(put(tmp_path / "v", *numbers), fps=10.0, first=1, duration=duration)
     assert gaps(about, open_images(about)) == told
 
@@ -128,7 +128,7 @@ def test_images_of_several_videos_in_a_folder(tmp_path: Path) -> None:
     assert [is_image_sequence(tmp_path / name) for name in ("flat", "none.tar", "none.mp4")] == [True, True, False]
 
 
-def test_a_listing_is_kept_until_the_folder_changes(tmp_path: Path) -> None:
+def test_a_listing_is_cached_until_the_folder_changes(tmp_path: Path) -> None:
     about = example(put(tmp_path / "v", 1, 2), fps=10.0)
     first = open_images(about)
     assert open_images(about) is first

@@ -1,4 +1,4 @@
-"""Work in pieces: results in order, one failure ends it, and the bar counts what an earlier run did."""
+"""Jobs: results in order, a failure ends them, and the progress bar counts finished ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def square(number: int) -> int:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_results_come_in_the_order_of_the_pieces(processes: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_results_are_in_order(processes: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_jobs("squares", square, [3, 1, 2], processes=processes, done=2) == [9, 1, 4]
     told = capsys.readouterr().err
     assert "squares" in told

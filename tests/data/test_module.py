@@ -1,4 +1,4 @@
-"""The data module: the same clips with any number of workers, after a resume, and none forgotten in evaluation."""
+"""The data module: the same clips with any number of workers and after a resume, and all clips in evaluation."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def assert_same(one: Batch, other: Batch) -> None:
 
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("observe", [1.0, 0.5])
-def test_preloaded_clips_are_evaluated_like_others(clips: Path, observe: float, size: int) -> None:
+def test_preloaded_clips_give_the_same_evaluation_batches(clips: Path, observe: float, size: int) -> None:
     """Two of the four cannot be read."""
     read = ClipDataModule(config(clips, observe=observe), batch_size=size)
     kept = ClipDataModule(config(clips, observe=observe), batch_size=size, workers=1, preload="device")
@@ -171,7 +171,7 @@ def test_lightning_trains_and_resumes_at_any_batch(clips: Path, tmp_path: Path) 
             assert torch.equal(one, other)
 
 
-def test_preloaded_clips_keep_nothing_of_what_workers_sent(clips: Path) -> None:
+def test_preloaded_clips_release_shared_memory(clips: Path) -> None:
     dataset = ClipDataset(open_source(config(clips)), "train", config(clips).clip)
     kept = PreloadedClips(dataset, torch.device("cpu"), workers=1)
     assert sum(TRAIN.values()) + 1 == len(kept.frames)
@@ -213,7 +213,7 @@ def test_preloaded_clips_are_read_once_for_all_runs(
 
 
 @pytest.mark.parametrize("kind", ["bad", "features"])
-def test_what_is_not_all_of_it_is_not_kept(
+def test_incomplete_splits_and_features_are_not_stored(
     clips: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     """A clip that cannot be read today may be tomorrow; features of one name may be of other networks."""
@@ -249,7 +249,7 @@ def test_wrong_options(clips: Path) -> None:
         ClipDataModule(config(clips / "nowhere"), batch_size=1).setup()
 
 
-def test_replicas_need_our_samplers(clips: Path) -> None:
+def test_lightning_must_not_replace_the_samplers(clips: Path) -> None:
     """Lightning replaces samplers in a distributed run unless it is told not to."""
     trainer = lightning.Trainer(accelerator="cpu", devices=2, strategy="ddp", logger=False)
     module = ClipDataModule(config(clips), batch_size=2)
@@ -269,7 +269,7 @@ def test_replicas_need_our_samplers(clips: Path) -> None:
         ({"started": 1, "processed": 0}, {"ready": 3, "processed": 2, "completed": 2}, (0, 2)),
     ],
 )
-def test_training_goes_on_after_the_last_whole_batch(
+def test_training_resumes_after_the_last_complete_batch(
     clips: Path, epochs: dict[str, int], steps: dict[str, int], expected: tuple[int, int]
 ) -> None:
     """An epoch has three batches. After its last one the next epoch begins."""
@@ -287,7 +287,7 @@ def test_training_goes_on_after_the_last_whole_batch(
     assert module._position(3) == expected
 
 
-def test_batches_that_are_not_full_can_be_dropped(clips: Path) -> None:
+def test_incomplete_batches_can_be_dropped(clips: Path) -> None:
     for drop, sizes in ((True, [4]), (False, [2, 4])):
         module = ClipDataModule(config(clips), batch_size=4, drop_last=drop)
         assert sorted(len(batch) for batch in module.train_dataloader()) == sizes

@@ -1,4 +1,4 @@
-"""What an index of packed clips may say: the last value that is taken, and the first that is not."""
+"""The index of packed clips: limits of its values, groups and shards."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_clips_of_anticipation(tmp_path: Path) -> None:
             read(tmp_path, BEFORE, times=times)
 
 
-def test_what_is_told_of_bad_clips(tmp_path: Path) -> None:
+def test_entries_of_bad_clips(tmp_path: Path) -> None:
     told, stored, _ = read(tmp_path, INDEX, why="gone", offsets="none", times="none", crc32="none")
     assert told[0]["why"] == "gone"
     assert stored == [None]
@@ -142,7 +142,7 @@ def test_clips_of_one_file_become_a_group() -> None:
     assert group_by_media(alone) == alone
 
 
-def test_equal_ids_are_told_apart() -> None:
+def test_equal_ids_get_different_videos() -> None:
     examples = [example("a", "1"), example("a", "2", "val"), example("b", "3"), example("a", "4", video="v")]
     assert [e.video for e in _separate(examples)] == ["train/a", "val/a", "", "v"]
 
@@ -155,7 +155,7 @@ def test_64_clips_fill_a_shard() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 6)), min_size=1, max_size=20), st.integers(1, 4))
-def test_shards_are_full_and_tear_no_video_apart(videos: list[tuple[int, int]], least: int) -> None:
+def test_shards_are_full_and_videos_stay_together(videos: list[tuple[int, int]], least: int) -> None:
     """Videos in any order of their names, of some clips each."""
     medias = [f"{name}-{place}" for place, (name, clips) in enumerate(videos) for _ in range(clips)]
     examples = [example(str(i), media) for i, media in enumerate(medias)]

@@ -1,4 +1,4 @@
-"""Annotations of all kinds: what is in the files is what is read, and what does not fit is named with its line."""
+"""Readers of annotations: their contents, and errors that name the file and the line."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_ssv2_subset(ssv2: Path, tmp_path: Path) -> None:
         read_ssv2(ssv2, "clips", subset=subset)
 
 
-def test_ssv2_that_does_not_fit(tmp_path: Path) -> None:
+def test_invalid_ssv2(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="neither something-something-v2-labels"):
         read_ssv2(tmp_path, "clips")
     (tmp_path / "labels.json").write_text(json.dumps(LABELS))
@@ -112,7 +112,7 @@ def test_ek55(ek55: Path) -> None:
         found.split("valid")
 
 
-def test_ek55_that_does_not_fit(ek55: Path) -> None:
+def test_invalid_ek55(ek55: Path) -> None:
     training = (ek55 / "training.csv").read_text()
     for text, says in (
         (training.replace("0001\n", "0002\n"), "segment 00 has action 2; actions.csv says 1"),
@@ -179,14 +179,14 @@ def test_official_ek55(ek55: Path) -> None:
         read_epic(ek55, files="official")
 
 
-def test_what_rulstms_folder_lacks_is_named(ek55: Path) -> None:
+def test_files_that_rulstms_folder_lacks_are_named(ek55: Path) -> None:
     """RULSTM's files do not name all verbs and nouns: where the missing file is public, the error says."""
     (ek55 / "EPIC_verb_classes.csv").unlink()
     with pytest.raises(DataError, match=r"EPIC_verb_classes\.csv is missing.*epic-kitchens-55-annotations"):
         read_epic(ek55)
 
 
-def test_metrics_do_not_vanish_silently(ek55: Path, ek100: Path) -> None:
+def test_missing_metrics_are_noted(ek55: Path, ek100: Path) -> None:
     assert read_epic(ek55).notices == ()
     assert read_epic(ek100, version="ek100", files="official").notices == ()
     (ek55 / "EPIC_many_shot_actions.csv").unlink()
@@ -210,7 +210,7 @@ def test_metrics_do_not_vanish_silently(ek55: Path, ek100: Path) -> None:
     assert again.notices == found.notices  # packed and extracted data tell it too
 
 
-def test_rulstms_lists_of_segments_stand_in(ek100: Path) -> None:
+def test_rulstms_lists_of_segments_are_read(ek100: Path) -> None:
     for name in ("unseen_participant_ids_validation", "tail_verbs", "tail_nouns"):
         (ek100 / f"EPIC_100_{name}.csv").unlink()
     for name in ("unseen_participants", "tail_verbs", "tail_nouns", "tail_actions"):
@@ -266,7 +266,7 @@ def test_csv(tmp_path: Path) -> None:
     assert first.id != second.id
 
 
-def test_what_mirrored_clips_show_is_said_by_the_user(tmp_path: Path) -> None:
+def test_the_mirror_option(tmp_path: Path) -> None:
     path = tmp_path / "clips.csv"
     path.write_text("path,split,label\n" + "".join(f"{i}.mp4,train,{name}\n" for i, name in enumerate("lrsu")))
     assert read_csv(path).mirror == ()  # nothing is mirrored
@@ -301,7 +301,7 @@ def test_anticipation_needs_start_times(tmp_path: Path) -> None:
         ("path,split,label\na.mp4,train,x,y\n", "line 2: there are not 3 columns"),
     ],
 )
-def test_csv_that_does_not_fit(tmp_path: Path, text: str, says: str) -> None:
+def test_invalid_csv(tmp_path: Path, text: str, says: str) -> None:
     path = tmp_path / "clips.csv"
     path.write_text(text)
     with pytest.raises(DataError, match=says):
@@ -351,7 +351,7 @@ def test_bad_clip_options() -> None:
             ClipConfig(**options)
 
 
-def test_tables_that_are_broken(ek55: Path) -> None:
+def test_invalid_tables(ek55: Path) -> None:
     """Each error names the file, the line and the value."""
     names = {"training": "training.csv", "verbs": "EPIC_verb_classes.csv", "actions": "actions.csv"}
     texts = {key: (ek55 / name).read_bytes() for key, name in names.items()}
@@ -399,7 +399,7 @@ def test_tables_that_are_broken(ek55: Path) -> None:
         ("-0.5", "times start at 0"),
     ],
 )
-def test_times_that_are_none(tmp_path: Path, value: str, says: str) -> None:
+def test_invalid_times(tmp_path: Path, value: str, says: str) -> None:
     path = tmp_path / "clips.csv"
     path.write_text(f"path,split,label,start\na.mp4,train,x,{value}\n")
     with pytest.raises(DataError, match=rf"clips\.csv, line 2: start is '{value}'.*{says}"):

@@ -40,7 +40,7 @@ def test_segments_and_classes(
     assert tuple(len(found.classes[task]) for task in ("action", "verb", "noun")) == classes
 
 
-def test_sets_that_are_evaluated_apart(epic: dict[Version, Annotations], samples: Path) -> None:
+def test_sets_with_their_own_metrics(epic: dict[Version, Annotations], samples: Path) -> None:
     """By the official lists; RULSTM's lists of segments say the same."""
     subsets = epic["ek55"].subsets
     assert [len(subsets[f"many-shot {part}"]) for part in ("verb", "noun", "action")] == [26, 71, 2265]
@@ -83,7 +83,7 @@ def test_segments_without_frames_and_leaks(
 
 
 @pytest.mark.parametrize(("version", "name"), [("ek55", "EPIC-Kitchens 55"), ("ek100", "EPIC-Kitchens 100")])
-def test_disk_that_maps_take(epic: dict[Version, Annotations], root: Path, version: Version, name: str) -> None:
+def test_disk_space_of_maps(epic: dict[Version, Annotations], root: Path, version: Version, name: str) -> None:
     """docs/guides/data.md has the frames that clips need and what their maps take."""
     needed: dict[str, set[tuple[str, int]]] = {}
     for example in epic[version].examples:
@@ -104,7 +104,7 @@ def test_official_segments_are_rulstms(epic: dict[Version, Annotations], samples
     assert all(rulstm[e.id] == e for e in official.examples)
 
 
-def test_official_files_count_60_or_50_a_second(samples: Path) -> None:
+def test_official_frames_have_60_or_50_fps(samples: Path) -> None:
     """start_frame in EPIC's own files numbers EPIC's own frames; so do the counts that are known of them."""
     with (samples / "epic/ek100/EPIC_100_validation.csv").open(newline="") as file:
         for row in csv.DictReader(file):
@@ -148,7 +148,7 @@ def test_real_frames(samples: Path) -> None:
             np.testing.assert_array_equal(frame, np.asarray(picture))
 
 
-def test_gestures_have_the_frames_that_the_manifest_says(samples: Path) -> None:
+def test_gestures_have_the_frames_of_the_manifest(samples: Path) -> None:
     rows = list(read_rows(samples / "gestures" / "manifest.csv"))
     found = {e.id: e for e in read_csv(samples / "gestures" / "manifest.csv").examples}
     assert len(found) == len(rows) == 763

@@ -1,4 +1,4 @@
-"""Stored sets know how they were made, refuse anything else, and name what is damaged; a full disk leaves no part."""
+"""Packed sets and feature stores: other settings are rejected, damage is named, a full disk is safe."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def read_all(kind: Callable[[Path], Source], folder: Path, clip: ClipConfig) -> 
 
 @pytest.mark.parametrize("mode", ["strict", "rulstm"])
 @pytest.mark.parametrize("options", [{}, {"steps": 3}, {"steps": 3, "stride": 0.5}, {"steps": 1, "stride": 1.5}])
-def test_packed_anticipation_is_that_of_the_videos(
+def test_packed_anticipation_matches_the_videos(
     table: Path, tmp_path: Path, mode: Any, options: dict[str, Any]
 ) -> None:
     """Position by position, with any steps and stride that the stored ones hold; before the video by mode."""
@@ -98,7 +98,7 @@ def test_packed_anticipation_is_that_of_the_videos(
 
 
 @pytest.mark.parametrize("options", [{"stride": 0.3}, {"steps": 7}, {"stride": 0.125}, {"steps": 12, "stride": 0.5}])
-def test_packed_anticipation_refuses_other_positions(table: Path, tmp_path: Path, options: dict[str, Any]) -> None:
+def test_packed_anticipation_rejects_other_positions(table: Path, tmp_path: Path, options: dict[str, Any]) -> None:
     source = open_source(config(table, "anticipation", BEFORE))
     write_packed(
         tmp_path / "p", source.annotations, partial(read_each, source.read, BEFORE), fps=4, clip=BEFORE, processes=1
@@ -118,7 +118,7 @@ def test_packed_anticipation_refuses_other_positions(table: Path, tmp_path: Path
         packed.read(late, clip)
 
 
-def test_packed_recognition_refuses_other_rates_and_larger_frames(table: Path, tmp_path: Path) -> None:
+def test_packed_recognition_rejects_other_rates_and_larger_frames(table: Path, tmp_path: Path) -> None:
     source = open_source(config(table, "recognition", CLIP))
     render = partial(read_each, source.read, CLIP)
     write_packed(tmp_path / "p", source.annotations, render, fps=6, clip=CLIP, processes=1)
@@ -137,7 +137,7 @@ def test_packed_recognition_refuses_other_rates_and_larger_frames(table: Path, t
     ClipDataset(own, "train", replace(CLIP, fps=4, size=(99, 99)))  # all that there ever was
 
 
-def test_a_set_of_an_earlier_version_is_read(stored: Path, tmp_path: Path) -> None:
+def test_a_set_of_an_older_version_is_read(stored: Path, tmp_path: Path) -> None:
     """Without checksums and without a word on how it was made."""
     index, shard = (read_checked(stored / name)[0] for name in ("index.json", "shard-00000.json"))
     wanted = Packed(stored)
@@ -185,7 +185,7 @@ def spots(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_any_index_is_read_or_refused(stored: Path, data: Any) -> None:
+def test_any_index_is_read_or_rejected(stored: Path, data: Any) -> None:
     """Whatever stands in an index: clips come, or an error of ours; neither another one, nor endless memory."""
     folder = stored.with_name("fuzzed")
     folder.mkdir(exist_ok=True)
@@ -209,7 +209,7 @@ def test_any_index_is_read_or_refused(stored: Path, data: Any) -> None:
 
 
 @given(st.dictionaries(st.text(max_size=4), JUNK, min_size=1))
-def test_sealed_json_there_and_back(data: dict[str, Any]) -> None:
+def test_round_trip_of_checked_json(data: dict[str, Any]) -> None:
     data.pop("crc32", None)
     if data:
         text = encode_checked(data)
@@ -225,7 +225,7 @@ def store(table: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_features_refuse_another_size(store: Path, tmp_path: Path) -> None:
+def test_features_reject_another_size(store: Path, tmp_path: Path) -> None:
     data = DataConfig(source="features", options={"folder": str(store)})
     opened = open_source(data)
     for fine in ((6, 8), (24, 32)):  # of the maps, of the frames
@@ -281,7 +281,7 @@ def test_frames_have_the_size_of_the_backbone(
     assert backbone.output_size(256, 454) == (8, 14)
 
 
-def test_what_was_replaced_is_stored_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_changed_media_are_stored_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """To pack or extract once more does what has changed, and that alone."""
     for name in "ab":
         videos.clip(tmp_path / f"{name}.mp4", frames=8)
@@ -387,7 +387,7 @@ assert not list(root.rglob("*.jpgs")) and not list(root.rglob("*.maps"))
 """
 
 
-def test_a_full_disk_leaves_what_was_there_and_no_part(table: Path, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_old_files_and_no_partial_ones(table: Path, tmp_path: Path) -> None:
     """While a model is saved, clips are packed, features extracted, a checkpoint written."""
     done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path), str(table)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]

@@ -15,7 +15,7 @@ FILE = Path("table.csv")
 
 
 @given(st.integers(0, 99), st.integers(0, 59), st.integers(0, 59_999))
-def test_times_of_day_are_seconds(hours: int, minutes: int, thousandths: int) -> None:
+def test_times_of_day_as_seconds(hours: int, minutes: int, thousandths: int) -> None:
     wanted = 3600 * hours + 60 * minutes + thousandths / 1000
     rest = f"{thousandths // 1000:02d}.{thousandths % 1000:03d}"
     assert CsvRow(FILE, 1, {"t": f"{hours:02d}:{minutes:02d}:{rest}"}).seconds("t") == pytest.approx(wanted)
@@ -26,7 +26,7 @@ def test_times_of_day_are_seconds(hours: int, minutes: int, thousandths: int) ->
 @pytest.mark.parametrize(
     ("value", "why"), [("soon", "neither seconds nor"), ("1:x", "neither"), ("-0.1", "start at 0"), ("", "t is empty")]
 )
-def test_times_that_are_none(value: str, why: str) -> None:
+def test_invalid_times(value: str, why: str) -> None:
     with pytest.raises(DataError, match=f"table.csv, line 7.*{why}"):
         CsvRow(FILE, 7, {"t": value}).seconds("t")
 
@@ -39,7 +39,7 @@ def test_whole_numbers_and_columns() -> None:
         CsvRow(FILE, 1, {"id": "1", "verb_class": "2"}).text("verb_clas")
 
 
-def test_rows_come_with_their_lines(tmp_path: Path) -> None:
+def test_rows_have_line_numbers(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes('\ufeffid, name\n1, a b \n\n2,"x,\ny"\n'.encode())
     assert [(row.line, row.cells) for row in read_rows(path)] == [
@@ -71,7 +71,7 @@ def test_numbers_above_0(text: str, number: float | None) -> None:
         CsvRow(FILE, 3, {"n": text}).positive("n")
 
 
-def test_the_last_numbers_that_are_taken() -> None:
+def test_limits_of_numbers() -> None:
     for text, least, taken in (("0", 0, True), ("-1", 0, False), ("+1", 1, True), ("0", 1, False), ("-1", -1, True)):
         if taken:
             assert CsvRow(FILE, 3, {"n": text}).whole("n", least) == int(text)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from horst.data.cache import ClipCache
+from horst.data.cache import DiskCache
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Split
 from horst.data.source import Source
@@ -65,13 +65,13 @@ class BadClip:
 
 
 class ClipDataset(Dataset[Item | BadClip]):
-    """The clips of one split. `cache`: a folder for decoded clips; see `ClipCache`."""
+    """The clips of one split. `cache`: a folder for decoded clips; see `DiskCache`."""
 
     def __init__(self, source: Source, split: Split, config: ClipConfig, cache: str | Path | None = None) -> None:
         source.check(config)
         self.examples, self.config = source.annotations.split(split).examples, config
         name = f"{source.annotations.task} {source.annotations.name}"
-        self.cache = None if cache is None else ClipCache(source.read, cache, data=name)
+        self.cache = None if cache is None else DiskCache(source.read, cache, data=name)
         self._read = self.cache.read if self.cache is not None else source.read
 
     def __len__(self) -> int:

@@ -24,7 +24,7 @@ from horst.io import atomic_write, digest, file_stamp
 from horst.video.sampling import observed_frames
 
 
-class ClipCache:
+class DiskCache:
     """Decodes a complete clip once and stores it in `folder`. Clips with missing frames and features are not stored.
 
     Files are written atomically, so any number of processes can share the folder. `data` distinguishes data sets in it.
