@@ -1,6 +1,6 @@
 """Small models for tests of exported graphs, and streams of different ages through a graph and its model.
 
-They have one layer, as what tracing takes grows with layers and S; `test_shipped` has three.
+They have one layer, because tracing time grows with layers and S; `test_shipped` has three.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MODELS: dict[str, dict[str, Any]] = {
 
 
 def small(case: str, **options: Any) -> Predictor:
-    """Weights are random everywhere, so that the zero state is not zero either."""
+    """All weights are random, so that the entry of the zero state is not zero."""
     torch.manual_seed(0)
     common = {"order": 2, "size": (16, 24), "backbone": {"name": "stem", "widths": [4]}}
     model = create_model(**{**common, **MODELS[case], **options}).eval()
@@ -41,7 +41,7 @@ def small(case: str, **options: Any) -> Predictor:
 
 
 def difference(graph: Graph, model: Predictor, batch: int, frames: int, seed: int = 0) -> float:
-    """The largest of the logits of a batch over `frames` steps; stream i starts afresh at frame 7 i + 3, and so on."""
+    """The largest difference of logits over `frames` steps; stream i is reset at frame 7 i + 3, and so on."""
     seen = random_frames(model, batch, frames, seed)
     state = graph.start(batch)
     singly = [model.init_state(1, *model.size) for _ in range(batch)]

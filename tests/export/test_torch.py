@@ -1,4 +1,4 @@
-"""The step as torch.export's file and as AOTInductor's: the model's numbers for streams of any age."""
+"""The step as a file of torch.export and of AOTInductor: equal to the model for streams of any age."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def traced() -> Traced:
     return model, step, trace(model, step, None)
 
 
-@pytest.mark.parametrize("format", ["torch", "aoti"])
+@pytest.mark.parametrize("format", ["torch", pytest.param("aoti", marks=pytest.mark.slow)])
 def test_steps_of_streams_of_any_age(
     traced: Traced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: Format
 ) -> None:
-    """As users build it: AOTInductor's vectorised code, which takes about 20 s of a core."""
+    """With AOTInductor's vectorised code, which takes about 20 s to compile."""
     if format == "aoti" and shutil.which(os.environ.get("CXX", "g++")) is None:
         pytest.skip("AOTInductor needs a C++ compiler: apt-get install g++")
     model, step, program = traced
@@ -43,7 +43,7 @@ def test_steps_of_streams_of_any_age(
     graph = open_graph(tmp_path / "step.pt2", format)
     assert graph.about == step.about
     for batch in (1, 3):
-        assert difference(graph, model, batch, frames=100) <= 1e-4
+        assert difference(graph, model, batch, frames=40) <= 1e-4
 
 
 def test_without_a_compiler(traced: Traced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,7 +112,7 @@ def test_detach_cuts_the_graph() -> None:
 
 
 def test_memory_of_a_stream_is_constant() -> None:
-    """10,000 steps: neither the state nor the process grows."""
+    """Over 3,000 steps neither the state nor the process grows."""
 
     def resident() -> int:
         return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
@@ -121,7 +121,7 @@ def test_memory_of_a_stream_is_constant() -> None:
     with torch.inference_mode():
         x, state = torch.randn(1, 8, 16, 16), core.init_state(1, 16, 16)
         size = state.nbytes
-        for step in range(10_000):
+        for step in range(3_000):
             if step == 500:
                 gc.collect()
                 start = resident()
@@ -129,5 +129,5 @@ def test_memory_of_a_stream_is_constant() -> None:
         gc.collect()
         grown = resident() - start
     assert state.nbytes == size
-    assert state.layers[0].count.item() == 10_000
-    assert grown < 2 * 2**20, f"{grown} bytes in 9,500 steps"
+    assert state.layers[0].count.item() == 3_000
+    assert grown < 2**20, f"{grown} bytes in 2,500 steps"
