@@ -111,6 +111,7 @@ def _open(
     """Frames in a size or their own, the end of the last one if it is known, and the frame rate."""
     from horst.streaming import LatestFrames
     from horst.video.decode import VideoFile
+    from horst.video.frame import is_image_sequence
     from horst.video.images import ImageSequence
     from horst.video.live import LiveSource, is_live
 
@@ -120,7 +121,7 @@ def _open(
     path = Path(source)
     if not path.exists():
         raise MissingVideoError(source, "there is no such file, folder, camera (camera:0) or address (rtsp://...)")
-    if path.is_dir() or path.suffix == ".tar":
+    if is_image_sequence(path):
         if fps is None:
             raise ConfigError(f"{source} is a folder of images: pass --fps, their frame rate")
         pictures = stack.enter_context(ImageSequence(path, fps=fps, size=size))

@@ -41,17 +41,14 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
     `bad_clips` counts the training clips that cannot be read, and stops the run if there are too many. A resumed fit
     continues with the batch after the last one that was trained on, by the trainer's own progress.
 
+    Arguments are those of `ClipBatches`, and:
+
     Args:
-        data: What to read.
-        batch_size: Clips in a batch, on each process.
-        workers: Processes that decode; 0 decodes in this process.
-        seed: Seed of everything random.
         augment: Augmentation of training clips, on the device.
         prefix: Recognition: the lowest and highest observed fraction of a training clip, drawn for each clip and
             epoch, in place of the config's `clip.observe`.
         bad_limit: The fraction of training clips that may be bad; see `BadClips`.
         drop_last: Drop the last batch of a training epoch if it is not full.
-        cache: A folder on a fast disk for decoded clips; see `horst.data.cache`.
         preload: "device" keeps all clips in the memory of the device; see `horst.data.preload`.
     """
 

@@ -33,7 +33,7 @@ from horst.data.packed import ReadClips, is_complete, write_packed
 from horst.data.readers.ssv2 import without_brackets
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError, HorstError, InputError
-from horst.io import LOCK, lock, read_json, write_text
+from horst.io import LOCK, PARTIAL, lock, read_json, write_text
 from horst.synth import kitchen, somethings
 from horst.video.sampling import UNOBSERVED, anticipation_frames
 
@@ -107,7 +107,7 @@ def _complete(folder: Path, spec: DatasetSpec) -> bool:
     # Listed first: whatever is there beside MADE was written after it.
     there = {path.name for path in folder.iterdir()} if folder.exists() else set()
     if not (folder / MADE).exists():
-        if any(name != LOCK and not name.endswith(".partial") for name in there):
+        if any(name != LOCK and not name.endswith(PARTIAL) for name in there):
             raise DataError(f"{folder} is not empty: choose another folder")
         return False
     made, asked = read_json(folder / MADE), json.loads(json.dumps(asdict(spec)))
