@@ -20,8 +20,7 @@ from horst.data.source import open_source
 from horst.synth import kitchen
 from horst.synth.make import TAIL_SHARE, make_kitchen, make_somethings
 
-KITCHEN = 400, 0
-"""Videos and seed from which the package's kitchen model learnt: kitchen/gpu."""
+KITCHEN = 400, 0  # videos and seed from which the package's kitchen model learnt: kitchen/gpu
 
 
 class Fresh(ClipBatches):

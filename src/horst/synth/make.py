@@ -38,14 +38,10 @@ from horst.synth import kitchen, somethings
 from horst.video.sampling import UNOBSERVED, anticipation_frames
 
 MADE = "made.json"
-CONFIG = "data.yaml"
-"""Written last: if it exists, the data set is complete."""
-VERSIONS = {"somethings": 2, "kitchen": 1}
-"""Increased whenever a generator renders other clips for the same seed."""
-SMALLEST = {"somethings": 16, "kitchen": 32}
-"""Pixels each way."""
-TAIL_SHARE = 0.01
-"""A class with less than this share of the training segments is a tail class."""
+CONFIG = "data.yaml"  # written last: if it exists, the data set is complete
+VERSIONS = {"somethings": 2, "kitchen": 1}  # increased whenever a generator renders other clips for the same seed
+SMALLEST = {"somethings": 16, "kitchen": 32}  # pixels each way
+TAIL_SHARE = 0.01  # a class with less than this share of the training segments is a tail class
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,13 +51,10 @@ class DatasetSpec:
     generator: str
     count: int
     seed: int
-    size: Sequence[int]
-    """Height and width."""
+    size: Sequence[int]  # height and width
     packed: bool
-    templates: int = 0
-    """For somethings: use only the first templates, which are the simplest. 0: all."""
-    drawing: int = 0
-    """Version of the generator. 0: the current one."""
+    templates: int = 0  # for somethings: use only the first templates, which are the simplest. 0: all.
+    drawing: int = 0  # version of the generator. 0: the current one.
 
     def __post_init__(self) -> None:
         check_positive(count=self.count)

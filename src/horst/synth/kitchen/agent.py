@@ -15,11 +15,9 @@ from horst.synth.kitchen.participants import Habits
 from horst.synth.kitchen.world import DISHES, DOORS, HOME, ActionStep, Location, World, noun_of
 
 Moves = Iterator[ActionStep]
-PAUSE = ActionStep("pause", "")
-"""No action: the cook may continue with something else here."""
+PAUSE = ActionStep("pause", "")  # no action: the cook may continue with something else here
 
-WAITS = 0.18
-"""Probability that an object is first put down on the counter after it was taken."""
+WAITS = 0.18  # probability that an object is first put down on the counter after it was taken
 
 
 @dataclass(slots=True)

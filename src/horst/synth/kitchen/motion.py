@@ -22,12 +22,9 @@ LEFT: Side = 1
 
 CARRY: tuple[Point, Point] = ((0.20, 0.38), (-0.24, 0.38))
 REST: tuple[Point, Point] = ((0.30, 0.53), (-0.32, 0.53))
-CONTACT = 0.38
-"""The fraction of a segment after which the hand touches its target."""
-SWING = (0.38, 0.85)
-"""The fraction of a segment during which a door turns."""
-GAZE_LEADS = 0.7
-"""Seconds between the gaze and the start of the action that it leads to."""
+CONTACT = 0.38  # the fraction of a segment after which the hand touches its target
+SWING = (0.38, 0.85)  # the fraction of a segment during which a door turns
+GAZE_LEADS = 0.7  # seconds between the gaze and the start of the action that it leads to
 GRIP: dict[str, Point] = {
     "pan": (0.22, 0.085), "kettle": (0.06, -0.01), "knife": (0.0, 0.075), "spoon": (0.01, 0.085),
     "plate": (0.07, 0.035), "cup": (0.03, 0.01), "cloth": (0.0, -0.04), "milk": (0.02, 0.0),
@@ -140,8 +137,7 @@ class Layout:
         return self.point(DRYING if step.verb == "dry" else SINK)
 
 
-Path = list[tuple[float, Point]]
-"""Points at fractions of a segment."""
+Path = list[tuple[float, Point]]  # points at fractions of a segment
 
 
 def grip(item: str, at: Point) -> Point:

@@ -14,26 +14,19 @@ from horst.synth.render.raster import RGB, blur
 from horst.synth.render.textures import Colour, Rng, Texture
 
 SEEN = ("P01", "P02", "P03", "P04", "P05", "P06", "P07", "P08")
-UNSEEN = ("P09", "P10", "P11")
-"""Participants of validation videos only."""
+UNSEEN = ("P09", "P10", "P11")  # participants of validation videos only
 
 
 @dataclass(frozen=True, slots=True)
 class Habits:
     """Probabilities that distinguish one participant's way of working from another's."""
 
-    basin: float
-    """Washes up in a filled sink and dries each dish at once; otherwise under the running tap."""
-    one_by_one: float
-    """Finishes one vegetable or dish before the next one."""
-    closes: float
-    """Closes a door right after taking something out."""
-    tidy: float
-    """Puts objects back where they belong rather than down."""
-    rinses: float
-    """Washes vegetables."""
-    switches: float
-    """Changes to another recipe where there is a choice."""
+    basin: float  # washes up in a filled sink and dries each dish at once; otherwise under the running tap
+    one_by_one: float  # finishes one vegetable or dish before the next one
+    closes: float  # closes a door right after taking something out
+    tidy: float  # puts objects back where they belong rather than down
+    rinses: float  # washes vegetables
+    switches: float  # changes to another recipe where there is a choice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +45,8 @@ class Appearance:
     kettle: Colour
     skin: Colour
     sleeve: Colour
-    light: Colour = (1.0, 1.0, 1.0)
-    """The gain of the lamps in each channel."""
-    mirror: float = 1.0
-    """-1 for a mirrored kitchen, with the fridge on the right."""
+    light: Colour = (1.0, 1.0, 1.0)  # the gain of the lamps in each channel
+    mirror: float = 1.0  # -1 for a mirrored kitchen, with the fridge on the right
 
 
 def granite(rng: Rng, height: int, width: int, colour: Colour) -> RGB:

@@ -58,8 +58,7 @@ def pan(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.fill(c.ellipse(cx, cy + 0.012, 0.092, 0.066), tx.shade(look.pan, 0.74))
 
 
-PAN_BOWL = (-0.075, -0.015)
-"""The centre of the pan's bowl on its canvas: the point that stands on the hob."""
+PAN_BOWL = (-0.075, -0.015)  # the centre of the pan's bowl on its canvas: the point that stands on the hob
 
 
 def kettle(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:

@@ -29,10 +29,8 @@ from horst.synth.render.raster import RGB, Camera, FrameBuffer, Sensor, Sprite
 from horst.synth.render.shapes import Point
 from horst.video.frame import Image
 
-MARGIN = 0.07
-"""The part of the room at each side that is outside of a frame: the head turns by that much."""
-SMALLEST = 32
-"""Pixels each way. Fewer leave no room for the head to turn."""
+MARGIN = 0.07  # the part of the room at each side that is outside of a frame: the head turns by that much
+SMALLEST = 32  # pixels each way. Fewer leave no room for the head to turn.
 SHOULDERS: tuple[Point, Point] = ((0.42, 1.25), (-0.42, 1.25))
 FOODS = (*VEGETABLES, "pasta", "egg")
 LIQUIDS = ("tea", "milk", "water", "oil")
@@ -42,8 +40,7 @@ SURFACE = {"cup": (0.066, 0.034), "pan": (0.18, 0.13), "plate": (0.09, 0.055)}
 """Width and height of what a vessel holds."""
 _FILL_AT = {"cup": (-0.008, -0.028), "pan": (0.0, 0.010), "plate": (0.0, 0.0)}
 _FLAT = ("plate", "pan", "carrot", "cloth", "sponge")
-_LIFTED = (0.32, 0.80)
-"""The fraction of a `throw` during which the waste is in the hand."""
+_LIFTED = (0.32, 0.80)  # the fraction of a `throw` during which the waste is in the hand
 
 
 def render(spec: VideoSpec, *, size: tuple[int, int] = (128, 228)) -> Iterator[Image]:

@@ -28,8 +28,7 @@ DOOR_FRAMES: dict[str, tuple[Point, Point, float]] = {
     "cupboard": ((0.725, -0.32), (0.33, 0.34), 1.0),
 }
 """Centre and size of what a door closes, and the side of its hinge: -1 left, 1 right."""
-TAP = (-0.36, -0.075)
-"""The outlet of the tap."""
+TAP = (-0.36, -0.075)  # the outlet of the tap
 
 SLOTS: dict[str, tuple[Point, ...]] = {
     "fridge": (
@@ -55,10 +54,8 @@ HANDLES: dict[str, Point] = {
     "cupboard": (0.585, -0.22),
 }  # fmt: skip
 """What a hand touches to operate a fixture."""
-WASTE: Point = (0.24, 0.335)
-"""The corner of the board for scraps."""
-DRYING: Point = (-0.05, 0.22)
-"""Where dishes are dried, in front of the cook."""
+WASTE: Point = (0.24, 0.335)  # the corner of the board for scraps
+DRYING: Point = (-0.05, 0.22)  # where dishes are dried, in front of the cook
 
 _STEEL, _GLASS = (0.74, 0.76, 0.78), (0.10, 0.10, 0.12)
 

@@ -16,16 +16,12 @@ from horst.synth.kitchen.participants import HABITS, SEEN, UNSEEN
 from horst.synth.kitchen.recipes import CHORES, RECIPES, Recipe
 from horst.synth.kitchen.world import HANDS, NOUNS, VERB_TABLE, VERBS, ActionStep, apply
 
-FPS = 10
-"""Frame rate of the rendered videos."""
-EPIC_FPS = 30
-"""Frame rate in which EPIC-Kitchens annotations count."""
+FPS = 10  # frame rate of the rendered videos
+EPIC_FPS = 30  # frame rate in which EPIC-Kitchens annotations count
 DURATION = (60.0, 120.0)
-LEAD_IN = (2.0, 5.0)
-"""Nothing happens at first, so that the first segment can be anticipated too."""
+LEAD_IN = (2.0, 5.0)  # nothing happens at first, so that the first segment can be anticipated too
 GAP = (0.0, 2.0)
-INTERLEAVED = 0.7
-"""Probability that a second recipe is in progress at the same time."""
+INTERLEAVED = 0.7  # probability that a second recipe is in progress at the same time
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +76,7 @@ class VideoSpec:
 
     id: str
     participant: str
-    split: str
-    """ "train" or "val"."""
+    split: str  # "train" or "val"
     seed: int
     duration: float
     segments: tuple[Segment, ...]

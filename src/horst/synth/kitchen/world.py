@@ -14,14 +14,10 @@ from dataclasses import dataclass, field, replace
 class Verb:
     """What all actions of a verb have in common."""
 
-    seconds: float
-    """Typical length."""
-    effect: float
-    """The fraction of a segment after which the world changes."""
-    nouns: str
-    """The nouns that it occurs with."""
-    motions: tuple[str, ...] = ()
-    """How each hand oscillates at its target (see `motion`), the leading hand first."""
+    seconds: float  # typical length
+    effect: float  # the fraction of a segment after which the world changes
+    nouns: str  # the nouns that it occurs with
+    motions: tuple[str, ...] = ()  # how each hand oscillates at its target (see `motion`), the leading hand first
 
 
 _ITEMS = "carrot cloth cup egg kettle knife milk oil onion pan pasta plate sponge spoon tea tomato"
@@ -106,18 +102,14 @@ class World:
     """The state between two actions."""
 
     where: Mapping[str, Location]
-    on: frozenset[str] = frozenset()
-    """Open doors and running switches."""
+    on: frozenset[str] = frozenset()  # open doors and running switches
     dirty: frozenset[str] = frozenset()
     wet: frozenset[str] = frozenset()
-    form: Mapping[str, str] = field(default_factory=dict)
-    """`peeled` or `cut` for vegetables that are no longer whole."""
+    form: Mapping[str, str] = field(default_factory=dict)  # `peeled` or `cut` for vegetables that are no longer whole
     inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Nouns inside a vessel, in the order they were added."""
-    waste: tuple[str, ...] = ()
-    """Peel, shells and tea bags that are not yet thrown away, by noun."""
-    basin: bool = False
-    """The sink holds soapy water: washing needs no running tap."""
+    waste: tuple[str, ...] = ()  # peel, shells and tea bags that are not yet thrown away, by noun
+    basin: bool = False  # the sink holds soapy water: washing needs no running tap
 
     def place(self, item: str) -> str:
         return self.where[item].place

@@ -42,12 +42,9 @@ class Sprite:
 
     levels: tuple[Planes, ...]
     """(4, h, w), premultiplied; level i has 1 / 2^i of the size, and a transparent border of one texel."""
-    texels: float
-    """Texels of level 0 for one scene unit at scale 1."""
-    pivot: tuple[float, float]
-    """The (x, y) in texels of level 0 that `FrameBuffer.draw` puts at the requested point."""
-    width: float
-    """Width of the body in scene units at scale 1, for geometry (contact, stacking), not for drawing."""
+    texels: float  # texels of level 0 for one scene unit at scale 1
+    pivot: tuple[float, float]  # the (x, y) in texels of level 0 that `FrameBuffer.draw` puts at the requested point
+    width: float  # width of the body in scene units at scale 1, for geometry (contact, stacking), not for drawing
     height: float
 
 

@@ -339,7 +339,7 @@ def swap(a: Animation) -> Objects:
     return first, second
 
 
-ACTIONS: dict[str, Callable[[Animation], Objects]] = {
+ACTIONS: dict[str, Callable[[Animation], Objects]] = {  # the templates, in the order of their classes
     "Moving [something] up": move_up,
     "Moving [something] down": move_down,
     "Pushing [something] from left to right": partial(push_sideways, side=1),
@@ -365,10 +365,8 @@ ACTIONS: dict[str, Callable[[Animation], Objects]] = {
     "Pretending to pick [something] up": pretend_to_pick_up,
     "Swapping [something] and [something]": swap,
 }
-"""The templates, in the order of their classes."""
-MIRRORED = (
+MIRRORED = (  # templates that turn into each other when the image is flipped left to right
     ("Pushing [something] from left to right", "Pushing [something] from right to left"),
     ("Turning [something] clockwise", "Turning [something] counterclockwise"),
     ("Rolling [something] to the left", "Rolling [something] to the right"),
 )
-"""Templates that turn into each other when the image is flipped left to right."""

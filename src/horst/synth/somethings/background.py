@@ -24,13 +24,10 @@ class Background:
     """The layers of the background, far to near, and how they move."""
 
     wall: Sprite
-    drift: tuple[float, float]
-    """How far the wall moves during the clip, in scene units."""
-    floor: Sprite
-    """Floor, table and shelf with the clutter on them."""
+    drift: tuple[float, float]  # how far the wall moves during the clip, in scene units
+    floor: Sprite  # floor, table and shelf with the clutter on them
     passerby: Sprite | None
-    path: tuple[float, float, float, float]
-    """Where the passer-by starts and how far it goes: x, y, dx, dy."""
+    path: tuple[float, float, float, float]  # where the passer-by starts and how far it goes: x, y, dx, dy
 
 
 def make_background(rng: Rng, height: int, width: int) -> Background:

@@ -24,8 +24,7 @@ from horst.synth.somethings.scene import SHELF_LIFT, SHELF_Y, Occluder, Placemen
 from horst.video.frame import Image
 
 FPS = 12
-TEMPLATES: tuple[str, ...] = tuple(ACTIONS)
-"""The actions; the index of a template is its class."""
+TEMPLATES: tuple[str, ...] = tuple(ACTIONS)  # the actions; the index of a template is its class
 LABELS: dict[str, int] = {template: index for index, template in enumerate(TEMPLATES)}
 MIRROR: dict[str, str] = {template: template for template in TEMPLATES}
 """The template after the image is flipped left to right."""
@@ -40,13 +39,11 @@ class ClipSpec:
     """One clip of a data set: what `render` needs, and its entry in the label file."""
 
     id: str
-    split: str
-    """ "train" or "val"."""
+    split: str  # "train" or "val"
     template: str
     placeholders: tuple[str, ...]
     """The objects' names in the order of the template, for instance ("red cup", "blue box")."""
-    label: str
-    """The template with its placeholders filled in."""
+    label: str  # the template with its placeholders filled in
     seed: int
 
 

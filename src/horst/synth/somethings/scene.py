@@ -18,8 +18,7 @@ from horst.synth.render.shapes import Point
 from horst.synth.render.textures import Rng, choose, uniform
 from horst.synth.somethings.props import PROPS, Role, kinds
 
-FRAMES = (22, 40)
-"""Frames of the shortest and the longest clip."""
+FRAMES = (22, 40)  # frames of the shortest and the longest clip
 ROLLER, THING, COVER, SHELF, SECRET = range(5)
 """Positions in `TableScene.objects`. The secret is under the cover if the template needs it, otherwise it is absent."""
 SHELF_Y = 0.285
@@ -96,12 +95,10 @@ class SceneObject:
 class Occluder:
     """An out-of-focus cloth before the camera that hides the last part of the clip, or passes by."""
 
-    start: float
-    """When it enters, as a fraction of the clip."""
+    start: float  # when it enters, as a fraction of the clip
     side: Side
     stays: bool
-    centre: Point
-    """What it hides."""
+    centre: Point  # what it hides
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +106,16 @@ class TableScene:
     """Everything that does not depend on the template."""
 
     frames: int
-    onset: float
-    """When the action begins, as a fraction of the clip."""
-    finish: float
-    """When it ends."""
+    onset: float  # when the action begins, as a fraction of the clip
+    finish: float  # when it ends
     objects: tuple[SceneObject, ...]
     distractors: tuple[SceneObject, ...]
     """Objects that nobody touches, placed as after an action: at an edge, on another object, close to the camera."""
     shoulder: Point
-    hand: Point | None
-    """Where the hand is in the first frame; None if it is out of view."""
+    hand: Point | None  # where the hand is in the first frame; None if it is out of view
     pose: Pose
     occluder: Occluder | None
-    seed: int
-    """For everything that has no part in the action: textures, clutter, camera, light."""
+    seed: int  # for everything that has no part in the action: textures, clutter, camera, light
 
 
 def sample_scene(seed: int) -> TableScene:
