@@ -24,7 +24,7 @@ from horst.models import open_model
 from horst.synth.render.hands import make_hand
 from horst.synth.render.raster import FrameBuffer, Sensor
 from horst.synth.somethings import FPS, plan, render
-from horst.synth.somethings.background import draw_background, make_background
+from horst.synth.somethings.clips import draw_background, make_background
 
 KNOWN = (
     "Pushing [something] from left to right",

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from horst.synth import kitchen
-from horst.synth.kitchen.agent import initial_world
-from horst.synth.kitchen.motion import Layout, animate
+from horst.synth.kitchen.recipes import initial_world
+from horst.synth.kitchen.render import Layout, animate
 from horst.synth.kitchen.world import CAPACITY, DOORS, HANDS, HOME, ActionStep, ImpossibleStepError, World, apply
 
 

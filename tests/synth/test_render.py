@@ -9,8 +9,7 @@ import pytest
 
 from horst.synth.render import textures
 from horst.synth.render.hands import make_hand, reach_angle
-from horst.synth.render.raster import Camera, FrameBuffer, Sensor, bilinear, blur, make_sprite
-from horst.synth.render.shapes import ShapeCanvas
+from horst.synth.render.raster import Camera, FrameBuffer, Sensor, ShapeCanvas, bilinear, blur, make_sprite
 from horst.synth.somethings.props import PROPS, kinds, make_prop
 
 WHITE = np.ones((20, 10, 4), np.float32)

@@ -10,8 +10,8 @@ import numpy as np
 import yaml
 
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import RGB, blur
-from horst.synth.render.textures import Colour, Rng, Texture
+from horst.synth.render.raster import RGB, Colour, Rng, blur
+from horst.synth.render.textures import Texture
 
 SEEN = ("P01", "P02", "P03", "P04", "P05", "P06", "P07", "P08")
 UNSEEN = ("P09", "P10", "P11")  # participants of validation videos only

@@ -1,4 +1,7 @@
-"""The kitchen's objects: how each is painted, seen from above and in front, and the table of them."""
+"""The kitchen's objects: how each is painted, seen from above and in front, and the table of them.
+
+A painter fills the body of a canvas, 2 w wide and 2 h high.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,8 @@ import numpy as np
 
 from horst.synth.kitchen.participants import Appearance
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import Sprite
-from horst.synth.render.shapes import Point, ShapeCanvas
-from horst.synth.render.textures import Colour, Rng, uniform
+from horst.synth.render.raster import Colour, Point, Rng, ShapeCanvas, Sprite
+from horst.synth.render.textures import uniform
 
 _STEEL, _BLACK, _GREEN = (0.78, 0.79, 0.81), (0.15, 0.15, 0.17), (0.30, 0.56, 0.24)
 _WOOD = (0.66, 0.45, 0.27)
@@ -26,16 +28,14 @@ PEELED: dict[str, Colour] = {"onion": (0.94, 0.92, 0.80), "carrot": (0.98, 0.60,
 INSIDE: dict[str, Colour] = {"onion": (0.95, 0.93, 0.85), "carrot": (0.97, 0.56, 0.16), "tomato": (0.90, 0.26, 0.18)}
 
 
-def plate(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def plate(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.solid(c.ellipse(0, 0, w, h), look.plate, 0.02, 0.25, 0.4)
     c.fill(c.ring(0, 0, 0.86 * w, 0.86 * h, 0.0025), tx.shade(look.plate, 0.72))
     c.fill(c.ellipse(0, 0.02 * h, 0.64 * w, 0.62 * h), tx.shade(look.plate, 0.88))
     c.fill(c.ellipse(0, 0.06 * h, 0.60 * w, 0.56 * h), tx.shade(look.plate, 0.98))
 
 
-def cup(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def cup(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     colour = tx.vary(rng, look.cup, 0.05)
     c.solid(c.ring(0.62 * w, 0.1 * h, 0.30 * w, 0.42 * h, 0.1 * w), tx.shade(colour, 0.9), 0.01, 0.1)
     body = c.convex(
@@ -47,9 +47,8 @@ def cup(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.fill(c.ellipse(-0.15 * w, -0.54 * h, 0.64 * w, 0.32 * h), tx.shade(colour, 0.42))
 
 
-def pan(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+def pan(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     """The bowl is on the left; the handle points right and towards the cook."""
-    w, h = c.half
     c.solid(c.capsule((0.0, 0.25 * h), (0.93 * w, 0.72 * h), 0.016, 0.014), _BLACK, 0.014, 0.3)
     cx, cy = PAN_BOWL
     c.solid(c.ellipse(cx, cy + 0.016, 0.118, 0.096), tx.shade(look.pan, 0.62), 0.03, 0.2)
@@ -61,8 +60,7 @@ def pan(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
 PAN_BOWL = (-0.075, -0.015)  # the centre of the pan's bowl on its canvas: the point that stands on the hob
 
 
-def kettle(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def kettle(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     colour = look.kettle
     c.solid(
         c.convex((-w, -0.42 * h), (-0.5 * w, -0.1 * h), (-0.45 * w, 0.35 * h), corner=0.006),
@@ -81,23 +79,20 @@ def kettle(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.solid(c.ellipse(0, -0.8 * h, 0.10 * w, 0.12 * h), _BLACK, 0.01, 0.3)
 
 
-def knife(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def knife(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     edge = ((-0.7 * w, -0.55 * h), (0.3 * w, -h), (0.85 * w, -0.3 * h), (0.85 * w, 0.2 * h), (-0.7 * w, 0.2 * h))
     c.solid(c.convex(*edge, corner=0.002), _STEEL, 0.01, 0.5)
     c.fill(c.box(0.6 * w, -0.15 * h, 0.3 * w, 0.8 * h), (0.94, 0.95, 0.96))
     c.solid(c.capsule((-0.05 * w, 0.3 * h), (0, 0.9 * h), 0.016), _BLACK, 0.016, 0.4)
 
 
-def spoon(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def spoon(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.solid(c.capsule((0, -0.3 * h), (0, 0.9 * h), 0.010, 0.014), _WOOD, 0.012, 0.2)
     c.solid(c.ellipse(0, -0.66 * h, 0.95 * w, 0.34 * h), _WOOD, 0.012, 0.2)
     c.fill(c.ellipse(0, -0.66 * h, 0.6 * w, 0.24 * h), tx.shade(_WOOD, 0.75))
 
 
-def sponge(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def sponge(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.solid(c.box(0, 0.12 * h, 2 * w, 1.7 * h, 0.01), (0.95, 0.80, 0.22), 0.012, 0.1)
     c.solid(c.box(0, -0.5 * h, 2 * w, h, 0.01), (0.24, 0.56, 0.30), 0.012, 0.1)
     for _ in range(7):
@@ -105,24 +100,21 @@ def sponge(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
         c.fill(c.ellipse(x, y, 0.004, 0.004), (0.78, 0.62, 0.12))
 
 
-def cloth(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def cloth(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     texture, colour = look.cloth
     shape = c.convex((-0.7 * w, -h), (0.7 * w, -h), (w, 0.95 * h), (-0.95 * w, h), corner=0.008)
     folds = 0.92 + 0.12 * np.sin(c.x / w * 7.0 + c.y / h * 0.8)
     c.fill(shape, texture(rng, c.h, c.w, colour), folds)
 
 
-def onion(c: ShapeCanvas, look: Appearance, rng: Rng, colour: Colour = RAW["onion"]) -> None:
-    w, h = c.half
+def onion(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, colour: Colour = RAW["onion"]) -> None:
     c.solid(c.capsule((0, -0.5 * h), (0.05 * w, -0.95 * h), 0.2 * w, 0.05 * w), tx.shade(colour, 0.85), 0.01, 0.1)
     shape = c.ellipse(0, 0.1 * h, w, 0.86 * h)
     skin = 0.93 + 0.07 * np.sin(c.x / w * 9.0 / (1.15 - np.clip(np.abs(c.y / h), 0, 1)))
     c.solid(shape, tx.tinted(colour, skin), w, 0.35)
 
 
-def carrot(c: ShapeCanvas, look: Appearance, rng: Rng, colour: Colour = RAW["carrot"]) -> None:
-    w, h = c.half
+def carrot(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, colour: Colour = RAW["carrot"]) -> None:
     for dy in (-0.6, 0.0, 0.6) if colour == RAW["carrot"] else ():
         c.solid(c.capsule((0.5 * w, 0), (0.95 * w, dy * h), 0.012, 0.006), _GREEN, 0.01, 0.1)
     shape = c.capsule((0.45 * w, 0), (-0.93 * w, 0.2 * h), 0.75 * h, 0.12 * h)
@@ -131,8 +123,7 @@ def carrot(c: ShapeCanvas, look: Appearance, rng: Rng, colour: Colour = RAW["car
         c.fill(np.maximum(shape, np.abs(c.x - k * w) - np.float32(0.002)), tx.shade(colour, 0.8))
 
 
-def tomato(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def tomato(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.solid(c.ellipse(0, 0, w, h), RAW["tomato"], w, 0.6)
     for k in range(5):
         turn = 2 * math.pi * k / 5 + 0.3
@@ -142,13 +133,11 @@ def tomato(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
         )
 
 
-def egg(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def egg(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.solid(c.ellipse(0, 0, w, h), tx.vary(rng, RAW["egg"], 0.03), w, 0.3)
 
 
-def pasta(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def pasta(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.solid(c.box(0, 0.03 * h, 1.9 * w, 1.9 * h, 0.008), (0.20, 0.36, 0.66), 0.02, 0.2)
     c.fill(c.box(0, 0.35 * h, 1.4 * w, 0.9 * h, 0.01), RAW["pasta"])
     for k in (-0.4, 0.0, 0.4):
@@ -156,16 +145,14 @@ def pasta(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.fill(c.box(0, -0.45 * h, 1.5 * w, 0.34 * h, 0.004), (0.95, 0.94, 0.90))
 
 
-def milk(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def milk(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.fill(c.convex((-0.5 * w, -h), (0.5 * w, -h), (0.95 * w, -0.45 * h), (-0.95 * w, -0.45 * h)), (0.80, 0.86, 0.93))
     c.solid(c.box(0, 0.27 * h, 1.9 * w, 1.46 * h, 0.004), (0.95, 0.96, 0.97), 0.012, 0.1, 0.3)
     c.fill(c.box(0, 0.55 * h, 1.9 * w, 0.5 * h), (0.22, 0.46, 0.78))
     c.solid(c.ellipse(0.2 * w, -0.72 * h, 0.26 * w, 0.14 * h), (0.80, 0.20, 0.20), 0.01, 0.3)
 
 
-def oil(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def oil(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     body = np.minimum(c.box(0, 0.32 * h, 1.9 * w, 1.36 * h, 0.5 * w), c.box(0, -0.55 * h, 0.7 * w, 0.8 * h, 0.1 * w))
     light = c.cylinder_light(w)
     c.fill(body, (0.78, 0.66, 0.16), light)
@@ -174,16 +161,14 @@ def oil(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.fill(c.box(0, -0.9 * h, 0.85 * w, 0.2 * h, 0.002), (0.25, 0.42, 0.20), light)
 
 
-def tea(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def tea(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.fill(c.convex((-0.8 * w, -h), (0.8 * w, -h), (w, -0.6 * h), (-w, -0.6 * h)), (0.52, 0.68, 0.44))
     c.solid(c.box(0, 0.2 * h, 2 * w, 1.6 * h, 0.003), (0.30, 0.50, 0.28), 0.01, 0.1, 0.3)
     c.fill(c.ellipse(0, 0.2 * h, 0.55 * w, 0.45 * h), (0.93, 0.90, 0.76))
     c.fill(c.ellipse(0.05 * w, 0.2 * h, 0.22 * w, 0.28 * h), (0.45, 0.62, 0.30))
 
 
-def tea_bag(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    w, h = c.half
+def tea_bag(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     c.fill(c.capsule((0, -0.2 * h), (0.6 * w, -h), 0.0025), (0.9, 0.9, 0.88))
     c.solid(c.box(0, 0.3 * h, 1.5 * w, 1.3 * h, 0.006), (0.72, 0.58, 0.40), 0.012, 0.1)
 
@@ -194,7 +179,7 @@ class KitchenProp:
 
     width: float
     height: float
-    paint: Callable[[ShapeCanvas, Appearance, Rng], None]
+    paint: Callable[[ShapeCanvas, float, float, Appearance, Rng], None]
     pivot: Point = (0.0, 0.0)
 
 
@@ -224,7 +209,7 @@ PROPS = {
 def paint_prop(name: str, look: Appearance, rng: Rng, texels: float) -> Sprite:
     prop = PROPS[name]
     c = ShapeCanvas(prop.width, prop.height, texels)
-    prop.paint(c, look, rng)
+    prop.paint(c, *c.half, look, rng)
     return c.sprite(pivot=prop.pivot)
 
 

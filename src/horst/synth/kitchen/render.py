@@ -1,43 +1,265 @@
-"""Rendering a kitchen video: the room is painted once, what stands in it when it changes, hands in every frame."""
+"""Rendering a kitchen video: the room is painted once, what stands in it when it changes, hands in every frame.
+
+A hand leaves for its next target as soon as the previous action is over, and the gaze (the camera) slightly before it:
+the next action shows in the second or two before it starts.
+"""
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 
-from horst.synth.kitchen.agent import initial_world
-from horst.synth.kitchen.motion import GRIP, LEFT, RIGHT, SWING, Layout, Side, animate, free_slot
+from horst.synth.kitchen import props, room
 from horst.synth.kitchen.participants import APPEARANCES, Appearance
-from horst.synth.kitchen.props import (
-    PROPS,
-    RAW,
-    paint_dirt,
-    paint_liquid,
-    paint_pieces,
-    paint_prop,
-    paint_scraps,
-    paint_stream,
-)  # fmt: skip
-from horst.synth.kitchen.room import BURNER, DOOR_FRAMES, SINK, SLOTS, TAP, door_sprite, fixture_sprites, paint_room
+from horst.synth.kitchen.recipes import initial_world
 from horst.synth.kitchen.videos import FPS, Segment, VideoSpec
-from horst.synth.kitchen.world import DOORS, HOME, SWITCHES, VEGETABLES, World, noun_of
+from horst.synth.kitchen.world import DOORS, HOME, SWITCHES, VEGETABLES, VERB_TABLE, ActionStep, World, apply, noun_of
 from horst.synth.render.hands import Pose, make_hand, reach_angle
-from horst.synth.render.raster import RGB, Camera, FrameBuffer, Sensor, Sprite
-from horst.synth.render.shapes import Point
+from horst.synth.render.raster import RGB, Camera, FrameBuffer, Point, Sensor, Sprite
 from horst.video.frame import Image
+
+Side = Literal[0, 1]
+RIGHT: Side = 0
+LEFT: Side = 1
+
+CARRY: tuple[Point, Point] = ((0.20, 0.38), (-0.24, 0.38))
+REST: tuple[Point, Point] = ((0.30, 0.53), (-0.32, 0.53))
+CONTACT = 0.38  # the fraction of a segment after which the hand touches its target
+SWING = (0.38, 0.85)  # the fraction of a segment during which a door turns
+GAZE_LEADS = 0.7  # seconds between the gaze and the start of the action that it leads to
+GRIP: dict[str, Point] = {
+    "pan": (0.22, 0.085), "kettle": (0.06, -0.01), "knife": (0.0, 0.075), "spoon": (0.01, 0.085),
+    "plate": (0.07, 0.035), "cup": (0.03, 0.01), "cloth": (0.0, -0.04), "milk": (0.02, 0.0),
+    "oil": (0.01, 0.0), "pasta": (0.03, 0.01),
+}  # fmt: skip
+"""From the centre of an object to the hand that holds it."""
+_OSCILLATIONS: dict[str, tuple[float, float, float, float]] = {
+    "rub": (0.035, 0.022, 1.7, 0.0), "hold": (0.004, 0.004, 1.0, 0.0), "chop": (0.004, 0.028, 2.9, 0.0),
+    "scrape": (0.030, 0.006, 1.3, 0.9), "stir": (0.038, 0.024, 1.2, 0.0), "tilt": (0.004, 0.004, 1.0, -1.0),
+    "tap": (0.0, 0.022, 2.3, 0.0),
+}  # fmt: skip
+"""Width and height of the motion, frequency in Hz, and tilt of the held object."""
+
+
+@dataclass(frozen=True, slots=True)
+class Oscillation:
+    """A periodic motion on top of a hand's path: chopping, rubbing, stirring, pouring."""
+
+    start: float
+    stop: float
+    side: Side
+    kind: str
+
+
+@dataclass(slots=True)
+class Trajectory:
+    """A path through points at times, at rest in each of them."""
+
+    times: list[float]
+    points: list[Point]
+
+    def add(self, time: float, point: Point) -> None:
+        # a short gap can request a time in the past
+        self.times.append(max(time, self.times[-1] + 1e-3))
+        self.points.append(point)
+
+    def at(self, time: float) -> Point:
+        k = bisect_right(self.times, time)
+        if k == 0 or k == len(self.times):
+            return self.points[min(k, len(self.points) - 1)]
+        (x0, y0), (x1, y1) = self.points[k - 1], self.points[k]
+        t = (time - self.times[k - 1]) / (self.times[k] - self.times[k - 1])
+        t = t * t * t * (t * (6 * t - 15) + 10)
+        # hands are lifted on long paths
+        lift = 0.10 * math.hypot(x1 - x0, y1 - y0) * 4 * t * (1 - t)
+        return x0 + (x1 - x0) * t, y0 + (y1 - y0) * t - lift
+
+
+@dataclass(slots=True)
+class Motion:
+    """The motion of one video: worlds between the segments, when they change, and where hands and gaze are."""
+
+    worlds: list[World]
+    changes: list[float]
+    sides: list[tuple[Side, Side]]
+    """Which hand is which slot of the world, per world: objects on the left are taken with the left hand."""
+    hands: tuple[Trajectory, Trajectory] = field(
+        default_factory=lambda: (Trajectory([0.0], [REST[RIGHT]]), Trajectory([0.0], [REST[LEFT]]))
+    )
+    gaze: Trajectory = field(default_factory=lambda: Trajectory([0.0], [(0.0, 0.1)]))
+    oscillations: list[Oscillation] = field(default_factory=list)
+
+    def oscillation(self, side: Side, time: float) -> tuple[float, float, float]:
+        """The offset of a hand at a time: (dx, dy, clockwise tilt of what it holds)."""
+        dx = dy = tilt = 0.0
+        for one in self.oscillations:
+            if one.side != side or not one.start <= time <= one.stop:
+                continue
+            t, length = time - one.start, one.stop - one.start
+            ramp = min(1.0, 5.0 * t / length, 5.0 * (length - t) / length)
+            ax, ay, hertz, turn = _OSCILLATIONS[one.kind]
+            phase = 2 * math.pi * hertz * t
+            dx += ramp * ax * math.cos(phase)
+            dy += ramp * ay * math.sin(phase)
+            tilt += ramp * turn
+        return dx, dy, tilt
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where objects are in this kitchen, mirrored or not."""
+
+    mirror: float
+
+    def point(self, at: Point) -> Point:
+        return self.mirror * at[0], at[1]
+
+    def where(self, world: World, item: str) -> Point:
+        """The point of an object that is not in a hand."""
+        at = world.where[item]
+        return self.point(room.SLOTS[at.place][at.slot])
+
+    def scraps(self, world: World, noun: str) -> Point:
+        """The point of waste: a tea bag is in its cup, everything else on the board."""
+        cups = [item for item in world.at("counter") if noun == "tea" and "tea" in world.contents(item)]
+        return self.where(world, cups[0]) if cups else self.point(room.WASTE)
+
+    def focus(self, world: World, after: World, step: ActionStep) -> Point:
+        """The point that an action is about."""
+        if step.verb in ("take", "cut", "peel"):
+            return self.where(world, step.item)
+        if step.item in room.HANDLES:
+            return self.point(room.HANDLES[step.item])
+        if step.place in HOME:
+            return self.where(world, step.place)
+        if step.verb == "put":
+            return self.where(after, step.item)
+        if step.verb == "throw":
+            return self.scraps(world, step.noun)
+        return self.point(room.DRYING if step.verb == "dry" else room.SINK)
+
+
+Path = list[tuple[float, Point]]  # points at fractions of a segment
+
+
+def grip(item: str, at: Point) -> Point:
+    """The point of the hand that holds an object at a point."""
+    dx, dy = GRIP.get(noun_of(item), (0.0, 0.0))
+    return at[0] + dx, at[1] + dy
+
+
+def animate(spec: VideoSpec, world: World, layout: Layout) -> Motion:
+    """The motion of a video that starts with a world."""
+    motion = Motion([world], [], [(RIGHT, LEFT)])
+    over = 0.0
+    for segment in spec.segments:
+        step, start, stop = segment.step, segment.start, segment.stop
+        after = apply(world, step)
+        focus = layout.focus(world, after, step)
+        sides = motion.sides[-1]
+        if not world.held():
+            sides = (LEFT, RIGHT) if focus[0] < -0.15 else (RIGHT, LEFT)
+        paths = {sides[slot]: path for slot, path in _paths(layout, world, after, step).items()}
+        _perform(motion, paths, (over, start, stop), {sides[after.where[item].slot] for item in after.held()})
+        motion.gaze.add(start - GAZE_LEADS, motion.gaze.points[-1])
+        motion.gaze.add(start + 0.3, focus)
+        verb, length = VERB_TABLE[step.verb], stop - start
+        motion.oscillations += [
+            Oscillation(start + CONTACT * length, stop, side, kind)
+            for side, kind in zip(paths, verb.motions, strict=False)
+        ]
+        motion.changes.append(start + verb.effect * length)
+        motion.worlds.append(after)
+        motion.sides.append(sides)
+        world, over = after, stop
+    return motion
+
+
+def free_slot(world: World) -> int:
+    """The hand for doors and switches: an empty one, otherwise the first."""
+    taken = {world.where[item].slot for item in world.held()}
+    return next((slot for slot in (0, 1) if slot not in taken), 0)
+
+
+def _paths(layout: Layout, world: World, after: World, step: ActionStep) -> dict[int, Path]:
+    """The paths of the hands in an action, by slot of the world; the leading hand first."""
+    at = layout.focus(world, after, step)
+    slots = {item: world.where[item].slot for item in world.held()}
+    free = free_slot(world)
+    if step.verb == "take":
+        return {after.where[step.item].slot: [(CONTACT, grip(step.item, at)), (0.55, grip(step.item, at))]}
+    if step.verb == "put":
+        high = (at[0], at[1] - 0.05) if step.place in HOME else at
+        return {slots[step.item]: [(0.55, grip(step.item, high)), (0.68, grip(step.item, high))]}
+    if step.item in DOORS:
+        return {free: _swing(layout, step)}
+    if step.item in room.HANDLES:
+        return {free: [(CONTACT, at), (0.7, at)]}
+    if step.verb == "throw":
+        x, y = layout.point(room.BIN)
+        return {free: [(0.25, at), (0.35, at), (0.75, (x, y - 0.05)), (0.85, (x, y - 0.05))]}
+    if step.verb in ("wash", "dry"):
+        place = layout.point((room.TAP[0], room.TAP[1] + 0.11)) if step.verb == "wash" else at
+        other = 1 - slots[step.item]
+        return {
+            other: [(CONTACT, (place[0] + 0.02, place[1])), (1.0, (place[0] + 0.02, place[1]))],
+            slots[step.item]: [(CONTACT, grip(step.item, place)), (1.0, grip(step.item, place))],
+        }
+    if step.verb in ("cut", "peel"):
+        knife = slots["knife.0"]
+        blade = grip("knife.0", (at[0] + 0.02, at[1] - 0.02))
+        return {
+            knife: [(CONTACT, blade), (1.0, (blade[0] + 0.04, blade[1]))],
+            1 - knife: [(CONTACT, (at[0] - 0.085, at[1] + 0.03)), (1.0, (at[0] - 0.06, at[1] + 0.03))],
+        }
+    if step.verb == "stir":
+        spoon = next(item for item in slots if noun_of(item) == "spoon")
+        held = grip(spoon, (at[0], at[1] - 0.01))
+        return {slots[spoon]: [(CONTACT, held), (1.0, held)]}
+    # pour, crack: above the vessel
+    above = grip(step.item, (at[0] + 0.03, at[1] - 0.10))
+    return {slots[step.item]: [(CONTACT, above), (0.95, above)]}
+
+
+def _swing(layout: Layout, step: ActionStep) -> Path:
+    """The hand stays on the handle while the door turns."""
+    x, y = room.HANDLES[step.item]
+    _, (width, _), hinge = room.DOOR_FRAMES[step.item]
+    shut, wide = layout.point((x, y)), layout.point((x + 0.7 * hinge * width, y + 0.03))
+    ends = (shut, wide) if step.verb == "open" else (wide, shut)
+    return [(SWING[0], ends[0]), (SWING[1], ends[1])]
+
+
+def _perform(motion: Motion, paths: dict[Side, Path], times: tuple[float, float, float], carrying: set[Side]) -> None:
+    """Add the paths of an action, and the way there in the gap before it; idle hands return to the cook."""
+    over, start, stop = times
+    for side in (RIGHT, LEFT):
+        track, home = motion.hands[side], (CARRY if side in carrying else REST)[side]
+        here = track.points[-1]
+        if side not in paths:
+            if here != home:
+                track.add(over, here)
+                track.add(over + 0.9, home)
+            continue
+        track.add(over, here)
+        (x, y), share = paths[side][0][1], 0.7 if start - over > 0.3 else 0.3
+        track.add(start, (here[0] + (x - here[0]) * share, here[1] + (y - here[1]) * share))
+        for part, point in paths[side]:
+            track.add(start + part * (stop - start), point)
+
 
 MARGIN = 0.07  # the part of the room at each side that is outside of a frame: the head turns by that much
 SMALLEST = 32  # pixels each way. Fewer leave no room for the head to turn.
 SHOULDERS: tuple[Point, Point] = ((0.42, 1.25), (-0.42, 1.25))
 FOODS = (*VEGETABLES, "pasta", "egg")
 LIQUIDS = ("tea", "milk", "water", "oil")
-POURED = {"kettle": "water", "milk": "milk", "oil": "oil", "pasta": "pasta"}
-"""What comes out of the objects that can be poured from."""
-SURFACE = {"cup": (0.066, 0.034), "pan": (0.18, 0.13), "plate": (0.09, 0.055)}
-"""Width and height of what a vessel holds."""
+POURED = {"kettle": "water", "milk": "milk", "oil": "oil", "pasta": "pasta"}  # what comes out when pouring
+SURFACE = {"cup": (0.066, 0.034), "pan": (0.18, 0.13), "plate": (0.09, 0.055)}  # size of what a vessel holds
 _FILL_AT = {"cup": (-0.008, -0.028), "pan": (0.0, 0.010), "plate": (0.0, 0.0)}
 _FLAT = ("plate", "pan", "carrot", "cloth", "sponge")
 _LIFTED = (0.32, 0.80)  # the fraction of a `throw` during which the waste is in the hand
@@ -55,13 +277,13 @@ def render(spec: VideoSpec, *, size: tuple[int, int] = (128, 228)) -> Iterator[I
 def _paint_sprites(look: Appearance, seed: int, texels: float) -> dict[str, Sprite]:
     """Everything that is drawn more than once."""
     rng = np.random.default_rng([seed, 1])
-    sprites = {name: paint_prop(name, look, rng, texels) for name in PROPS}
-    sprites |= {f"pieces {noun}": paint_pieces(noun, rng, texels) for noun in FOODS}
-    sprites |= {f"scraps {noun}": paint_scraps(noun, rng, texels) for noun in ("onion", "carrot", "egg", "tea")}
-    sprites |= {f"{v} {n}": paint_liquid(RAW[n], *SURFACE[v], texels) for v in SURFACE for n in LIQUIDS}
-    sprites |= {f"stream {noun}": paint_stream(RAW[food], texels) for noun, food in POURED.items()}
-    sprites |= {door: door_sprite(look, door, texels) for door in DOORS}
-    return sprites | fixture_sprites(rng, texels) | {"dirt": paint_dirt(rng, texels)}
+    sprites = {name: props.paint_prop(name, look, rng, texels) for name in props.PROPS}
+    sprites |= {f"pieces {noun}": props.paint_pieces(noun, rng, texels) for noun in FOODS}
+    sprites |= {f"scraps {noun}": props.paint_scraps(noun, rng, texels) for noun in ("onion", "carrot", "egg", "tea")}
+    sprites |= {f"{v} {n}": props.paint_liquid(props.RAW[n], *SURFACE[v], texels) for v in SURFACE for n in LIQUIDS}
+    sprites |= {f"stream {noun}": props.paint_stream(props.RAW[food], texels) for noun, food in POURED.items()}
+    sprites |= {door: room.door_sprite(look, door, texels) for door in DOORS}
+    return sprites | room.fixture_sprites(rng, texels) | {"dirt": props.paint_dirt(rng, texels)}
 
 
 class _VideoRenderer:
@@ -78,7 +300,7 @@ class _VideoRenderer:
         self.frame.camera = Camera(0.0, 0.0)
         texels = self.frame.unit * 1.3
         # a participant's room and objects are the same in every video; motion and light are not
-        self.room = paint_room(look, np.random.default_rng(person), height, width)
+        self.room = room.paint_room(look, np.random.default_rng(person), height, width)
         self.sprites = _paint_sprites(look, person, texels)
         self.hands = [  # the right one, the left one; the same seed, so that both sleeves match
             make_hand(np.random.default_rng([person, 2]), texels, 1.2, skin=look.skin, sleeve=look.sleeve, left=left)
@@ -115,18 +337,18 @@ class _VideoRenderer:
         """Everything that rests, on top of the room; `lifted` is the waste on its way to the bin."""
         layout = self.layout
         if "hob" in world.on:
-            self._draw("hot", layout.point(BURNER))
+            self._draw("hot", layout.point(room.BURNER))
         if world.basin:
-            self._draw("foam", layout.point(SINK))
+            self._draw("foam", layout.point(room.SINK))
         for door in DOORS:
             if swing[door] > 0.0:
                 for item in sorted(world.at(door), key=lambda i: -HOME[i].slot):
                     self._draw_item(world, item, *layout.where(world, item), shadow=False)
-        for door, ((x, y), (width, _), hinge) in DOOR_FRAMES.items():
+        for door, ((x, y), (width, _), hinge) in room.DOOR_FRAMES.items():
             shut, at = 1.0 - 0.84 * swing[door], layout.point((x + hinge * width / 2, y))
             self.frame.draw(self.sprites[door], *at, stretch=(shut, 1.0), light=1.0 - 0.25 * swing[door])
         # the box of tea never leaves the shelf: a bag is taken from it
-        self._draw("tea", layout.point(SLOTS["shelf"][1]))
+        self._draw("tea", layout.point(room.SLOTS["shelf"][1]))
         hidden = ("hand", "gone", *DOORS)
         items = [item for item, at in world.where.items() if at.place not in hidden and noun_of(item) != "tea"]
         for item in sorted(items, key=lambda item: layout.where(world, item)[1]):  # far ones first
@@ -134,7 +356,7 @@ class _VideoRenderer:
         for noun in world.waste[: len(world.waste) - (lifted in world.waste)]:
             if noun != "tea":
                 self._draw(f"scraps {noun}", layout.scraps(world, noun))
-        self._draw("tap", layout.point(TAP))
+        self._draw("tap", layout.point(room.TAP))
 
     def _draw_item(
         self, world: World, item: str, x: float, y: float, *, tilt: float = 0.0, shadow: bool = True
@@ -142,7 +364,7 @@ class _VideoRenderer:
         """An object in its state, with what is inside."""
         noun, form = noun_of(item), world.form.get(item, "")
         name = f"peeled {noun}" if form == "peeled" else "tea bag" if noun == "tea" else noun
-        prop = PROPS[name]
+        prop = props.PROPS[name]
         if shadow:
             low = 0.3 * prop.height if noun in _FLAT or form == "cut" else 0.42 * prop.height
             width = 0.62 * prop.width if noun == "pan" else prop.width
@@ -172,13 +394,13 @@ class _VideoRenderer:
 
     def _draw_fluids(self, world: World, time: float) -> None:
         if "tap" in world.on:
-            x, y = self.layout.point(TAP)
+            x, y = self.layout.point(room.TAP)
             flicker = 1.0 + 0.12 * math.sin(31.0 * time)
             self.frame.draw(self.sprites["water"], x + 0.002 * math.sin(47.0 * time), y, stretch=(flicker, 1.0))
         if "hob" in world.on and world.contents("pan.0") and world.place("pan.0") == "hob":
-            self._draw_steam(self.layout.point(BURNER), 0.05, time, 0.34)
+            self._draw_steam(self.layout.point(room.BURNER), 0.05, time, 0.34)
         if "kettle" in world.on:
-            x, y = self.layout.point(SLOTS["base"][0])
+            x, y = self.layout.point(room.SLOTS["base"][0])
             self._draw_steam((x - 0.07, y - 0.07), 0.012, time, 0.5)
 
     def _draw_steam(self, at: Point, spread: float, time: float, strength: float) -> None:

@@ -12,9 +12,8 @@ import numpy as np
 
 from horst.synth.kitchen.participants import Appearance
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import RGB, Plane, Sprite, blur, smoothstep
-from horst.synth.render.shapes import Point, ShapeCanvas
-from horst.synth.render.textures import Colour, Rng, uniform
+from horst.synth.render.raster import RGB, Colour, Plane, Point, Rng, ShapeCanvas, Sprite, blur, smoothstep
+from horst.synth.render.textures import uniform
 
 WALL, FRONT = -0.17, 0.43
 SINK, SINK_SIZE = (-0.36, 0.035), (0.36, 0.25)

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from horst.synth.kitchen.agent import PAUSE, Agent, Moves, initial_world
 from horst.synth.kitchen.participants import HABITS, SEEN, UNSEEN
-from horst.synth.kitchen.recipes import CHORES, RECIPES, Recipe
+from horst.synth.kitchen.recipes import CHORES, PAUSE, RECIPES, Agent, Moves, Recipe, initial_world
 from horst.synth.kitchen.world import HANDS, NOUNS, VERB_TABLE, VERBS, ActionStep, apply
 
 FPS = 10  # frame rate of the rendered videos

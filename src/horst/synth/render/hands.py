@@ -13,9 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from horst.synth.render.raster import RGB, Plane, Sprite
-from horst.synth.render.shapes import Point, ShapeCanvas
-from horst.synth.render.textures import Colour, Rng, choose, choose_colour, choose_texture, shade, uniform, vary
+from horst.synth.render.raster import RGB, Colour, Plane, Point, Rng, ShapeCanvas, Sprite
+from horst.synth.render.textures import choose, choose_colour, choose_texture, shade, uniform, vary
 
 Pose = Literal["open", "grip", "point"]
 

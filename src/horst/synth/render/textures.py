@@ -9,10 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.synth.render.raster import RGB, Array, Plane, blur, smoothstep
+from horst.synth.render.raster import RGB, Array, Colour, Plane, Rng, blur, smoothstep
 
-Rng = np.random.Generator
-Colour = tuple[float, float, float]
 Texture = Callable[[Rng, int, int, Colour], RGB]
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What happens in each template. An action adds moves to an animation and returns the objects that its label names.
+"""What happens in each template. An action adds moves to an animation and says which objects its label names.
 
 Actions that start alike start with the same function, so that only the part that differs tells them apart.
 """
@@ -10,18 +10,26 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from horst.synth.render.hands import Pose
-from horst.synth.somethings.animation import Animation, brake, fall
-from horst.synth.somethings.scene import COVER, ROLLER, SECRET, SHELF, THING, magnification, table_edge
+from horst.synth.somethings.scene import COVER, ROLLER, SECRET, SHELF, THING, Animation, magnification, table_edge
 
 TABLE = (ROLLER, THING, COVER)
 SMALL = (ROLLER, THING, SHELF)
 ANY = (*TABLE, SHELF)
-Objects = tuple[int, ...]
+
+
+def fall(u: float) -> float:
+    """Start at rest and accelerate."""
+    return u * u
+
+
+def brake(u: float) -> float:
+    """Start fast and come to rest."""
+    return 1.0 - (1.0 - u) ** 2
 
 
 def _take(a: Animation, options: Sequence[int]) -> int:
     """Grasp one of the objects."""
-    item = a.pick(options)
+    item = a.pick_named(options)
     a.grip(item)
     return item
 
@@ -65,7 +73,7 @@ def _push(a: Animation, item: int, side: int, x: float, weight: float = 1.4) -> 
 def _push_to_edge(a: Animation) -> tuple[int, int, float]:
     """Push until half of the object is over the edge of the table."""
     side = _side(a)
-    item = a.pick(TABLE)
+    item = a.pick_named(TABLE)
     place = a.place(item)
     edge = table_edge(place.depth, side)
     _push(a, item, side, edge - side * 0.02, 0.6 + 2.0 * abs(edge - place.x))
@@ -99,7 +107,8 @@ def _beside(a: Animation, x: float, gap: float) -> float:
 def _two(a: Animation) -> tuple[int, int]:
     """What is put, and what it is put on or next to."""
     base = a.pick((THING, COVER))
-    return a.pick([item for item in SMALL if item != base]), base
+    a.named = item, base = a.pick([item for item in SMALL if item != base]), base
+    return item, base
 
 
 def _top_of(a: Animation, base: int) -> tuple[float, float, float]:
@@ -107,35 +116,32 @@ def _top_of(a: Animation, base: int) -> tuple[float, float, float]:
     return place.x, place.depth + 0.01, 1.9 * a.object(base).rise(place.angle) * magnification(place.depth)
 
 
-def move_up(a: Animation) -> Objects:
+def move_up(a: Animation) -> None:
     item = _take(a, ANY)
     _lift(a, item)
     a.wait(a.uniform(0.1, 0.5))
-    return (item,)
 
 
-def move_down(a: Animation) -> Objects:
+def move_down(a: Animation) -> None:
     """From the shelf down, into the air or on to the table."""
     item = _take(a, (SHELF,))
     place = a.place(item)
     angle = place.angle + _tilt(a)
     a.carry(item, 1.0, lift=a.uniform(0.0, 0.45) * place.lift, depth=a.uniform(0.02, 0.4), angle=angle)
     a.wait(a.uniform(0.1, 0.5))
-    return (item,)
 
 
-def push_sideways(a: Animation, side: int) -> Objects:
+def push_sideways(a: Animation, side: int) -> None:
     # the scene's spread leaves an object with that much room
-    item = a.pick([item for item in TABLE if (0.5 + side * 0.34 - a.place(item).x) * side >= 0.24])
+    item = a.pick_named([item for item in TABLE if (0.5 + side * 0.34 - a.place(item).x) * side >= 0.24])
     # up to the very edge: the final position does not tell this from what falls off or almost does
     room = abs(table_edge(a.place(item).depth, side) - side * 0.03 - a.place(item).x)
     _push(a, item, side, a.place(item).x + side * a.uniform(0.2, max(0.22, room)))
     if a.chance(0.6):
         _let_go(a)
-    return (item,)
 
 
-def approach(a: Animation, closer: bool) -> Objects:
+def approach(a: Animation, closer: bool) -> None:
     fit = [i for i in TABLE if (a.place(i).depth < 0.65 if closer else a.place(i).depth > 0.35)]
     item = _take(a, fit)
     place = a.place(item)
@@ -147,10 +153,9 @@ def approach(a: Animation, closer: bool) -> Objects:
     a.wait(a.uniform(0.1, 0.4))
     if not closer and a.chance(0.5):
         _let_go(a)
-    return (item,)
 
 
-def turn(a: Animation, side: int) -> Objects:
+def turn(a: Animation, side: int) -> None:
     """Strokes of the wrist with new grips between them: the hand's tilt alone does not tell the direction."""
     item = _take(a, ANY)
     a.carry(item, 0.4, lift=a.place(item).lift + a.uniform(0.03, 0.10), turn=-side * 0.35)
@@ -160,10 +165,9 @@ def turn(a: Animation, side: int) -> Objects:
         a.carry(item, 0.8, angle=a.place(item).angle + side * stroke, turn=side * 0.35)
         if number < strokes - 1:
             a.carry(item, 0.3, turn=-side * 0.35)
-    return (item,)
 
 
-def drop(a: Animation) -> Objects:
+def drop(a: Animation) -> None:
     item = _take(a, ANY)
     _lift(a, item)
     a.release()
@@ -171,19 +175,17 @@ def drop(a: Animation) -> Objects:
     a.carry(item, 0.0, lift=0.0, depth=depth, angle=rest, ease=fall, seconds=0.25 + 0.4 * height)
     a.carry(item, 0.0, lift=0.0, arc=0.16 * height, seconds=0.25)
     _let_go(a)
-    return (item,)
 
 
-def lift_and_return(a: Animation) -> Objects:
+def lift_and_return(a: Animation) -> None:
     item = _take(a, ANY)
     place = a.place(item)
     _lift(a, item)
     a.carry(item, 0.9, lift=place.lift, depth=place.depth, angle=place.angle)
     _let_go(a)
-    return (item,)
 
 
-def throw(a: Animation) -> Objects:
+def throw(a: Animation) -> None:
     item = _take(a, ANY)
     _lift(a, item, 0.05, 0.14)
     lift = a.place(item).lift
@@ -193,12 +195,11 @@ def throw(a: Animation) -> Objects:
     a.grip(item, 0.05)
     a.carry(item, 0.4, lift=max(lift - 0.05, 0.0))
     a.wait(0.3)
-    return (item,)
 
 
-def roll(a: Animation, side: int) -> Objects:
+def roll(a: Animation, side: int) -> None:
     """A short push, then it rolls on."""
-    place = a.place(ROLLER)
+    place, a.named = a.place(ROLLER), (ROLLER,)
     a.reach(ROLLER, -side * 0.75, 0.1, "open" if a.chance(0.5) else "point")
     radius = a.object(ROLLER).width / 2 * magnification(place.depth)
     near = place.x + side * a.uniform(0.03, 0.06)
@@ -209,38 +210,36 @@ def roll(a: Animation, side: int) -> Objects:
     a.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, ease=brake)
     if a.chance(0.5):
         a.leave(0.6)
-    return (ROLLER,)
 
 
-def cover(a: Animation) -> Objects:
+def cover(a: Animation) -> None:
     a.grip(COVER)
     hidden = a.pick((ROLLER, THING))
+    a.named = (hidden, COVER)
     place = a.place(hidden)
     _carry_over(a, COVER, place.x, place.depth + 0.02, 0.0)
     a.show(hidden, False)
     _let_go(a)
-    return hidden, COVER
 
 
-def uncover(a: Animation) -> Objects:
+def uncover(a: Animation) -> None:
+    a.named = (SECRET, COVER)
     a.show(SECRET, True)
     a.grip(COVER)
     place = a.place(COVER)
     target = _beside(a, place.x, 0.26)
     _carry_over(a, COVER, target, min(max(place.depth + a.uniform(-0.25, 0.1), 0.05), 0.95), 0.0)
     _let_go(a)
-    return SECRET, COVER
 
 
-def put_on(a: Animation) -> Objects:
+def put_on(a: Animation) -> None:
     item, base = _two(a)
     a.grip(item)
     _carry_over(a, item, *_top_of(a, base))
     _let_go(a)
-    return item, base
 
 
-def pretend_to_put_on(a: Animation) -> Objects:
+def pretend_to_put_on(a: Animation) -> None:
     item, base = _two(a)
     start = a.place(item)
     a.grip(item)
@@ -254,22 +253,20 @@ def pretend_to_put_on(a: Animation) -> Objects:
             _let_go(a)
     else:
         _carry_away(a, item)
-    return item, base
 
 
-def put_next_to(a: Animation) -> Objects:
+def put_next_to(a: Animation) -> None:
     item, base = _two(a)
     a.grip(item)
     place = a.place(base)
     gap = (a.object(item).width + a.object(base).width) / 2 * magnification(place.depth)
     _carry_over(a, item, _beside(a, place.x, gap + a.uniform(0.0, 0.02)), place.depth + 0.03, 0.0)
     _let_go(a)
-    return item, base
 
 
-def hide_behind(a: Animation) -> Objects:
-    item = a.pick(SMALL)
-    base = a.place(COVER)
+def hide_behind(a: Animation) -> None:
+    item, base = a.pick(SMALL), a.place(COVER)
+    a.named = (item, COVER)
     # the hand goes behind too; it is drawn over the cover while it holds on
     a.grip(item)
     start = a.place(item)
@@ -278,20 +275,18 @@ def hide_behind(a: Animation) -> Objects:
     a.move_behind()
     a.carry(item, 0.5, lift=0.0, angle=start.angle)
     _let_go(a)
-    return item, COVER
 
 
-def fall_off(a: Animation) -> Objects:
+def fall_off(a: Animation) -> None:
     item, side, edge = _push_to_edge(a)
     angle = a.place(item).angle
     a.release()
     a.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, ease=fall, seconds=0.2)
     a.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, ease=fall, seconds=0.35)
     _let_go(a)
-    return (item,)
 
 
-def almost_fall_off(a: Animation) -> Objects:
+def almost_fall_off(a: Animation) -> None:
     item, side, edge = _push_to_edge(a)
     angle = a.place(item).angle
     a.release()
@@ -300,18 +295,16 @@ def almost_fall_off(a: Animation) -> Objects:
     a.carry(item, 0.2, angle=angle)
     if a.chance(0.6):
         a.leave(0.5)
-    return (item,)
 
 
-def pick_up(a: Animation) -> Objects:
+def pick_up(a: Animation) -> None:
     item = _take(a, ANY)
     _lift(a, item, 0.08, 0.2)
     _carry_away(a, item)
-    return (item,)
 
 
-def pretend_to_pick_up(a: Animation) -> Objects:
-    item = _take(a, ANY)
+def pretend_to_pick_up(a: Animation) -> None:
+    _take(a, ANY)
     if a.chance(0.5):
         a.wait(0.2)
     a.release()
@@ -321,11 +314,11 @@ def pretend_to_pick_up(a: Animation) -> Objects:
         a.leave(0.9)
     else:
         a.wait(0.4)
-    return (item,)
 
 
-def swap(a: Animation) -> Objects:
+def swap(a: Animation) -> None:
     first, second = (ROLLER, THING) if a.chance(0.5) else (a.pick((ROLLER, THING)), COVER)
+    a.named = (first, second)
     one, two = a.place(first), a.place(second)
     a.grip(first, 0.7)
     a.carry(first, 0.7, x=two.x + (0.15 if two.x < 0.5 else -0.15), depth=min(two.depth + 0.3, 1.1), arc=0.08)
@@ -336,10 +329,9 @@ def swap(a: Animation) -> Objects:
     a.grip(first, 0.4)
     a.carry(first, 0.5, x=two.x, depth=two.depth, arc=0.05)
     _let_go(a)
-    return first, second
 
 
-ACTIONS: dict[str, Callable[[Animation], Objects]] = {  # the templates, in the order of their classes
+ACTIONS: dict[str, Callable[[Animation], None]] = {  # the templates, in the order of their classes
     "Moving [something] up": move_up,
     "Moving [something] down": move_down,
     "Pushing [something] from left to right": partial(push_sideways, side=1),

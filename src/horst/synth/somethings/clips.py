@@ -1,4 +1,4 @@
-"""Planning and rendering the clips of `somethings`.
+"""Planning and rendering the clips of `somethings`, with their backgrounds.
 
 `plan` lists the clips of a data set, `render` turns one of them into pixels. A clip shows a hand that performs one of
 `TEMPLATES` on objects on a table. The start does not depend on the template (see `scene`), so only the motion reveals
@@ -13,21 +13,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from horst.synth.render import textures as tx
 from horst.synth.render.hands import Pose, make_hand, reach_angle
-from horst.synth.render.raster import Camera, FrameBuffer, Sensor, Sprite
-from horst.synth.render.textures import Rng, uniform
+from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, bilinear, blur
+from horst.synth.render.textures import choose, uniform
+from horst.synth.somethings import scene
 from horst.synth.somethings.actions import ACTIONS, MIRRORED
-from horst.synth.somethings.animation import Animation, SceneState, smooth
-from horst.synth.somethings.background import draw_background, make_background, make_occluder
-from horst.synth.somethings.props import make_prop
-from horst.synth.somethings.scene import SHELF_LIFT, SHELF_Y, Occluder, Placement, ground, magnification, sample_scene
+from horst.synth.somethings.props import PROPS, kinds, make_prop
 from horst.video.frame import Image
 
 FPS = 12
 TEMPLATES: tuple[str, ...] = tuple(ACTIONS)  # the actions; the index of a template is its class
-LABELS: dict[str, int] = {template: index for index, template in enumerate(TEMPLATES)}
-MIRROR: dict[str, str] = {template: template for template in TEMPLATES}
-"""The template after the image is flipped left to right."""
+LABELS = {template: index for index, template in enumerate(TEMPLATES)}
+MIRROR = {template: template for template in TEMPLATES}  # the template after the image is flipped left to right
 MIRROR |= {one: other for pair in MIRRORED for one, other in (pair, pair[::-1])}
 
 # ids look like those of SSv2: multiplying by a number coprime to the modulus keeps them unique and shuffles them
@@ -66,18 +64,18 @@ def plan(clips: int, seed: int, *, val_fraction: float = 0.2, templates: Sequenc
         clip_seed = int(np.random.default_rng([seed, 3, index]).integers(2**62))
         number = index // _IDS * _IDS + index % _IDS * _STRIDE % _IDS + 1
         template = label = chosen[which]
-        animation, named = _animate(template, clip_seed)
-        names = tuple(animation.object(item).name for item in named)
+        animation = _animate(template, clip_seed)
+        names = tuple(animation.object(item).name for item in animation.named)
         for name in names:
             label = label.replace("[something]", name, 1)
         specs.append(ClipSpec(str(number), split, template, names, label, clip_seed))
     return specs
 
 
-def _animate(template: str, seed: int) -> tuple[Animation, tuple[int, ...]]:
-    """The animation of a clip and the objects that its label names."""
-    animation = Animation(sample_scene(seed), np.random.default_rng([seed, 1]))
-    return animation, ACTIONS[template](animation)
+def _animate(template: str, seed: int) -> scene.Animation:
+    animation = scene.Animation(scene.sample_scene(seed), np.random.default_rng([seed, 1]))
+    ACTIONS[template](animation)
+    return animation
 
 
 def render(spec: ClipSpec, *, size: int | tuple[int, int] = 112, fractions: Sequence[float] | None = None) -> Image:
@@ -88,7 +86,7 @@ def render(spec: ClipSpec, *, size: int | tuple[int, int] = 112, fractions: Sequ
     height, width = (size, size) if isinstance(size, int) else size
     if min(height, width) < 16:
         raise ValueError(f"size={size}: at least 16 pixels each way are needed")
-    animation, _ = _animate(spec.template, spec.seed)
+    animation = _animate(spec.template, spec.seed)
     last = animation.scene.frames - 1
     frames = range(last + 1) if fractions is None else [round(last * fraction) for fraction in fractions]
     return _ClipRenderer(animation, height, width).frames(frames)
@@ -97,7 +95,7 @@ def render(spec: ClipSpec, *, size: int | tuple[int, int] = 112, fractions: Sequ
 class _ClipRenderer:
     """Renders one clip: its sprites, made once, and the frame buffer for all frames."""
 
-    def __init__(self, animation: Animation, height: int, width: int) -> None:
+    def __init__(self, animation: scene.Animation, height: int, width: int) -> None:
         self.animation, self.scene = animation, animation.scene
         self.rng = rng = np.random.default_rng(self.scene.seed)
         self.frame = FrameBuffer(height, width)
@@ -125,7 +123,7 @@ class _ClipRenderer:
             frames.append(self.sensor.expose(noise, self.frame.pixels, gain=gains[index], soften=soften))
         return np.stack(frames)
 
-    def _draw(self, state: SceneState, time: float) -> None:
+    def _draw(self, state: scene.SceneState, time: float) -> None:
         draw_background(self.frame, self.background, time)
         places = state.places + tuple(o.start for o in self.scene.distractors)
         shown = [index for index, place in enumerate(places) if place.shown]
@@ -140,7 +138,7 @@ class _ClipRenderer:
                 self._draw_hand(state, self.hand.back)
             place = places[index]
             x, y = self.objects[index].centre(place)
-            self.frame.draw(self.sprites[index], x, y, angle=place.angle, scale=magnification(place.depth))
+            self.frame.draw(self.sprites[index], x, y, angle=place.angle, scale=scene.magnification(place.depth))
             if index == held:
                 self._draw_hand(state, self.hand.front)
         if held is None:
@@ -150,20 +148,20 @@ class _ClipRenderer:
         if self.scene.occluder is not None and self.cloth is not None:
             _draw_occluder(self.frame, self.cloth, self.scene.occluder, time)
 
-    def _draw_hand(self, state: SceneState, layer: dict[Pose, Sprite]) -> None:
+    def _draw_hand(self, state: scene.SceneState, layer: dict[Pose, Sprite]) -> None:
         x, y = self.animation.hand_point(state)
         angle = reach_angle((x, y), self.scene.shoulder) + state.hand.turn
-        scale = 0.75 + 0.35 * magnification((y - ground(0.0)) / (ground(1.0) - ground(0.0)))
+        scale = 0.75 + 0.35 * scene.magnification((y - scene.ground(0.0)) / (scene.ground(1.0) - scene.ground(0.0)))
         self.frame.draw(layer[state.hand.pose], x, y, angle=angle, scale=scale)
 
-    def _shadow(self, index: int, place: Placement) -> None:
-        width = 2 * magnification(place.depth) * self.objects[index].rise(place.angle + math.pi / 2)
-        if place.lift == SHELF_LIFT:
-            self.frame.shadow(place.x, SHELF_Y, width * 1.05, 0.016, 0.45)
+    def _shadow(self, index: int, place: scene.Placement) -> None:
+        width = 2 * scene.magnification(place.depth) * self.objects[index].rise(place.angle + math.pi / 2)
+        if place.lift == scene.SHELF_LIFT:
+            self.frame.shadow(place.x, scene.SHELF_Y, width * 1.05, 0.016, 0.45)
         elif place.lift >= 0.0:
             far = math.exp(-place.lift / 0.12)
-            spread = 1.15 + 1.2 * place.lift
-            self.frame.shadow(place.x + 0.012, ground(place.depth), width * spread, 0.05 * spread, 0.1 + 0.38 * far)
+            spread, y = 1.15 + 1.2 * place.lift, scene.ground(place.depth)
+            self.frame.shadow(place.x + 0.012, y, width * spread, 0.05 * spread, 0.1 + 0.38 * far)
 
 
 def _camera_path(rng: Rng, frames: int) -> list[Camera]:
@@ -186,12 +184,172 @@ def _light(rng: Rng, frames: int) -> list[float]:
     return [base * (1.0 + swing * math.sin(rate * index) + float(flicker[index])) for index in range(frames)]
 
 
-def _draw_occluder(frame: FrameBuffer, cloth: Sprite, occluder: Occluder, time: float) -> None:
+def _draw_occluder(frame: FrameBuffer, cloth: Sprite, occluder: scene.Occluder, time: float) -> None:
     """It enters within 15% of the clip; one that does not stay leaves at the same speed on the other side."""
     progress = (time - occluder.start) / 0.15
     if progress <= 0.0:
         return
-    away = 1.0 - smooth(min(progress, 1.0)) if occluder.stays else 1.0 - progress
+    away = 1.0 - scene.smooth(min(progress, 1.0)) if occluder.stays else 1.0 - progress
     dx, dy = {"left": (-1, 0), "right": (1, 0), "top": (0, -1), "bottom": (0, 1)}[occluder.side]
     reach = 1.3 * max(frame.width, frame.height) / frame.unit
     frame.draw(cloth, occluder.centre[0] + dx * away * reach, occluder.centre[1] + dy * away * reach)
+
+
+_MARGIN = 0.16
+_DRIFT = 0.16
+_NEAR, _FAR = 1.14, -0.16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Background:
+    """The layers of the background, far to near, and how they move."""
+
+    wall: Sprite
+    drift: tuple[float, float]  # how far the wall moves during the clip, in scene units
+    floor: Sprite  # floor, table and shelf with the clutter on them
+    passerby: Sprite | None
+    path: tuple[float, float, float, float]  # where the passer-by starts and how far it goes: x, y, dx, dy
+
+
+def make_background(rng: Rng, height: int, width: int) -> Background:
+    """A background for frames of a size."""
+    unit = min(height, width)
+    # backgrounds are slightly out of focus: few texels suffice
+    texels = 1.15 * unit
+    wide, tall = width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
+    drifting = rng.random() < 0.6
+    turn, speed = uniform(rng, 0, 2 * math.pi), uniform(rng, 0.03, _DRIFT) if drifting else 0.0
+    passerby = _random_prop(rng, texels, (0.6, 1.3)) if rng.random() < 0.55 else None
+    side = 1.0 if rng.random() < 0.5 else -1.0
+    start = 0.5 - side * uniform(rng, 0.1, 0.8)
+    path = (start, uniform(rng, 0.2, 0.55), side * uniform(rng, 0.3, 1.0), uniform(rng, -0.15, 0.15))
+    return Background(
+        wall=_wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, texels),
+        drift=(speed * math.cos(turn), speed * math.sin(turn)),
+        floor=_floor(rng, wide, tall, texels),
+        passerby=passerby,
+        path=path,
+    )
+
+
+def draw_background(frame: FrameBuffer, background: Background, time: float) -> None:
+    """Fill the frame with the background at a time in [0, 1]."""
+    shift, camera = time - 0.5, frame.camera
+    # the wall is far away: it follows half of the camera's motion
+    x = 0.5 + 0.5 * (camera.x - 0.5) + background.drift[0] * shift
+    y = 0.5 + 0.5 * (camera.y - 0.5) + background.drift[1] * shift
+    frame.draw(background.wall, x, y)
+    if background.passerby is not None:
+        px, py, dx, dy = background.path
+        sway = 0.01 * math.sin(14.0 * time)
+        frame.draw(background.passerby, px + dx * time, py + dy * time + sway, angle=2.0 * dx * time)
+    frame.draw(background.floor, 0.5, 0.5)
+
+
+def make_occluder(rng: Rng, texels: float) -> Sprite:
+    """A hanging cloth close to the camera, out of focus."""
+    width, height = uniform(rng, 0.85, 1.05), uniform(rng, 0.75, 0.95)
+    canvas = ShapeCanvas(width, height, texels * 0.5, margin=0.08)
+    colour = tx.vary(rng, tx.choose_colour(rng), 0.08)
+    folds = 0.82 + 0.18 * np.sin(canvas.x * uniform(rng, 14, 30) + 3.0 * canvas.y + uniform(rng, 0, 6.28))
+    paint = tx.choose_texture(rng, canvas.h, canvas.w, colour)
+    wave = 0.02 * np.sin(canvas.x * 13.0)
+    canvas.fill(canvas.box(0, 0, width, height, 0.08) + wave, paint, folds)
+    canvas.rgba = blur(canvas.rgba, max(round(texels * 0.012), 1))
+    return canvas.sprite()
+
+
+def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
+    h, w = math.ceil(height * texels), math.ceil(width * texels)
+    colour = tx.vary(rng, choose(rng, tx.WALLS), 0.08)
+    layer = FrameBuffer(h, w)
+    layer.camera = Camera(zoom=texels / layer.unit)
+    layer.pixels[:] = choose(rng, tx.WALLPAPERS)(rng, h, w, colour)
+    for _ in range(int(rng.integers(1, 5))):
+        poster = _poster(rng, texels)
+        layer.draw(poster, uniform(rng, -0.2, 1.2), uniform(rng, -0.1, 0.5), angle=float(rng.normal(0, 0.04)))
+    # the light comes from one side
+    fade = np.linspace(1.0, uniform(rng, 0.7, 0.9), w, dtype=np.float32)[None, :, None]
+    layer.pixels[:] *= fade if rng.random() < 0.5 else fade[:, ::-1]
+    layer.pixels[:] = blur(layer.pixels, int(rng.integers(0, 2)))
+    return layer.sprite()
+
+
+def _poster(rng: Rng, texels: float) -> Sprite:
+    """A framed poster."""
+    width, height = uniform(rng, 0.14, 0.34), uniform(rng, 0.14, 0.32)
+    canvas = ShapeCanvas(width, height, texels)
+    frame = tx.shade(choose(rng, tx.WOODS), uniform(rng, 0.5, 1.4))
+    canvas.solid(canvas.box(0, 0, width, height, 0.006), frame, 0.012, 0.0)
+    colour, texture = tx.choose_colour(rng), choose(rng, tx.FABRICS)
+    image = texture(rng, canvas.h, canvas.w, tx.vary(rng, colour, 0.1))
+    canvas.fill(canvas.box(0, 0, width - 0.04, height - 0.04), image, uniform(rng, 0.7, 1.0))
+    return canvas.sprite()
+
+
+def _floor(rng: Rng, width: float, height: float, texels: float) -> Sprite:
+    canvas = ShapeCanvas(width, height, texels, margin=0.0)
+    y, line = canvas.y + 0.5, uniform(rng, 0.60, 0.68)
+    texture = choose(rng, (tx.wood, tx.tiles, tx.plaster))
+    colour = tx.vary(rng, tx.shade(choose(rng, tx.WOODS), 0.6), 0.05)
+    canvas.fill(line - y, texture(rng, canvas.h, canvas.w, colour), 0.55 + 0.5 * np.clip(y - line, 0, 1))
+    canvas.fill(np.maximum(line - 0.025 - y, y - line), (0.86, 0.84, 0.80), 0.75)
+    _paint_table(rng, canvas)
+    plank = uniform(rng, 0.6, 0.8)
+    colour, shelf = tx.vary(rng, choose(rng, tx.WOODS), 0.06), scene.SHELF_Y - 0.5
+    canvas.fill(canvas.box(0, shelf + 0.028, plank, 0.022), tx.shade(colour, 0.35), 1.0, 0.35)
+    canvas.fill(canvas.box(0, shelf, plank, 0.018), tx.shade(colour, 1.1))
+    canvas.fill(canvas.box(0, shelf + 0.015, plank, 0.018), tx.shade(colour, 0.7))
+    for side in (-0.4, 0.4):
+        canvas.fill(canvas.box(side * plank, shelf + 0.045, 0.014, 0.05, 0.004), (0.25, 0.25, 0.27))
+    layer = FrameBuffer(canvas.h, canvas.w, alpha=True)
+    layer.camera = Camera(zoom=texels / layer.unit)
+    layer.pixels[:] = canvas.rgba
+    _clutter(rng, layer, plank, texels)
+    return layer.sprite()
+
+
+def _paint_table(rng: Rng, canvas: ShapeCanvas) -> None:
+    x, y = canvas.x + 0.5, canvas.y + 0.5
+    depth = (y - scene.ground(0.0)) / (scene.ground(1.0) - scene.ground(0.0))
+    texture = choose(rng, tx.TABLES)
+    named = tx.choose_colour(rng)
+    # a cloth is paler than the objects on it, so that they stand out
+    colour = choose(rng, tx.WOODS) if texture is tx.wood else tx.shade(named, uniform(rng, 1.15, 1.5))
+    colour = tx.vary(rng, colour, 0.06)
+    flat_top = texture(rng, canvas.h, canvas.w, colour)
+    # perspective: the far side is narrower
+    u = (x - 0.5) / (0.86 + 0.15 * depth) + 0.5
+    v = 0.08 + 0.62 * np.log1p(np.maximum(depth - _FAR, 0.0) * 0.9)
+    top = bilinear(flat_top, u * canvas.w, v * canvas.h)
+    left, right = ((scene.table_edge(_FAR, s) - 0.5, scene.table_edge(_NEAR, s) - 0.5) for s in (-1, 1))
+    back, front = scene.ground(_FAR) - 0.5, scene.ground(_NEAR) - 0.5
+    for leg in (left[1] + 0.03, right[1] - 0.03):
+        canvas.fill(canvas.box(leg, front + 0.3, 0.045, 0.6), tx.shade(colour, 0.35))
+    apron = canvas.convex(
+        (left[1], front), (right[1], front), (right[1] - 0.004, front + 0.035), (left[1] + 0.004, front + 0.035)
+    )
+    canvas.fill(apron, tx.shade(colour, 0.5))
+    board = canvas.convex((left[0], back), (right[0], back), (right[1], front), (left[1], front))
+    light = 0.80 + 0.22 * np.clip(depth, 0, 1) - 0.12 * (x - 0.5)
+    canvas.fill(board, top, light)
+
+
+def _clutter(rng: Rng, layer: FrameBuffer, plank: float, texels: float) -> None:
+    """Small objects that nobody touches: at the ends of the shelf, at the back of the table, on the floor."""
+    for _ in range(int(rng.integers(3, 7))):
+        sprite = _random_prop(rng, texels, (0.4, 0.7))
+        where = int(rng.integers(4))
+        if where == 0:
+            x, y = 0.5 + (0.5 if rng.random() < 0.5 else -0.5) * (plank - 0.12), scene.SHELF_Y + 0.004
+        elif where == 1:
+            x, y = float(rng.choice([0.03, 0.97])) + float(rng.normal(0, 0.02)), uniform(rng, 0.76, 0.98)
+        else:
+            x, y = uniform(rng, 0.15, 0.85), scene.ground(uniform(rng, -0.13, -0.02))
+        layer.shadow(x, y, sprite.width * 1.2, 0.02, 0.3)
+        layer.draw(sprite, x, y - sprite.height / 2, light=0.85)
+
+
+def _random_prop(rng: Rng, texels: float, sizes: tuple[float, float]) -> Sprite:
+    kind = str(rng.choice(kinds("roller", "thing")))
+    return make_prop(rng, kind, str(rng.choice(list(PROPS[kind].colours))), texels, uniform(rng, *sizes))

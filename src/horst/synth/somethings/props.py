@@ -1,8 +1,8 @@
 """The objects on the table: how each is painted, and the table of them.
 
 A prop's role says what can be done with it: a "roller" is round, a "cover" is large, hollow and upside down (an object
-fits under and behind it, another stands on it), a "thing" is anything else. A painter fills the body of a canvas; the
-base is its lower edge.
+fits under and behind it, another stands on it), a "thing" is anything else. A painter fills the body of a canvas,
+2 w wide and 2 h high; the base is its lower edge.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from typing import Literal
 import numpy as np
 
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import Plane, Sprite, smoothstep
-from horst.synth.render.shapes import ShapeCanvas
-from horst.synth.render.textures import Colour, Rng, uniform
+from horst.synth.render.raster import Colour, Plane, Rng, ShapeCanvas, Sprite, smoothstep
+from horst.synth.render.textures import uniform
 
 Role = Literal["roller", "thing", "cover"]
 
@@ -28,8 +27,7 @@ def _tapered(c: ShapeCanvas, top: float, y: float, bottom: float, base: float, c
     return c.convex(*((px * w, py * h) for px, py in points), corner=corner)
 
 
-def ball(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, _ = c.half
+def ball(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     sectors = int(rng.integers(2, 4)) * 2
     turn = np.arctan2(c.y + 0.15 * w, c.x - 0.1 * w) + uniform(rng, 0.0, 6.28)
     bands = smoothstep(np.sin(turn * sectors / 2) * 6.0 + 0.5)
@@ -38,16 +36,14 @@ def ball(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.solid(c.ellipse(0.1 * w, -0.15 * w, 0.16 * w, 0.16 * w), tx.contrast(colour), w, 0.2)
 
 
-def orange(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def orange(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     pores = 0.90 + 0.16 * tx.value_noise(rng, c.h, c.w, 14.0, 1)
     c.solid(c.ellipse(0, 0, w, h), tx.tinted(colour, pores), w, 0.3)
     c.fill(c.ellipse(0.1 * w, -0.62 * h, 0.16 * w, 0.1 * h), (0.30, 0.38, 0.13))
     c.solid(c.capsule((0.15 * w, -0.68 * h), (0.62 * w, -0.72 * h), 0.1 * w, 0.04 * w), (0.25, 0.55, 0.2), 0.01)
 
 
-def apple(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def apple(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     left, right = (c.ellipse(side * w, 0.05 * h, 0.76 * w, 0.93 * h) for side in (-0.24, 0.24))
     blush = tx.value_noise(rng, c.h, c.w, 3.0, 2)
     warm = tx.mix(tx.flat(c.h, c.w, colour), tx.flat(c.h, c.w, (0.93, 0.80, 0.35)), blush * 0.35)
@@ -56,8 +52,7 @@ def apple(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.capsule((0, -0.72 * h), (0.1 * w, -1.0 * h), 0.05 * w), (0.33, 0.22, 0.12))
 
 
-def wheel(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, _ = c.half
+def wheel(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.solid(c.ellipse(0, 0, w, w), (0.16, 0.16, 0.17), 0.3 * w, 0.35)
     c.solid(c.ellipse(0, 0, 0.68 * w, 0.68 * w), colour, 0.3 * w, 0.4)
     spokes = int(rng.integers(3, 6))
@@ -69,8 +64,7 @@ def wheel(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.solid(c.ellipse(0, 0, 0.16 * w, 0.16 * w), (0.8, 0.8, 0.8), 0.1 * w, 0.4)
 
 
-def cup(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def cup(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.solid(c.ring(0.52 * w, 0.02 * h, 0.40 * w, 0.50 * h, 0.10 * w), tx.shade(colour, 0.92), 0.1 * w, 0.2)
     body = c.convex((-0.95 * w, -0.85 * h), (0.55 * w, -0.85 * h), (0.42 * w, h), (-0.82 * w, h), corner=0.004)
     tilt = c.cylinder_light(w)
@@ -81,8 +75,7 @@ def cup(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.ellipse(-0.2 * w, -0.83 * h, 0.64 * w, 0.10 * h), tx.shade(colour, 0.38))
 
 
-def bottle(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def bottle(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     body = np.minimum(c.box(0, 0.28 * h, 2 * w, 1.42 * h, 0.5 * w), c.box(0, -0.6 * h, 0.8 * w, 0.8 * h, 0.1 * w))
     light = c.cylinder_light(w)
     c.fill(body, colour, light)
@@ -92,8 +85,7 @@ def bottle(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.box(0, -0.89 * h, 0.95 * w, 0.2 * h, 0.1 * w), tx.shade(tx.contrast(colour), 0.8), light)
 
 
-def book(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def book(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.solid(c.box(0.02 * w, 0, 1.96 * w, 2 * h, 0.006), tx.shade(colour, 0.62), 0.01, 0.0)
     c.fill(c.box(0.1 * w, -0.93 * h, 1.7 * w, 0.12 * h), (0.94, 0.92, 0.85))
     cover = c.box(0, 0.05 * h, 2 * w, 1.9 * h, 0.006)
@@ -104,8 +96,7 @@ def book(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.box(0.14 * w, -0.2 * h, 0.6 * w, 0.07 * h), tx.shade(colour, 0.5))
 
 
-def box(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def box(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     paint = tx.choose_texture(rng, c.h, c.w, colour)
     lid = c.convex((-0.72 * w, -h), (0.92 * w, -h), (w, -0.58 * h), (-w, -0.58 * h))
     c.fill(lid, np.clip(paint * 1.12 + 0.1, 0.0, 1.0))
@@ -116,8 +107,7 @@ def box(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(np.maximum(lid, np.abs(c.x - 0.02 * w) - 0.13 * w), ribbon)
 
 
-def can(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def can(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     body = c.box(0, 0.05 * h, 2 * w, 1.9 * h, 0.25 * w)
     light = c.cylinder_light(w)
     c.fill(body, (0.74, 0.75, 0.77), light)
@@ -130,8 +120,7 @@ def can(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.ellipse(0, -0.83 * h, 0.74 * w, 0.09 * h), (0.58, 0.59, 0.61))
 
 
-def car(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def car(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.solid(c.box(-0.06 * w, -0.42 * h, 1.1 * w, 1.1 * h, 0.35 * h), tx.shade(colour, 0.9), 0.4 * h, 0.2)
     c.fill(c.box(-0.30 * w, -0.40 * h, 0.42 * w, 0.58 * h, 0.1 * h), (0.70, 0.85, 0.92))
     c.fill(c.box(0.20 * w, -0.40 * h, 0.40 * w, 0.58 * h, 0.1 * h), (0.62, 0.78, 0.88))
@@ -142,8 +131,7 @@ def car(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
         c.fill(c.ellipse(side * w, 0.62 * h, 0.17 * h, 0.17 * h), (0.78, 0.78, 0.8))
 
 
-def block(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def block(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.fill(
         c.convex((-0.7 * w, -h), (w, -h), (w, -0.7 * h), (0.7 * w, -0.62 * h), (-w, -0.62 * h)), tx.shade(colour, 1.3)
     )
@@ -154,8 +142,7 @@ def block(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
         c.fill(c.ellipse(dx * w, dy * h, 0.15 * w, 0.15 * h), dot)
 
 
-def jar(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def jar(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     body = c.box(0, 0.16 * h, 2 * w, 1.68 * h, 0.4 * w)
     light = c.cylinder_light(w)
     c.fill(body, (0.82, 0.88, 0.88), light)
@@ -165,8 +152,7 @@ def jar(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.box(0, -0.82 * h, 1.5 * w, 0.36 * h, 0.1 * w), tx.shade(colour, 0.75), light)
 
 
-def duck(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def duck(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.solid(c.convex((-w, -0.15 * h), (-0.3 * w, 0.1 * h), (-0.5 * w, 0.7 * h), corner=0.008), colour, 0.1 * w, 0.1)
     c.solid(c.ellipse(-0.1 * w, 0.42 * h, 0.85 * w, 0.58 * h), colour, 0.6 * h, 0.35)
     c.solid(c.ellipse(0.35 * w, -0.42 * h, 0.46 * w, 0.56 * h), colour, 0.5 * h, 0.35)
@@ -176,8 +162,7 @@ def duck(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.solid(c.ellipse(-0.25 * w, 0.32 * h, 0.42 * w, 0.28 * h), tx.shade(colour, 0.86), 0.2 * h, 0.1)
 
 
-def bowl(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def bowl(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.solid(c.box(0, -0.88 * h, 0.8 * w, 0.24 * h, 0.02), tx.shade(colour, 0.8), 0.02, 0.1)
     egg = c.ellipse(0, 0.95 * h, 0.94 * w, 1.78 * h)
     dome = np.maximum(egg, c.y - 0.95 * h)
@@ -186,8 +171,7 @@ def bowl(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.solid(c.box(0, 0.89 * h, 2 * w, 0.2 * h, 0.1 * h), tx.shade(colour, 1.25), 0.1 * h, 0.2)
 
 
-def bucket(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def bucket(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     light = c.cylinder_light(w)
     body = _tapered(c, 0.7, -0.85, 0.93, 0.95, corner=0.004)
     c.fill(body, tx.choose_texture(rng, c.h, c.w, colour), light)
@@ -199,8 +183,7 @@ def bucket(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.box(0, 0.88 * h, 2 * w, 0.22 * h, 0.1 * h), tx.shade(colour, 1.1), light)
 
 
-def carton(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def carton(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     dull = (0.5 * colour[0] + 0.36, 0.5 * colour[1] + 0.27, 0.5 * colour[2] + 0.16)
     ribs = 0.97 + 0.03 * np.sin(c.x * 330.0)
     face = tx.plain(rng, c.h, c.w, dull)
@@ -215,8 +198,7 @@ def carton(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.box(0.46 * w, 0.58 * h, 0.24 * w, 0.06 * h), (0.25, 0.25, 0.27))
 
 
-def hat(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def hat(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     felt = 0.88 + 0.2 * tx.value_noise(rng, c.h, c.w, 24.0, 2)
     paint = tx.tinted(colour, felt)
     crown = _tapered(c, 0.52, -0.94, 0.66, 0.75, corner=0.01)
@@ -226,8 +208,7 @@ def hat(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.solid(c.ellipse(0, 0.78 * h, w, 0.22 * h), paint, 0.2 * h, 0.0)
 
 
-def basket(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
-    w, h = c.half
+def basket(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     straw = (0.45 * colour[0] + 0.42, 0.45 * colour[1] + 0.31, 0.45 * colour[2] + 0.16)
     u, v = c.x / w * 6.0, c.y / h * 5.0
     row = np.floor(v)
@@ -241,9 +222,8 @@ def basket(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
     c.fill(c.box(0, 0.86 * h, 2 * w, 0.26 * h, 0.12 * h), straw, braid)
 
 
-def cloth(c: ShapeCanvas, rng: Rng, colour: Colour) -> None:
+def cloth(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     """A cloth draped over something (or nothing) that one cannot see."""
-    w, h = c.half
     phase = uniform(rng, 0.0, 6.28)
     hem = 0.95 * h + 0.05 * h * np.sin(c.x / w * 9.0 + phase)
     flare = 0.62 + 0.36 * smoothstep((c.y / h + 1.0) / 2.0) ** 1.5
@@ -265,7 +245,7 @@ class PropType:
     role: Role
     width: float
     height: float
-    paint: Callable[[ShapeCanvas, Rng, Colour], None]
+    paint: Callable[[ShapeCanvas, float, float, Rng, Colour], None]
     colours: tuple[str, ...] = tuple(tx.COLOURS)
 
 
@@ -297,7 +277,7 @@ def make_prop(rng: Rng, kind: str, colour: str, texels: float, size: float = 1.0
     """The sprite of a prop in a named colour, its pivot in the centre of its body."""
     prop = PROPS[kind]
     canvas = ShapeCanvas(prop.width * size, prop.height * size, texels)
-    prop.paint(canvas, rng, tx.vary(rng, tx.COLOURS[colour], 0.04))
+    prop.paint(canvas, *canvas.half, rng, tx.vary(rng, tx.COLOURS[colour], 0.04))
     return canvas.sprite()
 
 
