@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from horst.synth.kitchen.participants import HABITS, SEEN, UNSEEN
-from horst.synth.kitchen.recipes import CHORES, PAUSE, RECIPES, Agent, Moves, Recipe, initial_world
+from horst.synth.kitchen.recipes import CHORES, PAUSE, RECIPES, Cook, Moves, Recipe, initial_world
 from horst.synth.kitchen.world import HANDS, NOUNS, VERB_TABLE, VERBS, ActionStep, apply
 
 FPS = 10  # frame rate of the rendered videos
@@ -30,24 +30,17 @@ class ActionClass:
     id: int
     verb: str
     noun: str
-
-    @property
-    def verb_id(self) -> int:
-        return VERBS.index(self.verb)
-
-    @property
-    def noun_id(self) -> int:
-        return NOUNS.index(self.noun)
-
-    @property
-    def name(self) -> str:
-        return f"{self.verb} {self.noun}"
+    verb_id: int
+    noun_id: int
+    name: str
 
 
 _PAIRS = [(verb, noun) for verb, about in VERB_TABLE.items() for noun in about.nouns.split()]
-ACTIONS = tuple(ActionClass(index, *pair) for index, pair in enumerate(_PAIRS))
-"""Every pair that the recipes can produce, sorted by verb, then noun."""
 _ACTION_IDS = {pair: index for index, pair in enumerate(_PAIRS)}
+ACTIONS = tuple(  # every pair that the recipes can produce, sorted by verb, then noun
+    ActionClass(index, verb, noun, VERBS.index(verb), NOUNS.index(noun), f"{verb} {noun}")
+    for (verb, noun), index in _ACTION_IDS.items()
+)
 
 
 def action_id(verb: str, noun: str) -> int:
@@ -96,7 +89,7 @@ def plan(videos: int, seed: int, *, val_fraction: float = 0.25) -> list[VideoSpe
         video_seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
         rng = np.random.default_rng([video_seed, 2])
         duration = round(float(rng.uniform(*DURATION)), 1)
-        cook = Agent(initial_world(video_seed), np.random.default_rng([video_seed, 3]), HABITS[participant])
+        cook = Cook(initial_world(video_seed), np.random.default_rng([video_seed, 3]), HABITS[participant])
         segments = tuple(_timeline(rng, _steps(cook), duration))
         specs.append(VideoSpec(name, participant, split, video_seed, duration, segments))
     return specs
@@ -126,7 +119,7 @@ def _timeline(rng: np.random.Generator, steps: Iterator[ActionStep], duration: f
         clock = round(stop + GAP[0] + (GAP[1] - GAP[0]) * float(rng.random()) ** 1.5, 2)
 
 
-def _steps(cook: Agent) -> Iterator[ActionStep]:
+def _steps(cook: Cook) -> Iterator[ActionStep]:
     """Recipes without end. Every step is applied to the cook's world, which rejects impossible ones."""
     while True:
         for step in _session(cook):
@@ -135,12 +128,12 @@ def _steps(cook: Agent) -> Iterator[ActionStep]:
         cook.reserved.clear()
 
 
-def _choose(cook: Agent, taken: frozenset[str]) -> Recipe | None:
-    options = {name: recipe for name, recipe in RECIPES.items() if not recipe.needs & taken}
-    return options[cook.pick(list(options), [r.weight for r in options.values()])] if options else None
+def _choose(cook: Cook, taken: frozenset[str]) -> Recipe | None:
+    options = [recipe for recipe in RECIPES if not recipe.needs & taken]
+    return cook.pick(options, [recipe.weight for recipe in options]) if options else None
 
 
-def _session(cook: Agent) -> Moves:
+def _session(cook: Cook) -> Moves:
     """One recipe, or two that alternate, until they are done; chores in between."""
     first = _choose(cook, frozenset())
     second = _choose(cook, first.needs) if first and cook.chance(INTERLEAVED) else None
@@ -168,8 +161,8 @@ def epic_rows(specs: Sequence[VideoSpec], split: str) -> list[dict[str, str | in
             "video_id": spec.id,
             "start_timestamp": _timestamp(segment.start),
             "stop_timestamp": _timestamp(segment.stop),
-            "start_frame": _frame(segment.start),
-            "stop_frame": _frame(segment.stop),
+            "start_frame": max(1, int(segment.start * EPIC_FPS)),  # rounded down, as EPIC does
+            "stop_frame": max(1, int(segment.stop * EPIC_FPS)),
             "narration": segment.narration,
             "verb": segment.verb,
             "verb_class": VERBS.index(segment.verb),
@@ -182,12 +175,6 @@ def epic_rows(specs: Sequence[VideoSpec], split: str) -> list[dict[str, str | in
     ]
 
 
-def _frame(seconds: float) -> int:
-    """Rounded down, as EPIC derives frames from its timestamps."""
-    return max(1, int(seconds * EPIC_FPS))
-
-
 def _timestamp(seconds: float) -> str:
-    hundredths = round(seconds * 100)
-    minutes, rest = divmod(hundredths, 6000)
+    minutes, rest = divmod(round(seconds * 100), 6000)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest // 100:02d}.{rest % 100:02d}"
