@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from horst.synth.kitchen.participants import Appearance
+from horst.synth.kitchen.room import SINK_SIZE
+from horst.synth.kitchen.room import STEEL as _CHROME
+from horst.synth.kitchen.world import VEGETABLES
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import Colour, Point, Rng, ShapeCanvas, Sprite
+from horst.synth.render.raster import Colour, Point, Rng, ShapeCanvas, Sprite, blur
 from horst.synth.render.textures import uniform
 
 _STEEL, _BLACK, _GREEN = (0.78, 0.79, 0.81), (0.15, 0.15, 0.17), (0.30, 0.56, 0.24)
@@ -26,6 +29,10 @@ RAW: dict[str, Colour] = {
 }  # fmt: skip
 PEELED: dict[str, Colour] = {"onion": (0.94, 0.92, 0.80), "carrot": (0.98, 0.60, 0.22)}
 INSIDE: dict[str, Colour] = {"onion": (0.95, 0.93, 0.85), "carrot": (0.97, 0.56, 0.16), "tomato": (0.90, 0.26, 0.18)}
+FOODS = (*VEGETABLES, "pasta", "egg")
+LIQUIDS = ("tea", "milk", "water", "oil")
+POURED = {"kettle": "water", "milk": "milk", "oil": "oil", "pasta": "pasta"}  # what comes out when pouring
+SURFACE = {"cup": (0.066, 0.034), "pan": (0.18, 0.13), "plate": (0.09, 0.055)}  # size of what a vessel holds
 
 
 def plate(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
@@ -173,8 +180,98 @@ def tea_bag(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> N
     c.solid(c.box(0, 0.3 * h, 1.5 * w, 1.3 * h, 0.006), (0.72, 0.58, 0.40), 0.012, 0.1)
 
 
-@dataclass(frozen=True, slots=True)
-class KitchenProp:
+def pieces(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, noun: str) -> None:
+    """A heap of cut vegetable, of pasta or of fried egg."""
+    if noun == "egg":
+        for dx in (-0.012, 0.014):
+            c.solid(c.ellipse(dx, 0.3 * dx, 0.042, 0.032), (0.97, 0.96, 0.92), 0.01, 0.1, 0.5)
+        c.solid(c.ellipse(0, 0, 0.017, 0.014), (0.96, 0.70, 0.12), 0.015, 0.4)
+        return
+    for k in range(14):
+        turn, far = 2.4 * k, math.sqrt((k + 0.3) / 14)
+        x, y = 0.046 * far * math.cos(turn), 0.030 * far * math.sin(turn)
+        _piece(c, noun, x, y, uniform(rng, 0, math.pi))
+
+
+def _piece(c: ShapeCanvas, noun: str, x: float, y: float, turn: float) -> None:
+    dx, dy = 0.012 * math.cos(turn), 0.009 * math.sin(turn)
+    if noun == "pasta":
+        c.solid(c.capsule((x - dx, y - dy), (x + dx, y + dy), 0.005), RAW["pasta"], 0.005, 0.2)
+    elif noun == "onion":
+        c.solid(c.ring(x, y, 0.012, 0.009, 0.003), INSIDE["onion"], 0.004, 0.1)
+    else:
+        c.solid(c.ellipse(x, y, 0.013, 0.010), tx.shade(INSIDE[noun], 0.85), 0.004, 0.1)
+        c.fill(c.ellipse(x, y, 0.008, 0.006), tx.shade(INSIDE[noun], 1.25))
+
+
+def scraps(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, noun: str) -> None:
+    """Peel, egg shells or a used tea bag."""
+    for _ in range(6):
+        x, y, turn = rng.uniform(-0.028, 0.028), rng.uniform(-0.014, 0.014), rng.uniform(0, math.pi)
+        tip = (x + 0.014 * math.cos(turn), y + 0.009 * math.sin(turn))
+        c.solid(c.capsule((x, y), tip, 0.006, 0.003), tx.shade(RAW[noun], 0.85), 0.005, 0.1)
+
+
+def liquid(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, colour: Colour) -> None:
+    """The surface of a liquid in a cup or pan or on a plate."""
+    c.fill(c.ellipse(0, 0, w, h), colour)
+    c.fill(c.ellipse(-0.3 * w, -0.24 * h, 0.4 * w, 0.32 * h), tx.shade(colour, 1.3), 1.0, 0.6)
+
+
+def stream(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, colour: Colour) -> None:
+    """What is poured. The pivot is the upper end."""
+    c.fill(c.capsule((0, -0.05), (0, 0.05), 0.005, 0.007), tx.shade(colour, 1.1), c.cylinder_light(0.012), 0.9)
+
+
+def tap(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
+    """The tap, drawn in front of what is in the sink. The pivot is its outlet."""
+    c.solid(c.ellipse(0, -0.055, 0.032, 0.022), tx.shade(_CHROME, 0.85), 0.02, 0.5)
+    c.solid(c.capsule((0.0, -0.06), (0.0, 0.02), 0.017, 0.014), tx.shade(_CHROME, 1.1), 0.016, 0.8)
+    c.fill(c.ellipse(0, 0.026, 0.011, 0.006), (0.30, 0.31, 0.33))
+    c.solid(c.capsule((0.012, -0.06), (0.07, -0.075), 0.010, 0.012), tx.shade(_CHROME, 1.05), 0.012, 0.8)
+    c.solid(c.ellipse(0.073, -0.076, 0.013, 0.012), (0.72, 0.20, 0.18), 0.012, 0.5)
+
+
+def water(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
+    """The water jet of the tap. The pivot is the outlet."""
+    c.fill(c.capsule((0, -0.065), (0, 0.055), 0.010, 0.013), (0.80, 0.91, 0.97), c.cylinder_light(0.02), 0.8)
+    c.fill(c.ellipse(0, 0.058, 0.040, 0.014), (0.88, 0.95, 0.98), 1.0, 0.55)
+    c.fill(c.ellipse(0, 0.056, 0.020, 0.008), (0.97, 0.99, 1.0), 1.0, 0.7)
+
+
+def hot(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
+    """The glow of the burner."""
+    r = np.hypot(c.x / 0.13, c.y / 0.102)
+    ring = np.exp(-(((r - 0.95) / 0.14) ** 2)).astype(np.float32)
+    c.fill(c.ellipse(0, 0, 0.165, 0.132), (1.0, 0.33, 0.08), 1.0)
+    c.rgba *= ring[..., None]
+
+
+def foam(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
+    """Soapy water in the sink."""
+    surface = c.box(0, 0.01, 2 * w - 0.03, 2 * h - 0.04, 0.035)
+    dark, bright = tx.flat(c.h, c.w, (0.52, 0.70, 0.78)), tx.flat(c.h, c.w, (0.72, 0.85, 0.90))
+    c.fill(surface, tx.mix(dark, bright, blur(rng.random((c.h, c.w), dtype=np.float32), 3)), 1.0, 0.82)
+    for _ in range(46):
+        x, y, r = rng.uniform(-0.15, 0.15), rng.uniform(-0.08, 0.09), rng.uniform(0.005, 0.016)
+        c.solid(np.maximum(c.ellipse(x, y, r, r), surface), (0.95, 0.97, 0.98), r, 0.4)
+
+
+def puff(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
+    """A puff of steam."""
+    soft = np.exp(-((c.x / 0.034) ** 2 + (c.y / 0.028) ** 2)).astype(np.float32)
+    c.fill(c.ellipse(0, 0, 0.07, 0.06), (0.97, 0.98, 1.0))
+    c.rgba *= soft[..., None]
+
+
+def dirt(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
+    """Food residue on a plate or pan."""
+    for _ in range(7):
+        x, y, r = rng.uniform(-0.038, 0.038), rng.uniform(-0.022, 0.022), rng.uniform(0.004, 0.013)
+        c.fill(c.ellipse(x, y, 1.4 * r, r), tx.vary(rng, (0.52, 0.30, 0.14), 0.06), 1.0, 0.8)
+
+
+class KitchenProp(NamedTuple):
     """Size in scene units, painter, and the point that stands on a surface, relative to the centre."""
 
     width: float
@@ -203,6 +300,16 @@ PROPS = {
     "tea bag": KitchenProp(0.045, 0.055, tea_bag),
     "peeled onion": KitchenProp(0.08, 0.085, partial(onion, colour=PEELED["onion"])),
     "peeled carrot": KitchenProp(0.19, 0.05, partial(carrot, colour=PEELED["carrot"])),
+    **{f"pieces {noun}": KitchenProp(0.12, 0.085, partial(pieces, noun=noun)) for noun in FOODS},
+    **{f"scraps {n}": KitchenProp(0.08, 0.05, partial(scraps, noun=n)) for n in ("onion", "carrot", "egg", "tea")},
+    **{f"{v} {n}": KitchenProp(*SURFACE[v], partial(liquid, colour=RAW[n])) for v in SURFACE for n in LIQUIDS},
+    **{f"stream {n}": KitchenProp(0.03, 0.11, partial(stream, colour=RAW[POURED[n]]), (0.0, -0.05)) for n in POURED},
+    "tap": KitchenProp(0.24, 0.20, tap, (0.0, 0.026)),
+    "water": KitchenProp(0.09, 0.15, water, (0.0, -0.065)),
+    "hot": KitchenProp(0.34, 0.28, hot),
+    "foam": KitchenProp(*SINK_SIZE, foam),
+    "puff": KitchenProp(0.14, 0.12, puff),
+    "dirt": KitchenProp(0.11, 0.075, dirt),
 }
 
 
@@ -211,63 +318,3 @@ def paint_prop(name: str, look: Appearance, rng: Rng, texels: float) -> Sprite:
     c = ShapeCanvas(prop.width, prop.height, texels)
     prop.paint(c, *c.half, look, rng)
     return c.sprite(pivot=prop.pivot)
-
-
-def paint_pieces(noun: str, rng: Rng, texels: float) -> Sprite:
-    """A heap of cut vegetable, of pasta or of fried egg."""
-    c = ShapeCanvas(0.12, 0.085, texels)
-    if noun == "egg":
-        for dx in (-0.012, 0.014):
-            c.solid(c.ellipse(dx, 0.3 * dx, 0.042, 0.032), (0.97, 0.96, 0.92), 0.01, 0.1, 0.5)
-        c.solid(c.ellipse(0, 0, 0.017, 0.014), (0.96, 0.70, 0.12), 0.015, 0.4)
-        return c.sprite()
-    for k in range(14):
-        turn, far = 2.4 * k, math.sqrt((k + 0.3) / 14)
-        x, y = 0.046 * far * math.cos(turn), 0.030 * far * math.sin(turn)
-        _piece(c, noun, x, y, uniform(rng, 0, math.pi))
-    return c.sprite()
-
-
-def _piece(c: ShapeCanvas, noun: str, x: float, y: float, turn: float) -> None:
-    dx, dy = 0.012 * math.cos(turn), 0.009 * math.sin(turn)
-    if noun == "pasta":
-        c.solid(c.capsule((x - dx, y - dy), (x + dx, y + dy), 0.005), RAW["pasta"], 0.005, 0.2)
-    elif noun == "onion":
-        c.solid(c.ring(x, y, 0.012, 0.009, 0.003), INSIDE["onion"], 0.004, 0.1)
-    else:
-        c.solid(c.ellipse(x, y, 0.013, 0.010), tx.shade(INSIDE[noun], 0.85), 0.004, 0.1)
-        c.fill(c.ellipse(x, y, 0.008, 0.006), tx.shade(INSIDE[noun], 1.25))
-
-
-def paint_scraps(noun: str, rng: Rng, texels: float) -> Sprite:
-    """Peel, egg shells or a used tea bag."""
-    c = ShapeCanvas(0.08, 0.05, texels)
-    for _ in range(6):
-        x, y, turn = rng.uniform(-0.028, 0.028), rng.uniform(-0.014, 0.014), rng.uniform(0, math.pi)
-        tip = (x + 0.014 * math.cos(turn), y + 0.009 * math.sin(turn))
-        c.solid(c.capsule((x, y), tip, 0.006, 0.003), tx.shade(RAW[noun], 0.85), 0.005, 0.1)
-    return c.sprite()
-
-
-def paint_liquid(colour: Colour, width: float, height: float, texels: float) -> Sprite:
-    """The surface of a liquid in a cup or pan or on a plate."""
-    c = ShapeCanvas(width, height, texels)
-    c.fill(c.ellipse(0, 0, width / 2, height / 2), colour)
-    c.fill(c.ellipse(-0.15 * width, -0.12 * height, 0.2 * width, 0.16 * height), tx.shade(colour, 1.3), 1.0, 0.6)
-    return c.sprite()
-
-
-def paint_stream(colour: Colour, texels: float) -> Sprite:
-    """What is poured. The pivot is the upper end."""
-    c = ShapeCanvas(0.03, 0.11, texels)
-    c.fill(c.capsule((0, -0.05), (0, 0.05), 0.005, 0.007), tx.shade(colour, 1.1), c.cylinder_light(0.012), 0.9)
-    return c.sprite(pivot=(0.0, -0.05))
-
-
-def paint_dirt(rng: Rng, texels: float) -> Sprite:
-    """Food residue on a plate or pan."""
-    c = ShapeCanvas(0.11, 0.075, texels)
-    for _ in range(7):
-        x, y, r = rng.uniform(-0.038, 0.038), rng.uniform(-0.022, 0.022), rng.uniform(0.004, 0.013)
-        c.fill(c.ellipse(x, y, 1.4 * r, r), tx.vary(rng, (0.52, 0.30, 0.14), 0.06), 1.0, 0.8)
-    return c.sprite()

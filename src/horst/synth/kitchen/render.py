@@ -15,12 +15,12 @@ from typing import Literal
 import numpy as np
 
 from horst.synth.kitchen import props, room
-from horst.synth.kitchen.participants import APPEARANCES, Appearance
+from horst.synth.kitchen.participants import APPEARANCES
 from horst.synth.kitchen.recipes import initial_world
 from horst.synth.kitchen.videos import FPS, Segment, VideoSpec
-from horst.synth.kitchen.world import DOORS, HOME, SWITCHES, VEGETABLES, VERB_TABLE, ActionStep, World, apply, noun_of
+from horst.synth.kitchen.world import DOORS, HOME, SWITCHES, VERB_TABLE, ActionStep, World, apply, noun_of
 from horst.synth.render.hands import Pose, make_hand, reach_angle
-from horst.synth.render.raster import RGB, Camera, FrameBuffer, Point, Sensor, Sprite
+from horst.synth.render.raster import RGB, Camera, FrameBuffer, Point, Sensor
 from horst.video.frame import Image
 
 Side = Literal[0, 1]
@@ -256,10 +256,6 @@ def _perform(motion: Motion, paths: dict[Side, Path], times: tuple[float, float,
 MARGIN = 0.07  # the part of the room at each side that is outside of a frame: the head turns by that much
 SMALLEST = 32  # pixels each way. Fewer leave no room for the head to turn.
 SHOULDERS: tuple[Point, Point] = ((0.42, 1.25), (-0.42, 1.25))
-FOODS = (*VEGETABLES, "pasta", "egg")
-LIQUIDS = ("tea", "milk", "water", "oil")
-POURED = {"kettle": "water", "milk": "milk", "oil": "oil", "pasta": "pasta"}  # what comes out when pouring
-SURFACE = {"cup": (0.066, 0.034), "pan": (0.18, 0.13), "plate": (0.09, 0.055)}  # size of what a vessel holds
 _FILL_AT = {"cup": (-0.008, -0.028), "pan": (0.0, 0.010), "plate": (0.0, 0.0)}
 _FLAT = ("plate", "pan", "carrot", "cloth", "sponge")
 _LIFTED = (0.32, 0.80)  # the fraction of a `throw` during which the waste is in the hand
@@ -272,18 +268,6 @@ def render(spec: VideoSpec, *, size: tuple[int, int] = (128, 228)) -> Iterator[I
     renderer = _VideoRenderer(spec, size)
     for index in range(round(spec.duration * FPS)):
         yield renderer.render(index / FPS)
-
-
-def _paint_sprites(look: Appearance, seed: int, texels: float) -> dict[str, Sprite]:
-    """Everything that is drawn more than once."""
-    rng = np.random.default_rng([seed, 1])
-    sprites = {name: props.paint_prop(name, look, rng, texels) for name in props.PROPS}
-    sprites |= {f"pieces {noun}": props.paint_pieces(noun, rng, texels) for noun in FOODS}
-    sprites |= {f"scraps {noun}": props.paint_scraps(noun, rng, texels) for noun in ("onion", "carrot", "egg", "tea")}
-    sprites |= {f"{v} {n}": props.paint_liquid(props.RAW[n], *SURFACE[v], texels) for v in SURFACE for n in LIQUIDS}
-    sprites |= {f"stream {noun}": props.paint_stream(props.RAW[food], texels) for noun, food in POURED.items()}
-    sprites |= {door: room.door_sprite(look, door, texels) for door in DOORS}
-    return sprites | room.fixture_sprites(rng, texels) | {"dirt": props.paint_dirt(rng, texels)}
 
 
 class _VideoRenderer:
@@ -301,7 +285,9 @@ class _VideoRenderer:
         texels = self.frame.unit * 1.3
         # a participant's room and objects are the same in every video; motion and light are not
         self.room = room.paint_room(look, np.random.default_rng(person), height, width)
-        self.sprites = _paint_sprites(look, person, texels)
+        rng = np.random.default_rng([person, 1])
+        self.sprites = {name: props.paint_prop(name, look, rng, texels) for name in props.PROPS}
+        self.sprites |= {door: room.door_sprite(look, door, texels) for door in DOORS}
         self.hands = [  # the right one, the left one; the same seed, so that both sleeves match
             make_hand(np.random.default_rng([person, 2]), texels, 1.2, skin=look.skin, sleeve=look.sleeve, left=left)
             for left in (False, True)
@@ -370,7 +356,7 @@ class _VideoRenderer:
             width = 0.62 * prop.width if noun == "pan" else prop.width
             self.frame.shadow(x + 0.008, y + low, width, 0.04, 0.38, 0.7)
         self.frame.draw(self.sprites[f"pieces {noun}" if form == "cut" else name], x, y, angle=tilt)
-        if noun in SURFACE:
+        if noun in props.SURFACE:
             self._draw_inside(world, item, x, y)
 
     def _draw_inside(self, world: World, vessel: str, x: float, y: float) -> None:
@@ -378,7 +364,7 @@ class _VideoRenderer:
         x, y = x + _FILL_AT[noun][0], y + _FILL_AT[noun][1]
         if vessel in world.dirty and not inside and noun != "cup":
             self._draw("dirt", (x, y))
-        wet = [food for food in inside if food in LIQUIDS]
+        wet = [food for food in inside if food in props.LIQUIDS]
         if wet:
             liquid = self.sprites[f"{noun} {'tea' if 'tea' in wet and 'water' in wet else wet[0]}"]
             self.frame.draw(liquid, x, y, opacity=0.45 if wet == ["oil"] else 0.95)
@@ -386,7 +372,7 @@ class _VideoRenderer:
             self.frame.draw(self.sprites[f"{noun} milk"], x, y, opacity=0.45)
         if wet == ["tea"]:
             self.frame.draw(self.sprites["tea bag"], x + 0.01, y - 0.005, scale=0.7)
-        foods = list(dict.fromkeys(food for food in inside if food in FOODS))
+        foods = list(dict.fromkeys(food for food in inside if food in props.FOODS))
         for k, food in enumerate(foods):
             spread = 0.032 * (k - (len(foods) - 1) / 2) * (1.4 if noun == "pan" else 1.0)
             pieces, scale = self.sprites[f"pieces {food}"], 1.15 if noun == "pan" else 0.8
@@ -441,7 +427,7 @@ class _VideoRenderer:
                 tilt *= 0.5  # its handle is long: more would move it past the plate
             cos, sin = math.cos(tilt), math.sin(tilt)
             ix, iy = x - (cos * gx - sin * gy), y - (sin * gx + cos * gy)
-            if tilt < -0.4 and segment and segment.verb == "pour" and segment.noun in POURED:
+            if tilt < -0.4 and segment and segment.verb == "pour" and segment.noun in props.POURED:
                 self._draw(f"stream {segment.noun}", (ix - 0.06, iy + 0.01))
             self._draw_item(world, item, ix, iy, tilt=tilt, shadow=False)
             self.frame.draw(hand.front[pose], x, y, angle=angle)

@@ -12,7 +12,7 @@ import numpy as np
 
 from horst.synth.kitchen.participants import Appearance
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import RGB, Colour, Plane, Point, Rng, ShapeCanvas, Sprite, blur, smoothstep
+from horst.synth.render.raster import RGB, Plane, Point, Rng, ShapeCanvas, Sprite, smoothstep
 from horst.synth.render.textures import uniform
 
 WALL, FRONT = -0.17, 0.43
@@ -56,7 +56,7 @@ HANDLES: dict[str, Point] = {
 WASTE: Point = (0.24, 0.335)  # the corner of the board for scraps
 DRYING: Point = (-0.05, 0.22)  # where dishes are dried, in front of the cook
 
-_STEEL, _GLASS = (0.74, 0.76, 0.78), (0.10, 0.10, 0.12)
+STEEL, _GLASS = (0.74, 0.76, 0.78), (0.10, 0.10, 0.12)
 
 
 def paint_room(look: Appearance, rng: Rng, height: int, width: int) -> RGB:
@@ -101,24 +101,13 @@ def _sink(c: ShapeCanvas) -> None:
     (x, y), (w, h) = SINK, SINK_SIZE
     rim = c.box(x, y, w + 0.03, h + 0.03, 0.045)
     _contact(c, rim, 0.03, 0.3)
-    c.solid(rim, _STEEL, 0.012, 0.5, 0.2)
+    c.solid(rim, STEEL, 0.012, 0.5, 0.2)
     bowl = c.box(x, y, w, h, 0.04)
     depth = smoothstep(-bowl / 0.09)
     brushed = 0.5 + 0.28 * depth + 0.05 * np.sin(c.y * 400.0)
-    c.fill(bowl, _STEEL, brushed - 0.3 * (y - c.y) / h * (1.0 - depth))
-    c.fill(c.ellipse(x, y + 0.02, 0.022, 0.018), tx.shade(_STEEL, 0.45))
+    c.fill(bowl, STEEL, brushed - 0.3 * (y - c.y) / h * (1.0 - depth))
+    c.fill(c.ellipse(x, y + 0.02, 0.022, 0.018), tx.shade(STEEL, 0.45))
     c.fill(c.ellipse(x, y + 0.02, 0.010, 0.008), (0.15, 0.15, 0.16))
-
-
-def _tap(texels: float) -> Sprite:
-    """The tap, drawn in front of what is in the sink. The pivot is its outlet."""
-    c = ShapeCanvas(0.24, 0.20, texels)
-    c.solid(c.ellipse(0, -0.055, 0.032, 0.022), tx.shade(_STEEL, 0.85), 0.02, 0.5)
-    c.solid(c.capsule((0.0, -0.06), (0.0, 0.02), 0.017, 0.014), tx.shade(_STEEL, 1.1), 0.016, 0.8)
-    c.fill(c.ellipse(0, 0.026, 0.011, 0.006), (0.30, 0.31, 0.33))
-    c.solid(c.capsule((0.012, -0.06), (0.07, -0.075), 0.010, 0.012), tx.shade(_STEEL, 1.05), 0.012, 0.8)
-    c.solid(c.ellipse(0.073, -0.076, 0.013, 0.012), (0.72, 0.20, 0.18), 0.012, 0.5)
-    return c.sprite(pivot=(0.0, 0.026))
 
 
 def _rack(c: ShapeCanvas) -> None:
@@ -147,36 +136,21 @@ def _hob(c: ShapeCanvas) -> None:
     c.fill(c.capsule((kx, ky - 0.004), (kx, ky - 0.016), 0.003), (0.2, 0.2, 0.2))
 
 
-def _hot(texels: float) -> Sprite:
-    """The glow of the burner."""
-    c = ShapeCanvas(0.34, 0.28, texels)
-    r = np.hypot(c.x / 0.13, c.y / 0.102)
-    ring = np.exp(-(((r - 0.95) / 0.14) ** 2)).astype(np.float32)
-    c.fill(c.ellipse(0, 0, 0.165, 0.132), (1.0, 0.33, 0.08), 1.0)
-    c.rgba *= ring[..., None]
-    return c.sprite()
-
-
 def _small_things(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     _contact(c, c.box(-0.03, -0.235, 0.40, 0.03, 0.01), 0.03, 0.35)
     c.fill(c.box(-0.03, -0.25, 0.42, 0.022, 0.004), tx.wood(rng, c.h, c.w, look.board), 0.95)
     for x, colour in ((-0.21, (0.72, 0.30, 0.18)), (0.125, (0.86, 0.76, 0.50)), (0.16, (0.40, 0.46, 0.22))):
-        _spice(c, x, tx.vary(rng, colour, 0.06))
-    c.solid(c.capsule((0.26, -0.415), (0.53, -0.415), 0.007), _STEEL, 0.007, 0.7)
+        light = np.clip(0.8 + 0.4 * (x - c.x) / 0.018, 0.55, 1.2)
+        c.fill(c.box(x, -0.295, 0.036, 0.066, 0.006), tx.vary(rng, colour, 0.06), light)  # a jar of spices
+        c.fill(c.box(x, -0.332, 0.034, 0.018, 0.003), (0.22, 0.22, 0.24), light)
+    c.solid(c.capsule((0.26, -0.415), (0.53, -0.415), 0.007), STEEL, 0.007, 0.7)
     for x in (0.31, 0.40, 0.47):
-        c.fill(c.ring(x, -0.405, 0.008, 0.010, 0.0025), tx.shade(_STEEL, 0.6))
-    c.solid(c.ellipse(-0.53, -0.39, 0.012, 0.012), _STEEL, 0.01, 0.7)
+        c.fill(c.ring(x, -0.405, 0.008, 0.010, 0.0025), tx.shade(STEEL, 0.6))
+    c.solid(c.ellipse(-0.53, -0.39, 0.012, 0.012), STEEL, 0.01, 0.7)
     _plant(c, rng)
     base = c.ellipse(0.135, -0.02, 0.075, 0.035)
     _contact(c, base, 0.02, 0.4)
     c.solid(base, (0.2, 0.2, 0.22), 0.012, 0.3)
-
-
-def _spice(c: ShapeCanvas, x: float, colour: Colour) -> None:
-    jar = c.box(x, -0.295, 0.036, 0.066, 0.006)
-    light = np.clip(0.8 + 0.4 * (x - c.x) / 0.018, 0.55, 1.2)
-    c.fill(jar, colour, light)
-    c.fill(c.box(x, -0.332, 0.034, 0.018, 0.003), (0.22, 0.22, 0.24), light)
 
 
 def _plant(c: ShapeCanvas, rng: Rng) -> None:
@@ -248,44 +222,3 @@ def door_sprite(look: Appearance, door: str, texels: float) -> Sprite:
     c.fill(shadow, (0, 0, 0), 1.0, 0.25)
     c.solid(c.capsule((x, y - long), (x, y + long), 0.010), (0.82, 0.83, 0.85), 0.010, 0.7)
     return c.sprite(pivot=(hinge * look.mirror * w / 2, 0.0))
-
-
-def _foam(rng: Rng, texels: float) -> Sprite:
-    """Soapy water in the sink."""
-    w, h = SINK_SIZE
-    c = ShapeCanvas(w, h, texels)
-    surface = c.box(0, 0.01, w - 0.03, h - 0.04, 0.035)
-    dark, bright = tx.flat(c.h, c.w, (0.52, 0.70, 0.78)), tx.flat(c.h, c.w, (0.72, 0.85, 0.90))
-    c.fill(surface, tx.mix(dark, bright, blur(rng.random((c.h, c.w), dtype=np.float32), 3)), 1.0, 0.82)
-    for _ in range(46):
-        x, y, r = rng.uniform(-0.15, 0.15), rng.uniform(-0.08, 0.09), rng.uniform(0.005, 0.016)
-        c.solid(np.maximum(c.ellipse(x, y, r, r), surface), (0.95, 0.97, 0.98), r, 0.4)
-    return c.sprite()
-
-
-def _water(texels: float) -> Sprite:
-    """The water jet of the tap. The pivot is the outlet."""
-    c = ShapeCanvas(0.09, 0.15, texels)
-    c.fill(c.capsule((0, -0.065), (0, 0.055), 0.010, 0.013), (0.80, 0.91, 0.97), c.cylinder_light(0.02), 0.8)
-    c.fill(c.ellipse(0, 0.058, 0.040, 0.014), (0.88, 0.95, 0.98), 1.0, 0.55)
-    c.fill(c.ellipse(0, 0.056, 0.020, 0.008), (0.97, 0.99, 1.0), 1.0, 0.7)
-    return c.sprite(pivot=(0.0, -0.065))
-
-
-def _puff(texels: float) -> Sprite:
-    """A puff of steam."""
-    c = ShapeCanvas(0.14, 0.12, texels)
-    soft = np.exp(-((c.x / 0.034) ** 2 + (c.y / 0.028) ** 2)).astype(np.float32)
-    c.fill(c.ellipse(0, 0, 0.07, 0.06), (0.97, 0.98, 1.0))
-    c.rgba *= soft[..., None]
-    return c.sprite()
-
-
-def fixture_sprites(rng: Rng, texels: float) -> dict[str, Sprite]:
-    return {
-        "tap": _tap(texels),
-        "water": _water(texels),
-        "hot": _hot(texels),
-        "foam": _foam(rng, texels),
-        "puff": _puff(texels),
-    }
