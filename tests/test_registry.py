@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 from horst.errors import ConfigError
-from horst.registry import Registry
+from horst.registry import Registry, _import_environment, import_file
 
 
 class Box:
@@ -70,3 +71,33 @@ def test_import_paths_only_where_they_are_allowed() -> None:
     for path in ("collections:nothing", "no_such_package_anywhere:Box"):
         with pytest.raises(ConfigError, match=f"the box '{path}' cannot be imported"):
             table[path]
+
+
+def test_files_are_imported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "parts.py"
+    file.write_text("import collections\ncollections.imported = getattr(collections, 'imported', 0) + 1\n")
+    import collections
+
+    for _ in range(2):
+        import_file(str(file))
+    assert collections.imported == 1  # type: ignore[attr-defined]
+    del collections.imported  # type: ignore[attr-defined]
+    for name, text in (("missing.py", None), ("broken.py", "def"), ("no_such_module", None)):
+        if text is not None:
+            (tmp_path / name).write_text(text)
+        with pytest.raises(ConfigError, match=f"{name} cannot be imported"):
+            import_file(str(tmp_path / name) if name.endswith(".py") else name)
+
+
+def test_unknown_names_are_looked_for_in_the_files_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = boxes()
+    monkeypatch.setattr("horst.registry.table_of_the_test", table, raising=False)
+    (tmp_path / "more.py").write_text("from horst import registry\nregistry.table_of_the_test.register('more')(dict)\n")
+    monkeypatch.setenv("HORST_IMPORTS", str(tmp_path / "more.py"))
+    _import_environment.cache_clear()
+    assert "more" not in table
+    assert table.get("more") is dict
+    assert table["more"] is dict
+    _import_environment.cache_clear()

@@ -31,28 +31,34 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0.dev0"
 
-_NAMES = {
-    "backbones": ("register_backbone",),
-    "data": ("register_source",),
-    "errors": ("HorstError",),
-    "heads": ("register_head",),
-    "layers": ("HORST", "HORSTConfig", "register_core"),
-    "models": (
-        "BatchedStep", "Predictor", "create_model", "list_models", "open_model", "register_method", "register_model",
-    ),
-    "training": ("register_loss",),
-}  # fmt: skip
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 _MODULES = (
-    *_NAMES, "compat", "evaluation", "export", "finetune", "ops", "serving", "streaming", "studies", "synth",
-    "video", "viz",
+    "backbones", "compat", "configs", "data", "errors", "evaluation", "export", "finetune", "heads", "layers", "models",
+    "ops", "serving", "streaming", "studies", "synth", "training", "video", "viz",
 )  # fmt: skip
-__all__ = [*_MODULE_OF, "__version__"]
+_NAMES = {
+    "BatchedStep": "models",
+    "HORST": "layers",
+    "HORSTConfig": "layers",
+    "HorstError": "errors",
+    "Predictor": "models",
+    "create_model": "models",
+    "list_models": "models",
+    "open_model": "models",
+    "register_backbone": "backbones",
+    "register_core": "layers",
+    "register_head": "heads",
+    "register_loss": "training",
+    "register_method": "models",
+    "register_model": "models",
+    "register_source": "data",
+}
+"""The public names, and the modules that define them."""
+__all__ = [*_NAMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULE_OF:
-        return getattr(import_module(f"horst.{_MODULE_OF[name]}"), name)
+    if name in _NAMES:
+        return getattr(import_module(f"horst.{_NAMES[name]}"), name)
     if name in _MODULES:
         return import_module(f"horst.{name}")
     raise AttributeError(f"module 'horst' has no attribute {name!r}")

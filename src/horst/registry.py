@@ -10,16 +10,23 @@ head = HEADS.create("mine", 512, num_classes=75)
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from horst.config import convert
 from horst.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
+ENVIRONMENT = "HORST_IMPORTS"
+"""Python files, separated as in PATH, that are imported when a name is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +66,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         """ConfigError, with the closest names, for an unknown one."""
         if name not in self:
+            _import_environment()
+        if name not in self:
             raise ConfigError(f"there is no {self.kind} {name!r}{did_you_mean(name, self._entries, 'There are')}")
         entry = self._entries.get(name, name)
         if not isinstance(entry, str):
@@ -89,9 +98,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return make(*args, **options)
 
     def get(self, name: str, default: Any = None) -> Any:
-        if name not in self:
+        try:
+            return self[name]
+        except ConfigError:
             return default
-        return self[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._entries or (self.import_paths and isinstance(name, str) and ":" in name)
@@ -101,6 +111,34 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def import_file(file: str) -> None:
+    """Import a Python file, or a module by name, so that it registers its parts. It is imported once."""
+    try:
+        if not file.endswith(".py"):
+            import_module(file)
+            return
+        name = str(Path(file).resolve())
+        if name in sys.modules:
+            return
+        spec = importlib.util.spec_from_file_location(name, name)
+        assert spec is not None
+        assert spec.loader is not None
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    except (ImportError, OSError, SyntaxError) as error:
+        raise ConfigError(f"{file} cannot be imported: {error}") from error
+
+
+@cache
+def _import_environment() -> None:
+    for file in filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep)):
+        import_file(file)
 
 
 def _origin(entry: Any) -> str:

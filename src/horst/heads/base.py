@@ -94,7 +94,8 @@ def create_head(name: str, channels: int, *, features: int | None = None, **opti
 
 def head_options(name: str) -> list[str]:
     """The options of a head; none for an unknown name."""
-    return [] if name not in HEADS else list(inspect.signature(HEADS[name]).parameters)[1:]
+    head = HEADS.get(name)
+    return [] if head is None else list(inspect.signature(head).parameters)[1:]
 
 
 def check_parts(num_verbs: int | None, num_nouns: int | None) -> dict[str, int]:

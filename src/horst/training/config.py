@@ -27,7 +27,7 @@ from horst.data.config import DataConfig
 from horst.errors import ConfigError
 from horst.models.hub import is_address
 from horst.ops.backend import Wanted
-from horst.registry import Registry
+from horst.registry import Registry, import_file
 
 RankingForm = Literal["score", "margin", "both"]
 Distance = Literal["mse", "contrastive"]
@@ -247,6 +247,8 @@ class RunConfig:
     optimiser: Optimiser = field(default_factory=Optimiser)
     schedule: Schedule = field(default_factory=Schedule)
     trainer: TrainerOptions = field(default_factory=TrainerOptions)
+    imports: tuple[str, ...] = ()
+    """Python files or modules that register parts of one's own; they are imported before the config is read."""
 
     @classmethod
     def from_file(cls, path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
@@ -265,13 +267,16 @@ class RunConfig:
         try:
             for override in overrides:
                 data = _override(data, override)
+            for file in convert(data.get("imports", ()), tuple[str, ...], "imports"):
+                import_file(file)
             return from_dict(cls, data)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that gives the same run again from any folder: its paths are absolute."""
-        return _absolute({**to_dict(self), "data": self.data.to_dict()}, Path())
+        data = _absolute({**to_dict(self), "data": self.data.to_dict()}, Path())
+        return data if self.imports else {key: value for key, value in data.items() if key != "imports"}
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
@@ -344,6 +349,9 @@ def _absolute(data: dict[str, Any], root: Path) -> dict[str, Any]:
         given = data.get(section)
         if isinstance(given, dict) and isinstance(given.get(name), str):
             data[section] = {**given, name: absolute_path(given[name], root)}
+    if isinstance(data.get("imports"), list | tuple):
+        files = [str(file) for file in data["imports"]]
+        data["imports"] = [absolute_path(file, root) if file.endswith(".py") else file for file in files]
     return data
 
 
