@@ -18,7 +18,7 @@ from typing import Any
 
 from horst.evaluation.formatting import metric_title
 from horst.io import write_text
-from horst.studies.compare import Estimate, Row
+from horst.studies.compare import Estimate, StudyRow
 from horst.studies.plots import curves, differences
 from horst.studies.report import CALIBRATION, CURVE, DIFFERENCES, JSON, MARKDOWN
 from horst.viz import save_svg
@@ -68,11 +68,11 @@ def _metrics(runs: list[dict[str, Any]]) -> dict[str, list[dict[str, float]]]:
     return found
 
 
-def _row(entry: dict[str, Any]) -> Row:
+def _row(entry: dict[str, Any]) -> StudyRow:
     def estimates(found: dict[str, Any]) -> dict[str, Estimate]:
         return {name: Estimate(**value | {"by_seed": dict(value["by_seed"])}) for name, value in found.items()}
 
-    return Row(**entry | {key: estimates(entry[key]) for key in ("values", "differences")})
+    return StudyRow(**entry | {key: estimates(entry[key]) for key in ("values", "differences")})
 
 
 def fill(page: str) -> str:

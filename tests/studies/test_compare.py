@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from horst.evaluation.predictions import Predictions
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, difference, estimate
-from horst.studies.outcomes import Sample
-from horst.studies.statistics import paired_interval, resamples
-from horst.studies.values import statistic
+from horst.studies.results import SeedResult
+from horst.studies.statistics import metric_statistic, paired_interval, resamples
 
 METRIC = "action/top1@50%"
 COUNT, CLASSES = 12, 3
@@ -42,8 +41,8 @@ def predictions(right: Sequence[bool], labels: Sequence[int] | None = None) -> P
     )
 
 
-def sample(seed: int, right: Sequence[bool]) -> Sample:
-    return Sample(seed, {METRIC: sum(right) / COUNT}, predictions(right), discard=False)
+def sample(seed: int, right: Sequence[bool]) -> SeedResult:
+    return SeedResult(seed, {METRIC: sum(right) / COUNT}, predictions(right), discard=False)
 
 
 answers = st.lists(st.booleans(), min_size=COUNT, max_size=COUNT)
@@ -69,7 +68,7 @@ def test_seeds_are_paired_by_their_number(
     assert found.by_seed == pytest.approx(wanted)
     assert found.value == pytest.approx(sum(wanted.values()) / len(wanted))
     assert found.over == (OVER_BOTH if len(common) > 1 else OVER_EXAMPLES)
-    pairs = [[statistic(predictions(several[seed]), METRIC) for seed in common] for several in (own, others)]
+    pairs = [[metric_statistic(predictions(several[seed]), METRIC) for seed in common] for several in (own, others)]
     interval = paired_interval(*pairs, resamples(COUNT))  # type: ignore[arg-type]
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
@@ -97,6 +96,6 @@ def test_a_mean_with_a_seed_that_has_no_number_is_none() -> None:
 
 def test_a_difference_that_counts_no_clip_is_none() -> None:
     """No clip has a label: there is nothing to compare, and no interval from 0 to 1 either."""
-    unknown = [Sample(0, {METRIC: math.nan}, predictions([True] * COUNT, [-1] * COUNT), discard=False)]
+    unknown = [SeedResult(0, {METRIC: math.nan}, predictions([True] * COUNT, [-1] * COUNT), discard=False)]
     assert difference(unknown, unknown, METRIC) is None
     assert estimate(unknown, METRIC) is None

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from horst.errors import ConfigError
-from horst.studies import launcher as children
+from horst.studies import launcher
 from horst.studies.config import Study
 from horst.studies.plan import Job, plan
 
@@ -78,7 +78,7 @@ class Process:
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """a and b with seeds 0 to 4."""
-    monkeypatch.setattr(children, "PAUSE", 0.0)
+    monkeypatch.setattr(launcher, "POLL_SECONDS", 0.0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (tmp_path / "try.yaml").write_text(yaml.safe_dump(STUDY))
     return plan(Study.from_file(tmp_path / "try.yaml"), tmp_path, seeds=range(5))
@@ -87,8 +87,8 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
 @pytest.mark.parametrize(("parallel", "devices"), [(1, ()), (3, ()), (1, (0, 2)), (2, (0, 1, 3))])
 def test_runs_are_spread(jobs: list[Job], parallel: int, devices: tuple[int, ...]) -> None:
     machine, said = Machine(), []
-    failures = children.work(
-        [(job, "new") for job in jobs], parallel=parallel, devices=devices, launch=machine.launch, say=said.append
+    failures = launcher.run_jobs(
+        [(job, "new") for job in jobs], parallel=parallel, devices=devices, launch=machine.launch, report=said.append
     )
     assert machine.most == dict.fromkeys(map(str, devices) if devices else [""], parallel)
     assert [failure.job.name for failure in failures] == ["a-seed1"]
@@ -118,14 +118,16 @@ class Full(Machine):
 def test_a_run_without_memory_is_put_off(jobs: list[Job], devices: tuple[int, ...]) -> None:
     machine, said = Full(), []
     everything = [(job, "new") for job in jobs]
-    failures = children.work(everything, parallel=4, devices=devices, launch=machine.launch, say=said.append)  # type: ignore[arg-type]
+    failures = launcher.run_jobs(everything, parallel=4, devices=devices, launch=machine.launch, report=said.append)
     assert failures == []
     assert sum("no memory for it beside" in line for line in said) == 2 * max(len(devices), 1)
     assert sum(": done, " in line for line in said) == len(jobs)
     assert said[-1].endswith("10 of 10")
 
     machine = Full(room=0)  # too large for the device as it is
-    failures = children.work(everything[:2], parallel=2, devices=devices[:1], launch=machine.launch, say=said.append)  # type: ignore[arg-type]
+    failures = launcher.run_jobs(
+        everything[:2], parallel=2, devices=devices[:1], launch=machine.launch, report=said.append
+    )
     assert sorted(failure.job.name for failure in failures) == ["a-seed0", "b-seed0"]
     assert "out of memory" in failures[0].lines[-1]
 
@@ -136,36 +138,36 @@ def test_devices_are_counted_among_those_that_a_scheduler_gave(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-5")
     some = [(job, "new") for job in jobs[2:4]]
     machine = Machine()
-    children.work(some, devices=(1, 0), launch=machine.launch, say=lambda text: None)  # type: ignore[arg-type]
+    launcher.run_jobs(some, devices=(1, 0), launch=machine.launch, report=lambda text: None)
     assert machine.most == {"GPU-5": 1, "4": 1}
     machine = Machine()
-    children.work(some, launch=machine.launch, say=lambda text: None)  # type: ignore[arg-type]
+    launcher.run_jobs(some, launch=machine.launch, report=lambda text: None)
     assert machine.most == {"": 1}  # as it is
     for given in ("4, GPU-5", ""):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
         with pytest.raises(ConfigError, match=f"--devices has 2, and CUDA_VISIBLE_DEVICES is '{given}'"):
-            children.work(some, devices=(0, 2) if given else (2,), launch=Machine().launch)  # type: ignore[arg-type]
+            launcher.run_jobs(some, devices=(0, 2) if given else (2,), launch=Machine().launch)
 
 
 def test_devices_count_from_0(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,")
-    assert [children._visible(device) for device in (0, 1)] == ["4", "5"]
+    assert [launcher._visible(device) for device in (0, 1)] == ["4", "5"]
     for device in (-1, 2):
         with pytest.raises(ConfigError, match=f"--devices has {device}, .* among the 2 in it"):
-            children._visible(device)
+            launcher._visible(device)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert children._visible(7) == "7"
+    assert launcher._visible(7) == "7"
 
 
 def test_what_begins_and_ends_is_said(jobs: list[Job]) -> None:
     said: list[str] = []
     states = [(jobs[0], "new"), (jobs[1], "stopped"), (jobs[2], "trained"), (jobs[3], "done")]
-    (failure,) = children.work(states, launch=Machine().launch, say=said.append)  # type: ignore[arg-type]
-    names = [job.called for job in jobs]
+    (failure,) = launcher.run_jobs(states, launch=Machine().launch, report=said.append)
+    names = [job.title for job in jobs]
     assert said == [
         f"{names[0]}: starts; {jobs[0].log}",
         f"{names[0]}: done, 0 s, 1 of 3",
-        f"{names[1]}: goes on; {jobs[1].log}",
+        f"{names[1]}: continues; {jobs[1].log}",
         f"{names[1]}: done, 0 s, 2 of 3",
         f"{names[2]}: starts; {jobs[2].log}",
         f"{names[2]}: FAILED (1), 0 s, 3 of 3",
@@ -173,7 +175,7 @@ def test_what_begins_and_ends_is_said(jobs: list[Job]) -> None:
     assert (failure.job, failure.status, failure.lines) == (jobs[2], 1, [])
 
 
-@pytest.mark.parametrize("sign", [*children.CROWDED, "another error"])
+@pytest.mark.parametrize("sign", [*launcher.OUT_OF_MEMORY, "another error"])
 def test_a_failure_for_memory_is_put_off_beside_others_alone(jobs: list[Job], sign: str) -> None:
     class Once(Machine):
         def launch(self, words: Sequence[str], log: Path, *more: Any) -> Process:
@@ -188,14 +190,14 @@ def test_a_failure_for_memory_is_put_off_beside_others_alone(jobs: list[Job], si
     said: list[str] = []
     machine = Once()
     given = [(job, "new") for job in jobs[:3]]
-    failures = children.work(given, parallel=2, launch=machine.launch, say=said.append)  # type: ignore[arg-type]
-    put_off = f"{jobs[1].called}: put off, as there is no memory for it beside 1 others"
+    failures = launcher.run_jobs(given, parallel=2, launch=machine.launch, report=said.append)
+    postponed = f"{jobs[1].title}: postponed, as there is no memory for it beside 1 others"
     if sign == "another error":
-        assert put_off not in said
+        assert postponed not in said
         assert [(f.job.name, f.status) for f in failures] == [("b-seed0", 3)]
         assert len(machine.started) == 3
     else:
-        assert put_off in said
+        assert postponed in said
         assert failures == []
         assert [Path(words[3]).name for words in machine.started] == ["a-seed0", "b-seed0", "a-seed1", "b-seed0"]
         assert machine.most == {"": 2}
@@ -204,31 +206,31 @@ def test_a_failure_for_memory_is_put_off_beside_others_alone(jobs: list[Job], si
 
 def test_the_last_lines_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert children.last_lines(log) == []
+    assert launcher.last_lines(log) == []
     log.write_bytes(b"\n".join(b"%d" % i for i in range(20)) + b"\xff\n")
-    assert children.last_lines(log) == [*map(str, range(8, 19)), "19\N{REPLACEMENT CHARACTER}"]
-    assert children.last_lines(log, 1) == ["19\N{REPLACEMENT CHARACTER}"]
+    assert launcher.last_lines(log) == [*map(str, range(8, 19)), "19\N{REPLACEMENT CHARACTER}"]
+    assert launcher.last_lines(log, 1) == ["19\N{REPLACEMENT CHARACTER}"]
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(ConfigError, match=r"cannot be written: .*; give another --folder"),
-        children.hold(tmp_path / "file"),
+        launcher.lock_study(tmp_path / "file"),
     ):
         pass
 
 
 def test_a_kill_that_asks_is_an_interruption_while_a_study_works() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    with children.polite():
+    with launcher.sigterm_interrupts():
         inside = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     assert inside == [signal.default_int_handler] * 2
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     seen: list[Any] = []
 
     def elsewhere() -> None:
-        with children.polite():
+        with launcher.sigterm_interrupts():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=elsewhere)  # where no signal can be handled
@@ -241,7 +243,7 @@ def test_only_what_is_left_is_started(jobs: list[Job]) -> None:
     machine = Machine()
     one, two, _, three = jobs[:4]  # but for the one that fails
     states = [(one, "done"), (two, "stopped"), (three, "trained")]
-    assert children.work(states, launch=machine.launch, say=lambda text: None) == []  # type: ignore[arg-type]
+    assert launcher.run_jobs(states, launch=machine.launch, report=lambda text: None) == []
     assert [words[:2] for words in machine.started] == [
         ["train", "--resume"],
         ["evaluate", str(three.folder)],
@@ -251,17 +253,17 @@ def test_only_what_is_left_is_started(jobs: list[Job]) -> None:
 def test_an_interruption_stops_all(jobs: list[Job]) -> None:
     machine = Machine(looks=1000, interrupted_after=3)
     with pytest.raises(KeyboardInterrupt):
-        children.work([(job, "new") for job in jobs], parallel=4, launch=machine.launch, say=lambda text: None)
+        launcher.run_jobs([(job, "new") for job in jobs], parallel=4, launch=machine.launch, report=lambda text: None)
     assert sorted(machine.stopped) == sorted(machine.running)
     assert len(machine.stopped) == 3
     with pytest.raises(ConfigError, match="parallel is 0"):
-        children.work([], parallel=0)
+        launcher.run_jobs([], parallel=0)
 
 
 def test_what_does_not_listen_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(children, "PATIENCE", 0.2)
+    monkeypatch.setattr(launcher, "STOP_SECONDS", 0.2)
     sleeper = "import time; time.sleep(100)"
     deaf = f"""
 import signal, subprocess, sys, time
@@ -274,7 +276,7 @@ time.sleep(100)
     assert process.stdout is not None
     inner = int(process.stdout.readline())
     begin = time.monotonic()
-    children._Process(process).stop()
+    launcher._ProcessGroup(process).stop()
     assert time.monotonic() - begin < 20
     assert process.poll() is not None
     limit = time.monotonic() + 10
@@ -303,12 +305,12 @@ def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Pat
     """A shell lets such a process ignore Ctrl-C, and so would those that it starts."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with children.polite():
-            child = children.spawn([], tmp_path / "log", {})
+        with launcher.sigterm_interrupts():
+            child = launcher.start_process([], tmp_path / "log", {})
             _wait(tmp_path / "log")
             begin = time.monotonic()
             child.stop()
-            assert time.monotonic() - begin < children.PATIENCE / 2
+            assert time.monotonic() - begin < launcher.STOP_SECONDS / 2
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
@@ -320,18 +322,21 @@ def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Pat
 @pytest.mark.usefixtures("program")
 def test_a_command_in_a_log_can_be_pasted_and_its_process_keeps_the_lock(tmp_path: Path) -> None:
     words = ["train", "a run.yaml", "--optimiser={name: adamw, lr: 1.0e-05}"]
-    with children.hold(tmp_path / "study") as held:
-        child = children.spawn(words, tmp_path / "log", {}, [held])
+    with launcher.lock_study(tmp_path / "study") as held:
+        child = launcher.start_process(words, tmp_path / "log", {}, [held])
     _wait(tmp_path / "log")
     assert shlex.split((tmp_path / "log").read_text().splitlines()[0]) == ["$", "horst", *words]
     says = "is in use: another `horst study`, or a run that one has left"
-    with pytest.raises(ConfigError, match=says), children.hold(tmp_path / "study"):
+    with pytest.raises(ConfigError, match=says), launcher.lock_study(tmp_path / "study"):
         pass
     child.stop()
-    with children.hold(tmp_path / "study"):
+    with launcher.lock_study(tmp_path / "study"):
         pass
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"cannot be written: .*; give another -"), children.hold(tmp_path / "file"):
+    with (
+        pytest.raises(ConfigError, match=r"cannot be written: .*; give another -"),
+        launcher.lock_study(tmp_path / "file"),
+    ):
         pass
 
 

@@ -20,11 +20,11 @@ from horst.studies.config import Study
 from horst.studies.plan import (
     ASKED,
     Job,
-    adopt,
     check_data,
     finished,
     identity,
     plan,
+    reuse,
     same_data,
     state,
 )
@@ -80,7 +80,7 @@ def test_every_seed_run_and_fold_is_a_job_in_this_order(tmp_path: Path) -> None:
         (run, seed, fold) for seed in (3, 5) for run in ("a", "b") for fold in (0, 1)
     ]
     last = jobs[-1]
-    assert (last.name, last.called) == ("b-seed5-fold1", "try/b-seed5-fold1")
+    assert (last.name, last.title) == ("b-seed5-fold1", "try/b-seed5-fold1")
     assert last.folder == tmp_path / "x/try/b-seed5-fold1"
     assert last.log == tmp_path / "x/try/logs/b-seed5-fold1.log"
     assert last.changes == (
@@ -215,7 +215,7 @@ def test_a_run_is_taken_over_whole_and_without_its_checkpoint(tmp_path: Path, jo
     for place in (folder, partial):
         place.mkdir(parents=True)
         (place / "left").touch()
-    adopt(run.folder, folder)
+    reuse(run.folder, folder)
     names = {file.relative_to(run.folder) for file in run.folder.rglob("*")}
     assert {file.relative_to(folder) for file in folder.rglob("*")} == names - {Path("checkpoint.ckpt")}
     assert not partial.exists()

@@ -14,15 +14,15 @@ from matplotlib.axes import Axes
 
 import horst
 from horst.evaluation.formatting import markdown_row, metric_title
-from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, Row
+from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, StudyRow
 from horst.studies.config import Study, StudyRun
 from horst.studies.plots import MINUS, curves, differences
 from horst.studies.report import (
-    Results,
+    StudyResults,
     differences_table,
+    estimate_cell,
     markdown,
     notes,
-    said,
     values_table,
     write_results,
 )
@@ -85,9 +85,9 @@ def test_runs_keep_their_colour_and_what_is_not_known_is_left_out() -> None:
     assert curves("Study", LABELS, {"r0": seeds("recognition", whole)}, "calibration") is None
 
 
-def row(name: str, gap: Estimate | None = None, **values: Estimate) -> Row:
+def row(name: str, gap: Estimate | None = None, **values: Estimate) -> StudyRow:
     costs = {"parameters": 1_234_567, "gflop": 0.12345, "seconds": 61.6, "frames_per_second": None}
-    return Row(
+    return StudyRow(
         name=name,
         title=name.upper(),
         seeds=[0, 1],
@@ -156,31 +156,32 @@ def test_half_an_interval_is_not_drawn() -> None:
 def test_nothing_to_compare_is_no_figure() -> None:
     assert differences([row("r0")], STUDY.metrics, str) is None
     assert differences([row("r0"), row("r1", Estimate(value=0.1))], STUDY.metrics, str) is None  # no interval
-    late = Row(
+    late = StudyRow(
         **{
-            **{f: getattr(row("r1", SURE), f) for f in Row.__dataclass_fields__},
+            **{f: getattr(row("r1", SURE), f) for f in StudyRow.__dataclass_fields__},
             "differences": {"a/time_to_action": SURE},
         }
     )
     assert differences([late], ["a/time_to_action"], str) is None  # seconds
 
 
-def results(rows: list[Row], **more: Any) -> Any:
+def results(rows: list[StudyRow], **more: Any) -> Any:
     evaluation = SimpleNamespace(data="Some data", classes={"action": 24, "verb": 3})
-    given = {"study": STUDY, "rows": rows, "missing": [], "outcomes": [], "command": "horst study s.yaml"}
-    given["outcomes"] = [SimpleNamespace(evaluation=evaluation, commit=None)]
-    given["found"] = {"r0": [SimpleNamespace(predictions=range(1234))]}
+    given: dict[str, Any] = {"study": STUDY, "rows": rows, "missing": [], "command": "horst study s.yaml"}
+    given["runs"] = [SimpleNamespace(evaluation=evaluation, commit=None)]
+    given["seeds"] = {"r0": [SimpleNamespace(predictions=range(1234))]}
+    given["data"] = "Some data, 1,234 validation examples, 24 actions, 3 verbs"
     return SimpleNamespace(**{**given, **more})
 
 
 def test_numbers_in_words() -> None:
-    assert said(None, "area") == ""
-    assert said(Estimate(value=0.6124), "area") == "61.2"
-    assert said(SURE, "area") == "4.0 [2.0, 6.0]"
-    assert said(SURE, "area", signed=True) == "**+4.0 [+2.0, +6.0]**"
-    assert said(UNSURE, "area", signed=True) == f"{MINUS}1.0 [{MINUS}5.0, +3.0]"
-    assert said(SURE, "calibration@25%", signed=True) == "+4.0 [+2.0, +6.0]"
-    assert said(Estimate(value=1.234), "action/time_to_action") == "1.23"
+    assert estimate_cell(None, "area") == ""
+    assert estimate_cell(Estimate(value=0.6124), "area") == "61.2"
+    assert estimate_cell(SURE, "area") == "4.0 [2.0, 6.0]"
+    assert estimate_cell(SURE, "area", signed=True) == "**+4.0 [+2.0, +6.0]**"
+    assert estimate_cell(UNSURE, "area", signed=True) == f"{MINUS}1.0 [{MINUS}5.0, +3.0]"
+    assert estimate_cell(SURE, "calibration@25%", signed=True) == "+4.0 [+2.0, +6.0]"
+    assert estimate_cell(Estimate(value=1.234), "action/time_to_action") == "1.23"
     assert metric_title("action/top1@25%") == "top-1 at 25%"
     assert metric_title("verb/recall5@1s/unseen") == "verb recall@5 at 1s (unseen)"
     assert metric_title("noun/time_to_action") == "noun time to action"
@@ -207,7 +208,7 @@ def test_tables() -> None:
 
 @pytest.mark.parametrize(
     ("over", "told", "not_told"),
-    [(OVER_SEEDS, "Means over seeds", "single seed"), (OVER_EXAMPLES, "Of a single seed", "Means over seeds")],
+    [(OVER_SEEDS, "Means over seeds", "single seed"), (OVER_EXAMPLES, "Single seeds have", "Means over seeds")],
 )
 def test_notes_say_what_intervals_are_of(over: str, told: str, not_told: str) -> None:
     words = "\n".join(notes(results([row("r0", area=Estimate(value=0.5, low=0.4, high=0.6, over=over))])))
@@ -223,7 +224,7 @@ def test_notes_say_what_intervals_are_of(over: str, told: str, not_told: str) ->
 def test_notes_on_differences_folds_commits_and_what_is_missing() -> None:
     both, single = (Estimate(value=0.1, low=0.0, high=0.2, over=over) for over in (OVER_BOTH, OVER_EXAMPLES))
     assert "over seeds and examples (2,000 resamples" in "\n".join(notes(results([row("r1", both)])))
-    assert "paired bootstrap over examples (2,000" in "\n".join(notes(results([row("r1", single)])))
+    assert "paired bootstrap interval over examples (2,000" in "\n".join(notes(results([row("r1", single)])))
     lower = Study(
         **{
             **{f: getattr(STUDY, f) for f in Study.__dataclass_fields__},
@@ -234,7 +235,7 @@ def test_notes_on_differences_folds_commits_and_what_is_missing() -> None:
     assert "Lower is better: calibration error at 25%, decided." in notes(results([row("r0")], study=lower))
     assert any(note.startswith("3 folds: ") for note in notes(results([row("r0")], study=folded)))
     commits = [SimpleNamespace(commit=name) for name in ("b" * 40 + "+changes", "a" * 40, None, "a" * 40)]
-    found = notes(results([row("r0")], outcomes=commits, missing=["r1-seed0", "r2-seed0"]))
+    found = notes(results([row("r0")], runs=commits, missing=["r1-seed0", "r2-seed0"]))
     assert f"Trained at commit {'a' * 12}, {'b' * 12}+changes." in found
     assert "Not done yet: r1-seed0, r2-seed0." in found
 
@@ -270,9 +271,9 @@ def test_columns_that_no_run_has_are_left_out() -> None:
 
 
 def test_half_an_interval_is_not_said() -> None:
-    assert said(Estimate(value=0.5, low=0.4), "area") == "50.0"
-    assert said(Estimate(value=0.5, high=0.6), "area") == "50.0"
-    assert said(SURE, "action/time_to_action", signed=True) == "**+0.04 [+0.02, +0.06]**"
+    assert estimate_cell(Estimate(value=0.5, low=0.4), "area") == "50.0"
+    assert estimate_cell(Estimate(value=0.5, high=0.6), "area") == "50.0"
+    assert estimate_cell(SURE, "action/time_to_action", signed=True) == "**+0.04 [+0.02, +0.06]**"
     assert metric_title("area") == "area"
     assert metric_title("action/recall5@1s/tail") == "recall@5 at 1s (tail)"
 
@@ -283,29 +284,29 @@ def test_only_the_figures_that_there_are_stay(tmp_path: Path) -> None:
         (tmp_path / name).write_text("old")
     both = seeds("recognition", (0.1, 0.2, 0.3), (0.2, 0.3, 0.4))
     whole = [SimpleNamespace(metrics=metrics, predictions=range(5)) for metrics in both]
-    given = results([row("r0")], found={"r0": whole}, to_dict=lambda: {"title": "\N{MINUS SIGN}"})
-    assert write_results(results([], found={}), tmp_path) == []
+    given = results([row("r0")], seeds={"r0": whole}, to_dict=lambda: {"title": "\N{MINUS SIGN}"})
+    assert write_results(results([], seeds={}), tmp_path) == []
     assert sorted(file.name for file in tmp_path.iterdir()) == ["calibration.svg", "curve.svg", "differences.svg"]
     page, table = tmp_path / "results.md", tmp_path / "results.json"
     assert write_results(given, tmp_path) == [page, table]
     assert sorted(file.name for file in tmp_path.iterdir()) == ["results.json", "results.md"]
     assert table.read_text(encoding="utf-8") == '{\n "title": "\N{MINUS SIGN}"\n}\n'
-    curved = results([row("r0")], found={"r0": whole}, to_dict=dict, study=replace(STUDY, curve=True))
+    curved = results([row("r0")], seeds={"r0": whole}, to_dict=dict, study=replace(STUDY, curve=True))
     assert write_results(curved, tmp_path) == [page, table, tmp_path / "curve.svg"]
     assert page.read_text(encoding="utf-8").endswith("![curve of Study](curve.svg)\n")
 
 
 def test_results_as_plain_data() -> None:
     bare = results([row("r0")])
-    given = Results(STUDY, [], bare.found, bare.rows, ["r1-seed0"], "horst study")
-    assert replace(given, outcomes=[Told()]).to_dict() == {  # type: ignore[list-item]
+    given = StudyResults(STUDY, [], bare.seeds, bare.rows, ["r1-seed0"], "horst study")
+    assert replace(given, runs=[Trained()]).to_dict() == {  # type: ignore[list-item]
         "study": "s", "title": "Study", "question": "Which?", "command": "horst study", "horst": horst.__version__,
         "data": "Some data, 1,234 validation examples, 24 actions", "against": None,
         "rows": [row("r0").to_dict()], "runs": [{"run": "r0"}], "missing": ["r1-seed0"],
     }  # fmt: skip
 
 
-class Told:
+class Trained:
     evaluation = SimpleNamespace(data="Some data", classes={"action": 24})
 
     def to_dict(self) -> dict[str, Any]:

@@ -12,9 +12,9 @@ import torch
 
 from horst.data.clips import ClipConfig
 from horst.evaluation.predictions import Predictions, positions
-from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, difference, estimate, rows
+from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, difference, estimate, study_rows
 from horst.studies.config import Study, StudyRun
-from horst.studies.outcomes import Sample, _speed, samples
+from horst.studies.results import SeedResult, _speed, seed_results
 from horst.studies.statistics import t_interval
 
 COUNT = 60
@@ -40,10 +40,10 @@ def predictions(right: float, seed: int) -> Predictions:
 METRIC = "action/top1@25%"
 
 
-def sample(seed: int, right: float) -> Sample:
+def sample(seed: int, right: float) -> SeedResult:
     given = predictions(right, seed)
     share = float((given.scores["action"][:, 0].argmax(-1) == given.labels["action"]).double().mean())
-    return Sample(seed, {METRIC: share}, given, False)
+    return SeedResult(seed, {METRIC: share}, given, False)
 
 
 def outcome(run: str, seed: int, seconds: float, speed: float | None) -> Any:
@@ -61,7 +61,7 @@ def test_a_row_is_the_mean_of_its_seeds() -> None:
     found = {"one": [sample(s, 0.5) for s in (0, 1, 2)], "two": [sample(s, 0.9) for s in (1, 2, 3)]}
     costs = [outcome("one", s, 10.0 + s, speed) for s, speed in ((0, 100.0), (1, None), (2, 300.0))]
     costs += [outcome("two", s, 20.0, None) for s in (1, 2, 3)] + [outcome("one", 9, 1e9, 1e9)]
-    one, two = rows(STUDY, costs, found)  # nothing of the third is done
+    one, two = study_rows(STUDY, costs, found)  # nothing of the third is done
     assert (one.name, one.seeds, one.seconds, one.frames_per_second) == ("one", [0, 1, 2], 11.0, 200.0)
     assert (two.seconds, two.frames_per_second, two.parameters, two.gflop) == (20.0, None, 1000, 0.5)
     values = [s.metrics[METRIC] for s in found["one"]]
@@ -102,7 +102,7 @@ def test_a_single_seed_has_examples_alone() -> None:
     gap = difference([sample(0, 0.9)], [sample(0, 0.3)], METRIC)
     assert gap is not None
     assert gap.over == OVER_EXAMPLES
-    assert gap.sure
+    assert gap.significant
     bare = estimate([replace(sample(0, 0.5), metrics={"verb/top1@1s": 0.5})], "verb/top1@1s")  # predictions do not tell
     assert bare is not None
     assert (bare.low, bare.high) == (None, None)
@@ -124,12 +124,12 @@ def test_a_single_seed_has_examples_alone() -> None:
     ],
 )
 def test_what_is_sure(low: float | None, high: float, seeds: dict[int, float], sure: bool) -> None:
-    assert Estimate(value=0.05, low=low, high=high, by_seed=seeds).sure == sure
+    assert Estimate(value=0.05, low=low, high=high, by_seed=seeds).significant == sure
 
 
 def test_a_seed_without_all_its_folds_is_left_out(tmp_path: Path) -> None:
     folded = replace(STUDY, folds=({}, {}))
-    assert samples(folded, [outcome("one", 0, 1.0, None)], tmp_path) == {}
+    assert seed_results(folded, [outcome("one", 0, 1.0, None)], tmp_path) == {}
 
 
 def test_speed_is_the_median_of_a_log(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from horst.errors import ConfigError
 from horst.evaluation.predictions import Predictions
 from horst.models.checkpoint import read_config
 from horst.models.summary import summarize
-from horst.studies.launcher import hold, work
+from horst.studies.launcher import lock_study, run_jobs
 from horst.training.config import RunConfig
 from horst.training.run import Run
 
@@ -72,8 +72,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
             return Finished(main(words))
 
-    monkeypatch.setattr("horst.studies.launcher.spawn", here)
-    monkeypatch.setattr("horst.studies.launcher.PAUSE", 0.0)
+    monkeypatch.setattr("horst.studies.launcher.start_process", here)
+    monkeypatch.setattr("horst.studies.launcher.POLL_SECONDS", 0.0)
     return done
 
 
@@ -205,10 +205,10 @@ def test_several_at_once_share_their_runs(
         shutil.rmtree(folder)
 
     def stopped(states: Any, **options: Any) -> Any:
-        work(states[:1], **options)
+        run_jobs(states[:1], **options)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("horst.studies.runner.work", stopped)
+    monkeypatch.setattr("horst.studies.runner.run_jobs", stopped)
     assert main(["study", first, "other.yaml"]) == 130
     assert [folder.is_dir() for folder in (shared, *trained)] == [True, True, False, False]
     assert "stopped; 2 of 4 runs are done" in capsys.readouterr().out
@@ -235,7 +235,7 @@ def test_a_single_seed_has_an_interval_over_examples_and_a_failure_stops_nobody(
     assert row["values"]["area"]["low"] <= row["values"]["area"]["value"] <= row["values"]["area"]["high"]
     page = (folder / "results.md").read_text()
     assert "Not done yet: bad-seed0." in page
-    assert "of a single seed" in page.lower()
+    assert "single seeds have" in page.lower()
     curve = (folder / "curve.svg").read_text()
     assert 'class="s1"' in curve  # the colour that it has when the other is done
     assert 'class="s0"' not in curve
@@ -259,21 +259,21 @@ def test_stopped_by_a_kill_and_gone_on_with(
     limit = time.monotonic() + 120
     while not (run / "checkpoint.ckpt").exists() and time.monotonic() < limit and study.poll() is None:
         time.sleep(0.02)
-    with pytest.raises(ConfigError, match="is in use: another `horst study`"), hold(folder):
+    with pytest.raises(ConfigError, match="is in use: another `horst study`"), lock_study(folder):
         pass
     study.send_signal(signal.SIGTERM)
     assert study.wait(60) == 130
     said = (tmp_path / "said").read_text()
     assert "stopped; 0 of 1 runs are done. Continue with: horst study" in said
     assert said.rstrip().endswith("--parallel 2")
-    with hold(folder):
+    with lock_study(folder):
         pass  # no process is left
     assert not (run / "evaluation").exists()
     assert (folder / "logs/s3-seed0.log").read_text().startswith(f"$ horst train {tmp_path / 'run.yaml'} --folder")
     assert main([*args, "--batches.bad_limit", "0.02"]) == 2  # another run
     assert main([*args, "--batches.preload", "device"]) == 0
     assert RunConfig.from_file(run / "config.yaml").batches.preload
-    assert "s3-seed0: goes on" in capsys.readouterr().out
+    assert "s3-seed0: continues" in capsys.readouterr().out
     assert commands == [["train", "--resume", str(run), "--evaluate"]]
     assert len(small_runs.metrics(run)) == 4
     assert len(json.loads((folder / "results.json").read_text())["rows"]) == 1
@@ -295,4 +295,4 @@ def test_folds_are_pooled(tmp_path: Path, made: Path, commands: list[list[str]])
             place = kept.names().index("25%")
             right += int((kept.scores["action"][:, place].argmax(-1) == kept.labels["action"]).sum())
         assert row["values"]["action/top1@25%"]["value"] == pytest.approx(right / 24)
-    assert "2 folds: each example is predicted once" in (folder / "results.md").read_text()
+    assert "2 folds: each example is predicted by" in (folder / "results.md").read_text()

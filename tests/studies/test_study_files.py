@@ -171,8 +171,8 @@ def test_rivals_and_labels() -> None:
     runs = ({"name": "a", "title": "A"}, {"name": "b", "method": "horst", "against": "c"}, {"name": "c"})
     study = from_dict(Study, {**GOOD, "runs": list(runs)})
     a, b, c = study.runs
-    assert [study.rival(run) for run in (a, b, c)] == [None, "c", "a"]
-    assert [replace(study, against=None).rival(run) for run in (a, b, c)] == [None, "c", None]
+    assert [study.baseline(run) for run in (a, b, c)] == [None, "c", "a"]
+    assert [replace(study, against=None).baseline(run) for run in (a, b, c)] == [None, "c", None]
     assert (a.label, b.label, c.label) == ("A", METHODS["horst"].title, "c")
     assert replace(b, title="B").label == "B"
     assert [run.known for run in (a, b)] == [None, METHODS["horst"]]

@@ -1,9 +1,9 @@
-"""From samples to the rows of a table: means, intervals, and differences to the run that others are compared with.
+"""The rows of a study's table: means, intervals, and differences to the run that the others are compared with.
 
-Two seeds or more give an interval of Student's t over seeds: what another seed might give. A single seed gives one of
-the bootstrap over validation examples: what other examples might give. A difference has one of the paired bootstrap
-over the seeds that both have and over examples: the same ones, drawn again, for both. Drawn from two or three seeds, it
-is narrow, so a difference counts as sure where Student's t over the seeds' differences leaves out 0 as well.
+Two seeds or more give Student's t interval over seeds: how far another seed may differ. A single seed gives a bootstrap
+interval over validation examples: how far other examples may differ. A difference gives a paired bootstrap interval
+over the seeds that both runs have and over examples. From two or three seeds that interval is too narrow, so a
+difference is significant only if Student's t interval over the differences of the seeds excludes 0 as well.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from typing import Any
 
 from horst.evaluation.formatting import SECONDS
 from horst.studies.config import Study
-from horst.studies.outcomes import Outcome, Sample
+from horst.studies.results import RunResult, SeedResult
 from horst.studies.statistics import (
     Interval,
     Statistic,
     bootstrap_interval,
+    metric_statistic,
     paired_interval,
     resamples,
     t_interval,
 )
-from horst.studies.values import statistic
 
 OVER_SEEDS, OVER_EXAMPLES, OVER_BOTH = "t over seeds", "bootstrap over examples", "bootstrap over seeds and examples"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Estimate:
-    """A number and its interval of 95%, as fractions."""
+    """A metric, or a difference, with its 95% interval, as fractions."""
 
     value: float
     low: float | None = None
     high: float | None = None
-    """None where nothing tells."""
+    """None if there is no interval."""
     over: str = ""
-    """What the interval is of."""
+    """The kind of interval."""
     by_seed: dict[int, float] = field(default_factory=dict)
 
     @property
-    def sure(self) -> bool:
-        """Of a difference: whether its interval leaves out 0, and over several seeds Student's t as well."""
+    def significant(self) -> bool:
+        """Of a difference: whether its interval and, over several seeds, Student's t interval exclude 0."""
         if self.low is None or self.high is None:
             return False
         intervals = [Interval(self.low, self.high)]
@@ -54,7 +54,7 @@ class Estimate:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
+class StudyRow:
     """One run of a study, all seeds."""
 
     name: str
@@ -63,7 +63,7 @@ class Row:
     parameters: int
     gflop: float
     seconds: float
-    """Of one training, on average; with folds that of all."""
+    """Mean duration of one training; of all folds together."""
     frames_per_second: float | None
     values: dict[str, Estimate]
     against: str | None = None
@@ -73,80 +73,73 @@ class Row:
         return asdict(self)
 
 
-def rows(study: Study, outcomes: Sequence[Outcome], found: Mapping[str, Sequence[Sample]]) -> list[Row]:
-    """Of the runs that have a sample, in the study's order."""
-    made = []
+def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, Sequence[SeedResult]]) -> list[StudyRow]:
+    """The rows of the runs that have a seed, in the study's order."""
+    rows = []
     for run in study.runs:
-        own = found.get(run.name)
+        own = seeds.get(run.name)
         if not own:
             continue
-        seeds = [sample.seed for sample in own]
-        costs = [o for o in outcomes if o.run == run.name and o.seed in seeds]
-        speeds = [o.frames_per_second for o in costs if o.frames_per_second is not None]
-        rival = study.rival(run)
-        others = found.get(rival, ()) if rival is not None else ()
-        means = {metric: mean for metric in study.metrics if (mean := estimate(own, metric)) is not None}
-        apart = {metric: gap for metric in study.metrics if (gap := difference(own, others, metric)) is not None}
-        made.append(
-            Row(
+        numbers = [one.seed for one in own]
+        trained = [result for result in results if result.run == run.name and result.seed in numbers]
+        speeds = [result.frames_per_second for result in trained if result.frames_per_second is not None]
+        baseline = study.baseline(run)
+        others = seeds.get(baseline, ()) if baseline is not None else ()
+        gaps = {metric: gap for metric in study.metrics if (gap := difference(own, others, metric)) is not None}
+        rows.append(
+            StudyRow(
                 name=run.name,
                 title=run.label,
-                seeds=seeds,
-                parameters=costs[0].parameters,
-                gflop=costs[0].gflop,
-                seconds=sum(o.seconds for o in costs) / len(seeds),
+                seeds=numbers,
+                parameters=trained[0].parameters,
+                gflop=trained[0].gflop,
+                seconds=sum(result.seconds for result in trained) / len(numbers),
                 frames_per_second=statistics.median(speeds) if speeds else None,
-                values=means,
-                against=rival if apart else None,
-                differences=apart,
+                values={m: mean for m in study.metrics if (mean := estimate(own, m)) is not None},
+                against=baseline if gaps else None,
+                differences=gaps,
             )
         )
-    return made
+    return rows
 
 
-def estimate(own: Sequence[Sample], metric: str) -> Estimate | None:
-    """The mean over seeds; None where a seed has no such number, or NaN."""
-    by_seed = {
-        sample.seed: sample.metrics[metric] for sample in own if math.isfinite(sample.metrics.get(metric, math.nan))
-    }
+def estimate(own: Sequence[SeedResult], metric: str) -> Estimate | None:
+    """The mean over seeds; None if a seed does not have the metric, or NaN."""
+    by_seed = {one.seed: one.metrics[metric] for one in own if math.isfinite(one.metrics.get(metric, math.nan))}
     if len(by_seed) < len(own):
         return None
     values = list(by_seed.values())
     mean = statistics.fmean(values)
     if len(values) > 1:
         interval, over = t_interval(values), OVER_SEEDS
-    elif (told := _statistics(own, metric)) is not None:
-        interval, over = bootstrap_interval(told[0], resamples(len(own[0].predictions))), OVER_EXAMPLES
+    elif (known := _statistics(own, metric)) is not None:
+        interval, over = bootstrap_interval(known[0], resamples(len(own[0].predictions))), OVER_EXAMPLES
     else:
         return Estimate(value=mean, by_seed=by_seed)
-    most = math.inf if metric.endswith(SECONDS) else 1.0  # a share is nowhere else
+    most = math.inf if metric.endswith(SECONDS) else 1.0  # a fraction is between 0 and 1
     return Estimate(value=mean, low=max(0.0, interval.low), high=min(most, interval.high), over=over, by_seed=by_seed)
 
 
-def difference(own: Sequence[Sample], others: Sequence[Sample], metric: str) -> Estimate | None:
-    """Of the means over common seeds; None where there are none, or predictions do not tell the metric by example.
+def difference(own: Sequence[SeedResult], others: Sequence[SeedResult], metric: str) -> Estimate | None:
+    """The difference of the means over common seeds; None without common seeds or values by example.
 
-    Seeds are paired by number and sorted: the bootstrap over seeds must not depend on which run ended first.
+    Seeds are paired by number and sorted, so that the bootstrap does not depend on which run ended first.
     """
-    common = sorted({sample.seed for sample in own} & {other.seed for other in others})
-    if not common:
+    mine, theirs = ({one.seed: one for one in several} for several in (own, others))
+    common = sorted(mine.keys() & theirs.keys())
+    pair = [_statistics([several[seed] for seed in common], metric) for several in (mine, theirs)]
+    if not common or pair[0] is None or pair[1] is None:
         return None
-    mine, theirs = (_statistics([_of(several, seed) for seed in common], metric) for several in (own, others))
-    if mine is None or theirs is None:
-        return None
-    by_seed = {seed: a.value - b.value for seed, a, b in zip(common, mine, theirs, strict=True)}
+    by_seed = {seed: a.value - b.value for seed, a, b in zip(common, pair[0], pair[1], strict=True)}
     if not all(map(math.isfinite, by_seed.values())):  # no example counts
         return None
-    interval = paired_interval(mine, theirs, resamples(len(own[0].predictions)))
+    interval = paired_interval(pair[0], pair[1], resamples(len(own[0].predictions)))
     value, over = statistics.fmean(by_seed.values()), OVER_BOTH if len(common) > 1 else OVER_EXAMPLES
     return Estimate(value=value, low=interval.low, high=interval.high, over=over, by_seed=by_seed)
 
 
-def _statistics(own: Sequence[Sample], metric: str) -> list[Statistic] | None:
-    found = [statistic(sample.predictions, metric, discard=sample.discard) for sample in own]
-    told = [one for one in found if one is not None]
-    return told if len(told) == len(own) else None
-
-
-def _of(several: Sequence[Sample], seed: int) -> Sample:
-    return next(sample for sample in several if sample.seed == seed)
+def _statistics(own: Sequence[SeedResult], metric: str) -> list[Statistic] | None:
+    """The metric of each seed by example; None if a seed does not have it."""
+    found = [metric_statistic(one.predictions, metric, discard=one.discard) for one in own]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(own) else None

@@ -1,15 +1,15 @@
-"""A study as plain data: one YAML file that names runs, what each changes, seeds, and what is asked of the results.
+"""The config of a study: one YAML file with its runs, what each changes, the seeds, and the metrics of its table.
 
 name: orders
 title: How many past states
 question: Is S = 8 better than S = 1?
-base: ../somethings/gpu.yaml              # a run; paths are relative to this file
+base: ../somethings/gpu.yaml              # a run: a file relative to this one, or a packaged name
 changes: {trainer.epochs: 60}             # of all runs, as on the command line of `horst train`
 runs:
   - {name: s8}
   - {name: s1, changes: {model.options.order: 1}}
 seeds: [0, 1, 2]
-against: s8                               # with which the others are compared
+against: s8                               # the run that the others are compared with
 metrics: [action/top1@25%, area]
 """
 
@@ -28,11 +28,11 @@ from horst.config import from_dict, read_yaml
 from horst.configs import config_name, find_base, find_config, list_configs, path_root
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, did_you_mean
-from horst.models.registry import METHODS, Method
+from horst.models import METHODS, Method
 from horst.training.config import PATH_KEYS, absolute_path
 
 FOLDER = Path("configs") / "studies"
-"""Where studies of one's own are found by name, in the current directory."""
+"""In the current directory: studies of one's own that are found by name."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,20 +40,21 @@ class StudyRun:
     """One row of the table: a recipe, which is trained with every seed."""
 
     name: str
-    """Of its folders."""
+    """Part of the names of its folders."""
     title: str | None = None
-    """In tables; the method's, or the name, by default."""
+    """In tables; by default that of the method, or the name."""
     config: str | None = None
-    """A run's YAML file in place of the study's base."""
+    """A run's YAML file instead of the study's base."""
     changes: dict[str, Any] = field(default_factory=dict)
-    """After those of the study, by dotted keys."""
+    """By dotted keys, after those of the study."""
     method: str | None = None
-    """Of `horst.models.registry`: for its title and the paper's figures."""
+    """A name in `horst.models.METHODS`, for its title and the paper's values."""
     against: str | None = None
-    """The run that this one is compared with, in place of the study's."""
+    """The run that this one is compared with, instead of the study's."""
 
     @property
     def known(self) -> Method | None:
+        """The method."""
         return None if self.method is None else METHODS[self.method]
 
     @property
@@ -68,52 +69,47 @@ class Study:
     name: str
     title: str
     question: str
-    """In a sentence."""
+    """In one sentence."""
     runs: tuple[StudyRun, ...]
     metrics: tuple[str, ...]
     """Of `horst.evaluation.measure`: the columns of the table."""
     base: str | None = None
-    """The YAML file of a run, where runs name none of their own."""
+    """The YAML file of runs that have no `config`."""
     changes: dict[str, Any] = field(default_factory=dict)
     """Of all runs, by dotted keys."""
     seeds: tuple[int, ...] = (0,)
     folds: tuple[dict[str, Any], ...] = ()
-    """Cross-validation: the changes that make each fold. The validation examples of all folds are pooled: each is
-    predicted exactly once, by the model of its fold."""
+    """Cross-validation: the changes of each fold. The validation examples of all folds are pooled: each is predicted
+    once, by the model of its fold."""
     against: str | None = None
     """The run that the others are compared with."""
     curve: bool = False
-    """Draw accuracy over the observed part of a clip, or over the time before the action."""
+    """Plot accuracy over the observed part of a clip, or over the time before the action."""
 
     def __post_init__(self) -> None:
         names = [run.name for run in self.runs]
-        if not names:
-            raise ConfigError("runs is empty; a study has one run or more")
+        for what, values in (("runs", names), ("seeds", self.seeds), ("metrics", self.metrics)):
+            if not values:
+                raise ConfigError(f"{what} is empty; give one or more")
+            if twice := [value for i, value in enumerate(values) if value in values[:i]]:
+                raise ConfigError(f"{what} has {twice[0]!r} twice")
         for name in (self.name, *names):
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise ConfigError(f"the name {name!r} becomes a folder's; use letters, digits, '-', '_' and '.'")
-        for what, values in (("runs", names), ("seeds", self.seeds), ("metrics", self.metrics)):
-            doubled = [value for i, value in enumerate(values) if value in values[:i]]
-            if doubled:
-                raise ConfigError(f"{what} has {doubled[0]!r} twice")
-            if not values:
-                raise ConfigError(f"{what} is empty; give one or more")
         for run in self.runs:
             if run.config is None and self.base is None:
                 raise ConfigError(f"the run {run.name!r} has no config and the study has no base: give one of them")
-            if run.method is not None:
-                METHODS[run.method]  # raises, with near matches
-        for rival in (self.against, *(run.against for run in self.runs)):
-            if rival is not None and rival not in names:
-                raise ConfigError(f"against is {rival!r}{did_you_mean(rival, names, 'The runs are')}")
+            _ = run.known  # raises for an unknown method
+        for baseline in (self.against, *(run.against for run in self.runs)):
+            if baseline is not None and baseline not in names:
+                raise ConfigError(f"against is {baseline!r}{did_you_mean(baseline, names, 'The runs are')}")
 
     @classmethod
     def from_file(cls, path: str | Path) -> Study:
         """A study by the path of its file or by its name. Its paths are made absolute."""
         path = find_study(path)
         try:
-            study = from_dict(cls, read_yaml(path))
-            root = path_root(path)
+            study, root = from_dict(cls, read_yaml(path)), path_root(path)
             runs = (
                 replace(run, config=_run_file(run.config, path), changes=with_absolute_paths(run.changes, root))
                 for run in study.runs
@@ -134,8 +130,8 @@ class Study:
             raise ConfigError(f"{self.name} has no run {name!r}{did_you_mean(name, names, 'There are')}")
         return names[name]
 
-    def rival(self, run: StudyRun) -> str | None:
-        """The run that another is compared with; None where it is that one, or there is none."""
+    def baseline(self, run: StudyRun) -> str | None:
+        """The run that another is compared with; None if there is none or it is that run itself."""
         chosen = run.against or self.against
         return None if chosen == run.name else chosen
 
@@ -147,14 +143,14 @@ def find_study(name: str | Path) -> Path:
 
 
 def known_studies() -> dict[str, Path]:
-    """The files of the studies that have a name."""
+    """The files of all studies that are found by name."""
     packaged = [find_config(name) for name in list_configs("studies/*")]
     return {file.stem: file for file in (*packaged, *sorted(FOLDER.glob("*.yaml")))}
 
 
 def overrides(changes: Mapping[str, Any]) -> list[str]:
-    """As on the command line: "trainer.epochs=60"."""
-    return [f"{key}={_text(value)}" for key, value in changes.items()]
+    """Changes as on the command line: "trainer.epochs=60"."""
+    return [f"{key}={_flow(value)}" for key, value in changes.items()]
 
 
 def with_absolute_paths(changes: Mapping[str, Any], root: Path) -> dict[str, Any]:
@@ -163,23 +159,22 @@ def with_absolute_paths(changes: Mapping[str, Any], root: Path) -> dict[str, Any
     for key, value in changes.items():
         if key in PATH_KEYS and isinstance(value, str):
             found[key] = absolute_path(value, root)
+        elif key == "data" and isinstance(value, str):
+            found[key] = DataConfig.from_file(root / value).to_dict()
         elif key == "data":
-            data = (
-                DataConfig.from_file(root / value) if isinstance(value, str) else DataConfig.from_dict(value, base=root)
-            )
-            found[key] = data.to_dict()
+            found[key] = DataConfig.from_dict(value, base=root).to_dict()
     return found
 
 
 def _run_file(base: str | None, path: Path) -> str | None:
-    """The run file that a study names: an absolute path, or a packaged name."""
+    """The run file that a study names, as an absolute path or a packaged name."""
     return None if base is None else config_name(find_base(base, path.resolve()))
 
 
-def _text(value: Any) -> str:
-    """A value as YAML reads it back, in one line; words stay without quotes. JSON's 1e-05 would be read as a word."""
+def _flow(value: Any) -> str:
+    """A value as one line of YAML, words without quotes. In JSON, 1e-05 would be read as a word."""
     flow: dict[str, Any] = {"default_flow_style": True, "width": math.inf, "sort_keys": False}
     text: str = yaml.safe_dump(value, allow_unicode=True, **flow)
-    if len(text.removesuffix("...\n").splitlines()) > 1:  # line breaks in a text: all is quoted, and they are escaped
+    if len(text.removesuffix("...\n").splitlines()) > 1:  # text with line breaks, which quotes escape
         text = yaml.safe_dump(value, default_style='"', **flow)
     return text.removesuffix("...\n").removesuffix("\n")

@@ -1,6 +1,6 @@
-"""The processes of a study: some at once, on one device or spread over several; each says all it says into its log.
+"""The processes of a study: several at once, on one device or spread over several, each with its own log.
 
-A run that fails does not stop the others. Ctrl-C, or a polite kill, stops all of them; what they did is kept.
+A run that fails does not stop the others. Ctrl-C or SIGTERM stops all of them; their checkpoints are kept.
 """
 
 from __future__ import annotations
@@ -26,110 +26,109 @@ from horst.io import lock
 from horst.studies.plan import Job, State, state
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-PAUSE = 0.1
-"""Seconds between two looks at the processes."""
-PATIENCE = 20.0
-"""Seconds that a process has to end when it is asked to."""
+POLL_SECONDS = 0.1
+STOP_SECONDS = 20.0
+"""How long a process may take to end when it is interrupted."""
 LAST_LINES = 12
-CROWDED = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What torch says where the memory of a GPU is full."""
+OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
+"""What torch prints if the memory of a GPU is full."""
 
 
-class Child(Protocol):
+class Process(Protocol):
     """A process that was started."""
 
     def poll(self) -> int | None:
         """Its exit status; None while it runs."""
 
     def stop(self) -> None:
-        """End it, and all that it has started."""
+        """End it and all processes that it has started."""
 
 
-Launch = Callable[[Sequence[str], Path, Mapping[str, str], Sequence[int]], Child]
-"""(words after `horst`, log, environment, files to hold open) -> the process."""
-Say = Callable[[str], None]
+Launch = Callable[[Sequence[str], Path, Mapping[str, str], Sequence[int]], Process]
+"""(arguments of `horst`, log, environment, files to keep open) -> the process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """A run that ended badly."""
-
+class FailedJob:
     job: Job
     status: int
     lines: list[str]
     """The last ones of its log."""
 
 
-@dataclass(slots=True)
-class _Active:
+@dataclass(frozen=True, slots=True)
+class _RunningJob:
     job: Job
-    child: Child
+    process: Process
     begin: float = field(default_factory=time.monotonic)
 
 
-def work(
+def run_jobs(
     jobs: Sequence[tuple[Job, State]],
     *,
     parallel: int = 1,
     devices: Sequence[int] = (),
     launch: Launch | None = None,
-    say: Say = print,
-    held: Sequence[int] = (),
-) -> list[Failure]:
-    """Do all that is left to do, and return what failed.
+    report: Callable[[str], None] = print,
+    locks: Sequence[int] = (),
+) -> list[FailedJob]:
+    """Do what is left of the jobs, and return those that failed.
 
-    A run that finds no memory on a GPU that it shares is not a failed one: it is put off, and there is one fewer at
-    once from then on.
+    A run that finds no memory on a GPU that it shares is tried again later, with one run fewer at once from then on.
 
     Args:
-        jobs: With how far each has come.
-        parallel: How many at once, on each device.
-        devices: Numbers of GPUs, among those of CUDA_VISIBLE_DEVICES where that is set; all that there are, to every
-            run, by default.
+        jobs: With their states.
+        parallel: How many at once on each device.
+        devices: Numbers of GPUs, among those of CUDA_VISIBLE_DEVICES if that is set. By default every run sees all.
         launch: Starts a process.
-        say: Told what begins and ends.
-        held: The locks of the folders; processes that outlive this one keep them.
+        report: Called with a line when a run starts or ends.
+        locks: The files of the folders' locks; processes that outlive this one keep them.
     """
     check_positive(parallel=parallel)
-    start = launch or spawn
+    start = launch or start_process
     visible = {device: _visible(device) for device in devices}
-    waiting = deque((job, words) for job, state in jobs if (words := job.command(state)))
+    waiting = deque((job, arguments) for job, state in jobs if (arguments := job.command(state)))
     total, ended = len(waiting), 0
-    slots: dict[tuple[int | None, int], _Active | None] = {
+    slots: dict[tuple[int | None, int], _RunningJob | None] = {
         (device, number): None for number in range(parallel) for device in (devices or (None,))
     }
-    failures: list[Failure] = []
-
+    failed: list[FailedJob] = []
     try:
         while waiting or any(slots.values()):
-            for slot, active in list(slots.items()):
-                if active is None and waiting:
-                    job, words = waiting.popleft()
-                    say(f"{job.called}: {'goes on' if '--resume' in words else 'starts'}; {job.log}")
-                    environment = {} if slot[0] is None else {VISIBLE: visible[slot[0]]}
-                    slots[slot] = _Active(job, start(words, job.log, environment, held))
-                elif active is not None and (status := active.child.poll()) is not None:
-                    slots[slot], lines = None, last_lines(active.job.log)
-                    beside = sum(other is not None for (device, _), other in slots.items() if device == slot[0])
-                    if status != 0 and beside and any(sign in line for sign in CROWDED for line in lines):
+            for slot, running in list(slots.items()):
+                device = slot[0]
+                if running is None and waiting:
+                    job, arguments = waiting.popleft()
+                    report(f"{job.title}: {'continues' if '--resume' in arguments else 'starts'}; {job.log}")
+                    environment = {} if device is None else {VISIBLE: visible[device]}
+                    slots[slot] = _RunningJob(job, start(arguments, job.log, environment, locks))
+                elif running is not None and (status := running.process.poll()) is not None:
+                    job, lines, slots[slot] = running.job, last_lines(running.job.log), None
+                    others = sum(other is not None for (place, _), other in slots.items() if place == device)
+                    if status != 0 and others and any(sign in line for sign in OUT_OF_MEMORY for line in lines):
                         del slots[slot]
-                        waiting.append((active.job, active.job.command(state(active.job))))
-                        say(f"{active.job.called}: put off, as there is no memory for it beside {beside} others")
+                        waiting.append((job, job.command(state(job))))
+                        report(f"{job.title}: postponed, as there is no memory for it beside {others} others")
                         continue
                     ended += 1
-                    spent = f"{time.monotonic() - active.begin:.0f} s, {ended} of {total}"
-                    say(f"{active.job.called}: {'done' if status == 0 else f'FAILED ({status})'}, {spent}")
+                    seconds = f"{time.monotonic() - running.begin:.0f} s, {ended} of {total}"
+                    report(f"{job.title}: {'done' if status == 0 else f'FAILED ({status})'}, {seconds}")
                     if status != 0:
-                        failures.append(Failure(active.job, status, lines))
-            time.sleep(PAUSE)
+                        failed.append(FailedJob(job, status, lines))
+            time.sleep(POLL_SECONDS)
     except BaseException:
-        _stop([active.child for active in slots.values() if active is not None])
+        # All at once: each may take its time.
+        threads = [threading.Thread(target=running.process.stop) for running in slots.values() if running is not None]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
         raise
-    return failures
+    return failed
 
 
 def _visible(device: int) -> str:
-    """What a run is given to see of the GPUs: those that a scheduler left out are of others."""
+    """The CUDA_VISIBLE_DEVICES of a run: GPUs that a scheduler has left out belong to others."""
     given = os.environ.get(VISIBLE)
     if given is None:
         return str(device)
@@ -141,9 +140,9 @@ def _visible(device: int) -> str:
     return names[device]
 
 
-@dataclass(slots=True)
-class _Process:
-    """A process and its group: readers of clips, or the other processes of a distributed run."""
+@dataclass(frozen=True, slots=True)
+class _ProcessGroup:
+    """A process with its workers, or with the other processes of a distributed run."""
 
     process: subprocess.Popen[bytes]
 
@@ -151,11 +150,11 @@ class _Process:
         return self.process.poll()
 
     def stop(self) -> None:
-        """Politely, then not: a run is kept as of its last checkpoint either way."""
+        """Interrupt it, then kill what is left. The run keeps its last checkpoint either way."""
         self._signal("SIGINT")
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE)
-        self._signal("SIGKILL")  # what of its group has not noticed
+            self.process.wait(STOP_SECONDS)
+        self._signal("SIGKILL")
         self.process.wait()
 
     def _signal(self, name: str) -> None:
@@ -166,28 +165,30 @@ class _Process:
                 os.killpg(self.process.pid, getattr(signal, name))
 
 
-def spawn(words: Sequence[str], log: Path, environment: Mapping[str, str], held: Sequence[int] = ()) -> Child:
-    """`python -m horst` of this very code, in a group of its own, so that it is ended as a whole and by us alone."""
+def start_process(
+    arguments: Sequence[str], log: Path, environment: Mapping[str, str], locks: Sequence[int] = ()
+) -> Process:
+    """`python -m horst` of this code, in a process group of its own: only this process ends it, with its workers."""
     log.parent.mkdir(parents=True, exist_ok=True)
     code = str(Path(horst.__file__).parents[1])
     path = os.pathsep.join([code, *filter(None, [os.environ.get("PYTHONPATH")])])
     with log.open("ab") as file:
-        file.write(f"$ {shlex.join(['horst', *words])}\n".encode())
+        file.write(f"$ {shlex.join(['horst', *arguments])}\n".encode())
         file.flush()
         process = subprocess.Popen(
-            [sys.executable, "-m", "horst", *words],
+            [sys.executable, "-m", "horst", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
             env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **environment},
             start_new_session=True,
-            pass_fds=() if sys.platform == "win32" else tuple(held),
+            pass_fds=() if sys.platform == "win32" else tuple(locks),
         )
-    return _Process(process)
+    return _ProcessGroup(process)
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
-    """Of a log; none where there is none."""
+    """The last lines of a log; none if it does not exist."""
     try:
         return log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
     except OSError:
@@ -195,27 +196,27 @@ def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
 
 
 @contextmanager
-def hold(folder: Path) -> Iterator[int]:
-    """Take a folder for one `horst study` at a time. The lock ends with the last process that has it, however."""
+def lock_study(folder: Path) -> Iterator[int]:
+    """Lock the folder of a study. The lock ends with the last process that has it, even if that is killed."""
     try:
-        held = lock(folder, wait=False)
+        file = lock(folder, wait=False)
     except BlockingIOError as error:
         raise ConfigError(
-            f"{folder} is in use: another `horst study`, or a run that one has left, is at work there. "
-            "Wait for it, or give another --folder; --report looks at what is there"
+            f"{folder} is in use: another `horst study`, or a run that one has left, is active there. "
+            "Wait for it, or give another --folder; --report shows the results so far"
         ) from error
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error}; give another --folder") from error
-    with held:
-        yield held.fileno()
+    with file:
+        yield file.fileno()
 
 
 @contextmanager
-def polite() -> Iterator[None]:
-    """A kill that asks (SIGTERM) ends a study as Ctrl-C does: with its processes.
+def sigterm_interrupts() -> Iterator[None]:
+    """SIGTERM raises KeyboardInterrupt, as Ctrl-C does.
 
-    Ctrl-C does so also where a script has started the study with `&`, which makes it ignored: processes inherit that,
-    but no handler, and would not listen when they are asked to end.
+    The handler of Ctrl-C is set too: a script that starts a study with `&` makes it ignored. Processes inherit that,
+    but no handler, and could not be interrupted.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -226,12 +227,3 @@ def polite() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _stop(children: Sequence[Child]) -> None:
-    """All at once: each may take its time."""
-    threads = [threading.Thread(target=child.stop) for child in children]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()

@@ -1,7 +1,7 @@
-"""The runs of a study one by one, the command of each, and how far it has come.
+"""The runs of a study: the command of each, its state, its data, and whether it is the same as another run.
 
 FOLDER/<run>-seed<n>[-fold<k>]/   a run folder as `horst train` makes it
-FOLDER/logs/<the same>.log        what it said
+FOLDER/logs/<the same>.log        its output
 """
 
 from __future__ import annotations
@@ -16,9 +16,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from horst.config import differences
+from horst.data.batches import ClipDataset
 from horst.data.config import PATHS
-from horst.data.example import Task
+from horst.data.example import Split, Task
 from horst.data.identity import DataIdentity
+from horst.data.preload import PreloadedClips
 from horst.data.source import open_source
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
@@ -26,16 +32,16 @@ from horst.io import read_json
 from horst.models import model_config
 from horst.models.hub import is_address
 from horst.studies.config import Study, StudyRun, overrides
-from horst.studies.values import check_metric
+from horst.studies.statistics import check_metric
 from horst.training.config import PATH_KEYS, RunConfig
 from horst.training.run import Run
 
 State = Literal["new", "stopped", "trained", "done"]
 SPLIT = "val"
 ASKED = "asked.json"
-"""What a study's runs were changed by, and which seeds there are, for --report and for those who come later."""
-IMMATERIAL = (("batches", "workers"), ("batches", "cache"), ("batches", "preload"), ("trainer", "checkpoint_minutes"))
-"""What a run may change and stay the same run."""
+"""The changes and seeds of a study's runs, for `--report` and later commands."""
+IMMATERIAL = ("batches.workers", "batches.cache", "batches.preload", "trainer.checkpoint_minutes")
+"""Entries that change no result."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,16 +54,16 @@ class Job:
     fold: int | None
     """None without cross-validation."""
     file: str
-    """The YAML file of the run."""
+    """The file or packaged name of the run."""
     changes: tuple[str, ...]
     """As on the command line."""
     config: RunConfig
-    """What comes out."""
+    """The resolved config."""
     folder: Path
 
     @property
-    def called(self) -> str:
-        """With the folder of its study: several may be at work."""
+    def title(self) -> str:
+        """Its name with that of its study's folder."""
         return f"{self.folder.parent.name}/{self.name}"
 
     @property
@@ -65,7 +71,7 @@ class Job:
         return self.folder.parent / "logs" / f"{self.name}.log"
 
     def command(self, state: State) -> list[str]:
-        """What is left to do, as words after `horst`; none where it is done."""
+        """The arguments of `horst` that finish a job in this state; none if it is done."""
         place = str(self.folder)
         new = [self.file, "--folder", place, *(f"--{change}" for change in self.changes)]
         rest = {"new": ["train", *new, "--evaluate"], "stopped": ["train", "--resume", place, "--evaluate"]}
@@ -80,64 +86,125 @@ def plan(
     seeds: Sequence[int] = (),
     changes: Sequence[str] = (),
 ) -> list[Job]:
-    """All trainings, by seeds: whatever is wrong with one is said before the first starts.
+    """All trainings, seed by seed. Errors in any of them are raised here.
 
     Args:
-        study: Which.
-        folder: Where its runs are kept.
+        study: The study.
+        folder: Of its runs.
         only: Names of runs; all by default.
-        seeds: In place of the study's.
+        seeds: Instead of the study's.
         changes: Of all runs, after all others, as on the command line.
     """
     chosen = [study.run(name) for name in dict.fromkeys(only)] or list(study.runs)
-    jobs = []
-    for seed in dict.fromkeys(seeds or study.seeds):
-        for run in chosen:
-            for fold in range(len(study.folds)) if study.folds else (None,):
-                jobs.append(_job(study, run, seed, fold, Path(folder), changes))
+    jobs = [
+        _job(study, run, seed, fold, Path(folder), changes)
+        for seed in dict.fromkeys(seeds or study.seeds)
+        for run in chosen
+        for fold in (range(len(study.folds)) if study.folds else (None,))
+    ]
     for metric in study.metrics:
         check_metric(metric, jobs[0].config.data.clip, _task(jobs[0].config))
     return jobs
 
 
+def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path, changes: Sequence[str]) -> Job:
+    name = f"{run.name}-seed{seed}" + ("" if fold is None else f"-fold{fold}")
+    settings = {**study.changes, **run.changes, **(study.folds[fold] if fold is not None else {})}
+    words = (*overrides({**settings, "name": f"{study.name}-{name}", "seed": seed}), *changes)
+    file = run.config or study.base
+    assert file is not None  # checked by Study
+    try:
+        config = RunConfig.from_file(file, words)
+        model_config(config.model.name, **config.model.options)
+    except HorstError as error:
+        raise ConfigError(f"the run {run.name!r} of {study.name}: {error}") from error
+    if config.seed != seed:
+        raise ConfigError("seed cannot be changed for all runs alike: give --seeds")
+    return Job(name=name, run=run, seed=seed, fold=fold, file=file, changes=words, config=config, folder=folder / name)
+
+
+def _task(config: RunConfig) -> Task:
+    return HEADS[model_config(config.model.name, **config.model.options).head.name].task
+
+
 def state(job: Job) -> State:
-    """ConfigError where its folder holds a run of another config."""
+    """The state of a job. ConfigError if its folder has a run of another config."""
     run = Run(job.folder)
     if not run.config.is_file():
         return "new"
-    there = RunConfig.from_file(run.config)
-    if differing := _differences(_essence(there), _essence(job.config)):
+    if changed := differences(_essence(RunConfig.from_file(run.config)), _essence(job.config)):
         raise ConfigError(
-            f"{job.folder} holds another run: {'; '.join(differing[:3])}. Give another --folder, or delete it"
+            f"{job.folder} holds another run: {'; '.join(changed[:3])}. Give another --folder, or delete it"
         )
-    return _reached(run, job.config)
+    return _state(run, job.config)
+
+
+def _state(run: Run, config: RunConfig) -> State:
+    weights = run.best / "model.safetensors"
+    epochs = 0
+    if run.metrics.is_file():
+        with run.metrics.open(newline="", encoding="utf-8") as file:
+            epochs = sum(1 for _ in csv.DictReader(file))
+    if epochs < config.trainer.epochs or not weights.is_file():
+        return "stopped"
+    files = [run.evaluation(SPLIT), run.evaluation(SPLIT, "safetensors")]
+    since = weights.stat().st_mtime  # an older evaluation is of weights that were not yet trained
+    return "done" if all(file.is_file() and file.stat().st_mtime >= since for file in files) else "trained"
 
 
 def finished(folder: Path) -> dict[str, Path]:
-    """The finished runs of the studies that lie beside the one in `folder`, by what `identity` says of them."""
+    """The finished runs of the studies beside the one in `folder`, by `identity`."""
     found: dict[str, Path] = {}
     for study in sorted(file.parent for file in folder.parent.glob(f"*/{ASKED}")):
         for file in sorted(study.glob("[!.]*/config.yaml")) if study != folder else ():
             with suppress(HorstError, OSError):  # a run of another version
                 config, about = RunConfig.from_file(file), read_json(file.parent / "environment.json")
-                if _reached(Run(file.parent), config) == "done":
+                if _state(Run(file.parent), config) == "done":
                     found.setdefault(identity(config, about.get("commit")), file.parent)
     return found
 
 
 def identity(config: RunConfig, commit: str | None) -> str:
-    """The same for runs that give the same, on the same data: of one config, seed and code. See `same_data`."""
-    return json.dumps([_essence(config, whole=True), commit], default=str)
+    """The same for runs of the same config, seed and code, which give the same result on the same data."""
+    return json.dumps([_essence(config, whole_paths=True), commit], default=str, sort_keys=True)
+
+
+def _essence(config: RunConfig, *, whole_paths: bool = False) -> dict[str, Any]:
+    """The entries that determine a run, by dotted keys. Only the last part of a path counts unless `whole_paths`: on
+    another machine the data may be elsewhere."""
+    found = _flat(replace(config, name="").to_dict())
+    for key in IMMATERIAL:
+        del found[key]
+    for key in PATH_KEYS:
+        path = found.get(key)
+        if isinstance(path, str) and not is_address(path):
+            found[key] = os.path.normpath(path) if whole_paths else Path(path).name
+    return found
+
+
+def _flat(data: Any, where: str = "") -> dict[str, Any]:
+    if not isinstance(data, dict) or not data:
+        return {where: data}
+    return {k: v for key, value in data.items() for k, v in _flat(value, f"{where}.{key}" if where else key).items()}
+
+
+def reuse(run: Path, folder: Path) -> None:
+    """Copy a finished run, atomically, without the checkpoint to resume it."""
+    partial = folder.with_name(f".{folder.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.copytree(run, partial, ignore=shutil.ignore_patterns("checkpoint.ckpt"))
+    shutil.rmtree(folder, ignore_errors=True)  # of one that was stopped before it became a run
+    partial.rename(folder)
 
 
 def same_data(run: Path, config: RunConfig) -> bool:
-    """Whether a run was trained on the data that `config` names now; False where that cannot be told."""
-    before, now = DataIdentity.read(run), _data(config)
-    return before is not None and before == now
+    """Whether a run was trained on the data that `config` has now; False if that is not known."""
+    before = DataIdentity.read(run)
+    return before is not None and before == _data(config)
 
 
 def check_data(jobs: Iterable[Job]) -> None:
-    """Refuse runs that were trained on other data than those that are there now."""
+    """ConfigError if a run was trained on other data than there are now."""
     opened: dict[str, DataIdentity | None] = {}
     for job in jobs:
         before = DataIdentity.read(job.folder)
@@ -152,91 +219,49 @@ def check_data(jobs: Iterable[Job]) -> None:
 
 
 def _data(config: RunConfig) -> DataIdentity | None:
-    """Of the data of a run; None where they are not there: drawn ones are not drawn for this."""
+    """The data of a run; None if they do not exist: synthetic data are not made for this."""
     places = [config.data.options[name] for name in PATHS if isinstance(config.data.options.get(name), str)]
     if not all(Path(place).exists() for place in places):
         return None
     try:
         return DataIdentity.of(open_source(config.data))
-    except HorstError:  # training says what is wrong
+    except HorstError:  # training reports it
         return None
 
 
-def adopt(run: Path, folder: Path) -> None:
-    """Copy a finished run, whole or not at all, without what it takes to go on with it."""
-    partial = folder.with_name(f".{folder.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    shutil.copytree(run, partial, ignore=shutil.ignore_patterns("checkpoint.ckpt"))
-    shutil.rmtree(folder, ignore_errors=True)  # of one that was stopped before it became a run
-    partial.rename(folder)
+def prepare_data(jobs: Iterable[Job]) -> None:
+    """Open the data of jobs that will be trained, which makes synthetic data, and decode clips into the cache: once,
+    before several runs start at the same time."""
+    seen = set()
+    for job in jobs:
+        data, cache, preload = job.config.data, job.config.batches.cache, job.config.batches.preload
+        about = json.dumps([data.to_dict(), cache, preload], default=str)
+        if about in seen:
+            continue
+        seen.add(about)
+        source = open_source(data)
+        if SPLIT not in source.annotations.counts():
+            raise ConfigError(f"{source.annotations.name} has no validation examples, by which a study compares runs")
+        splits: tuple[Split, ...] = ("train", "val") if cache is not None else ()
+        for split in splits:
+            clips = ClipDataset(source, split, data.clip, cache)
+            workers = os.cpu_count() or 1
+            if preload:
+                PreloadedClips(clips, torch.device("cpu"), workers)
+                continue
+            for _ in DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator()):
+                pass
 
 
-def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path, changes: Sequence[str]) -> Job:
-    name = f"{run.name}-seed{seed}" + ("" if fold is None else f"-fold{fold}")
-    settings = {**study.changes, **run.changes, **(study.folds[fold] if fold is not None else {})}
-    words = [*overrides({**settings, "name": f"{study.name}-{name}", "seed": seed}), *changes]
-    file = run.config or study.base
-    assert file is not None  # Study looks at that
-    try:
-        config = RunConfig.from_file(file, words)
-        model_config(config.model.name, **config.model.options)
-    except HorstError as error:
-        raise ConfigError(f"the run {run.name!r} of {study.name}: {error}") from error
-    if config.seed != seed:
-        raise ConfigError("seed cannot be changed for all runs alike: give --seeds")
-    return Job(
-        name=name,
-        run=run,
-        seed=seed,
-        fold=fold,
-        file=file,
-        changes=tuple(words),
-        config=config,
-        folder=folder / name,
-    )
+class _Decoded(Dataset[int]):
+    """Decodes clips into their cache without sending them to another process."""
 
+    def __init__(self, clips: ClipDataset) -> None:
+        self.clips = clips
 
-def _reached(run: Run, config: RunConfig) -> State:
-    weights = run.best / "model.safetensors"
-    if _epochs(run) < config.trainer.epochs or not weights.is_file():
-        return "stopped"
-    files = [run.evaluation(SPLIT), run.evaluation(SPLIT, "safetensors")]
-    since = weights.stat().st_mtime  # someone may have evaluated it half-trained
-    return "done" if all(file.is_file() and file.stat().st_mtime >= since for file in files) else "trained"
+    def __len__(self) -> int:
+        return len(self.clips)
 
-
-def _epochs(run: Run) -> int:
-    """That are finished."""
-    if not run.metrics.is_file():
-        return 0
-    with run.metrics.open(newline="", encoding="utf-8") as file:
-        return sum(1 for _ in csv.DictReader(file))
-
-
-def _task(config: RunConfig) -> Task:
-    return HEADS[model_config(config.model.name, **config.model.options).head.name].task
-
-
-def _essence(config: RunConfig, *, whole: bool = False) -> dict[str, Any]:
-    """What makes a run the same. Of paths the last part alone, unless `whole`: a folder may be taken to a machine where
-    its data lie elsewhere."""
-    plain = replace(config, name="").to_dict()
-    for section, key in IMMATERIAL:
-        plain[section].pop(key)
-    found = _flat(plain)
-    names = [name for name in PATH_KEYS if isinstance(found.get(name), str) and not is_address(found[name])]
-    return found | {name: os.path.normpath(found[name]) if whole else Path(found[name]).name for name in names}
-
-
-def _flat(plain: Any, where: str = "") -> dict[str, Any]:
-    if isinstance(plain, dict) and plain:
-        found: dict[str, Any] = {}
-        for key, value in plain.items():
-            found |= _flat(value, f"{where}.{key}" if where else str(key))
-        return found
-    return {where: plain}
-
-
-def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[str]:
-    names = [name for name in {**there, **here} if there.get(name) != here.get(name)]
-    return [f"{name} is {there.get(name)!r} there and {here.get(name)!r} here" for name in names]
+    def __getitem__(self, index: int) -> int:
+        self.clips[index, 1.0]
+        return index

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from horst.evaluation.formatting import MINUS, SECONDS, metric_title
-from horst.studies.compare import Row
+from horst.studies.compare import StudyRow
 from horst.viz import style
 
 
@@ -56,7 +56,7 @@ def curves(
 
 
 @style.styled
-def differences(rows: Sequence[Row], metrics: Sequence[str], name: Callable[[str], str]) -> Figure | None:
+def differences(rows: Sequence[StudyRow], metrics: Sequence[str], name: Callable[[str], str]) -> Figure | None:
     """Each difference as a dot with its interval, one block per metric; None where nothing is compared."""
     titles = {row.name: row.title for row in rows}
     labels: list[str] = []
@@ -72,10 +72,10 @@ def differences(rows: Sequence[Row], metrics: Sequence[str], name: Callable[[str
             continue
         labels += ["", name(metric)] if labels else [name(metric)]
         for row, gap, interval in shown:
-            colour = style.SERIES[0 if gap.sure else 5]  # whether more is better depends on the metric
+            colour = style.SERIES[0 if gap.significant else 5]  # whether more is better depends on the metric
             axes.errorbar(100 * gap.value, len(labels), xerr=interval, fmt="o", markersize=6.5, color=colour)
-            rival = titles.get(row.against or "", row.against)
-            labels.append(style.fit(f"{row.title} {MINUS} {rival}", 290))
+            baseline = titles.get(row.against or "", row.against)
+            labels.append(style.fit(f"{row.title} {MINUS} {baseline}", 290))
     if not labels:
         return None
     figure.set_figheight((17 * len(labels) + 80) / 72)

@@ -13,10 +13,21 @@ from horst.console import Console
 from horst.errors import ConfigError, StudyError
 from horst.io import read_json, write_text
 from horst.studies.config import Study, find_study
-from horst.studies.launcher import hold, polite, work
-from horst.studies.plan import ASKED, Job, State, adopt, check_data, finished, identity, plan, same_data, state
-from horst.studies.prepare import prepare
-from horst.studies.report import read_results, values_table, write_results
+from horst.studies.launcher import lock_study, run_jobs, sigterm_interrupts
+from horst.studies.plan import (
+    ASKED,
+    Job,
+    State,
+    check_data,
+    finished,
+    identity,
+    plan,
+    prepare_data,
+    reuse,
+    same_data,
+    state,
+)
+from horst.studies.report import StudyResults, values_table, write_results
 from horst.training.run import Run, commit
 
 
@@ -64,7 +75,7 @@ def run_studies(
 ) -> None:
     """Do the runs that are left, in one queue, and write the tables. `again`: the command that continues it."""
     with ExitStack() as stack:
-        held = [stack.enter_context(hold(one.folder)) for one in studies]
+        locks = [stack.enter_context(lock_study(one.folder)) for one in studies]
         # What is wrong is reported before work starts.
         reached = {job.folder: state(job) for one in studies for job in one.everything}
         check_data(job for one in studies for job in one.everything)
@@ -80,9 +91,9 @@ def run_studies(
         duplicates = _duplicates(jobs, reached)
         states = [(job, reached[job.folder]) for job in jobs if job.folder not in duplicates]
         try:
-            with polite():
-                prepare(job for job, one in states if one in ("new", "stopped"))
-                failures = work(states, parallel=parallel, devices=devices, say=console.print, held=held)
+            with sigterm_interrupts():
+                prepare_data(job for job, one in states if one in ("new", "stopped"))
+                failed = run_jobs(states, parallel=parallel, devices=devices, report=console.print, locks=locks)
         except KeyboardInterrupt:
             for one in studies:
                 _reuse(one, reached, console)
@@ -93,20 +104,20 @@ def run_studies(
             if any(job.folder in duplicates for job in one.jobs):
                 _reuse(one, reached, console)
             _write_tables(one, console)
-        for failure in failures:
-            console.print(f"\n{failure.job.called} ended with status {failure.status}; {failure.job.log}")
+        for failure in failed:
+            console.print(f"\n{failure.job.title} ended with status {failure.status}; {failure.job.log}")
             for line in failure.lines:
                 console.print(f"    {line}")
-        if failures:
-            failed = ", ".join(failure.job.called for failure in failures)
-            raise StudyError(f"{len(failures)} of {len(jobs)} runs failed: {failed}; once that is fixed: {again}")
+        if failed:
+            names = ", ".join(failure.job.title for failure in failed)
+            raise StudyError(f"{len(failed)} of {len(jobs)} runs failed: {names}; once that is fixed: {again}")
 
 
 def report_studies(studies: Sequence[PlannedStudy], console: Console) -> None:
     """The tables of the finished runs."""
     for one in studies:
         if one.folder.is_dir():
-            with suppress(ConfigError), hold(one.folder):  # unless runs are active there
+            with suppress(ConfigError), lock_study(one.folder):  # unless runs are active there
                 _reuse(one, {job.folder: state(job) for job in one.jobs}, console)
         _write_tables(one, console)
 
@@ -131,9 +142,9 @@ def _reuse(one: PlannedStudy, reached: dict[Path, State], console: Console) -> N
     there, code = finished(one.folder), commit()
     for job in (job for job in one.jobs if reached[job.folder] == "new"):
         if (found := there.get(identity(job.config, code))) is not None and same_data(found, job.config):
-            adopt(found, job.folder)
+            reuse(found, job.folder)
             reached[job.folder] = "done"
-            console.print(f"{job.called}: the same run as {found}, copied from there")
+            console.print(f"{job.title}: the same run as {found}, copied from there")
 
 
 def _duplicates(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]:
@@ -145,7 +156,7 @@ def _duplicates(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]
 
 
 def _write_tables(one: PlannedStudy, console: Console) -> None:
-    results = read_results(one.study, one.everything, one.folder, one.command)
+    results = StudyResults.read(one.study, one.everything, one.folder, one.command)
     files = write_results(results, one.folder)
     if not files:
         console.print(f"{one.folder}: no run is done yet, so there is no table")

@@ -1,14 +1,15 @@
-"""Intervals: Student's t over seeds, the bootstrap over examples and seeds. Pure functions; the bootstrap is seeded.
+"""Metrics by example, and their intervals: Student's t over seeds, the seeded bootstrap over examples and seeds.
 
 A metric is a function of how often each example counts: once each for the metric itself, as often as it was drawn in a
-resample. Runs that are compared see the same resamples, which is what pairs them.
+resample. Runs that are compared see the same resamples, which pairs them.
 
-Shapes: N examples, S seeds, R resamples, G groups of examples.
+Shapes: N examples, P positions, C classes, S seeds, R resamples, G groups of examples.
 """
 
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,10 +19,16 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from horst.errors import InputError
+from horst.data.clips import ClipConfig
+from horst.data.example import UNKNOWN, Task
+from horst.errors import ConfigError, InputError, did_you_mean
+from horst.evaluation.metrics import bin_of, decided, label_ranks
+from horst.evaluation.predictions import Predictions, position_name, positions
+from horst.heads import TASKS
 
 LEVEL = 0.95
 RESAMPLES = 2000
+LOWER_IS_BETTER = ("calibration", "decided")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +50,8 @@ class Statistic:
     how: Literal["mean", "mean of groups", "gaps of groups"] = "mean"
     """Over examples; over groups of their means (recall); or the sum of |sum| of the groups by N (calibration)."""
 
-    def of(self, weights: Tensor) -> Tensor:
-        """(R,) the metric, where each example counts as often as `weights` (R, N) say; NaN where none counts."""
+    def weighted(self, weights: Tensor) -> Tensor:
+        """(R,) the metric when each example counts as often as `weights` (R, N) say; NaN if none counts."""
         weights = weights * self.counted
         total = weights.sum(1)
         if self.how == "mean" or self.groups is None:
@@ -58,11 +65,75 @@ class Statistic:
 
     @property
     def value(self) -> float:
-        return float(self.of(torch.ones(1, len(self.values), dtype=torch.float64)))
+        return float(self.weighted(torch.ones(1, len(self.values), dtype=torch.float64)))
+
+
+def known_metrics(clip: ClipConfig, task: Task) -> list[str]:
+    """The metrics that runs on such clips may have."""
+    places = [position_name(task, place) for place in positions(task, clip)]
+    if task == "recognition":
+        kinds = ("action/top1", "action/top5", "calibration")
+        return [*(f"{kind}@{place}" for kind in kinds for place in places), "area", "decided"]
+    at = [f"{part}/{kind}@{place}" for part in TASKS for kind in ("top1", "top5", "recall5") for place in places]
+    return [*at, *(f"{part}/time_to_action" for part in TASKS)]
+
+
+def check_metric(name: str, clip: ClipConfig, task: Task) -> None:
+    """ConfigError, with the closest names, if no run has such a metric. Any subset is accepted: "@1s/unseen"."""
+    known = known_metrics(clip, task)
+    subset = re.fullmatch(r"(\w+/recall5@[^/]+)/.+", name)
+    if (subset[1] if subset else name) not in known:
+        raise ConfigError(f"metrics has {name!r}, which is not measured in {task}{did_you_mean(name, known)}")
+
+
+def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = False) -> Statistic | None:
+    """A metric by example. None if the predictions do not have it: a subset, or scores summed from actions.
+
+    Args:
+        predictions: Of one model.
+        metric: Its name in `horst.evaluation.measure`.
+        discard: Leave out actions that no frame precedes, as the protocols of some data sets do.
+    """
+    found = re.fullmatch(r"(?:(action|verb|noun)/)?([a-z_]+\d?)(?:@([^/]+))?", metric)
+    if found is None:
+        return None
+    task, kind, place = found[1] or "action", found[2], found[3]
+    if task not in predictions.scores or (place is not None and place not in predictions.names()):
+        return None
+    scores, labels = predictions.scores[task], predictions.labels[task]
+    counted = labels != UNKNOWN
+    if discard:
+        counted = counted & ~predictions.empty
+    if kind == "decided" and predictions.task == "recognition":
+        rows = zip(predictions.answers.split(1), predictions.lengths.split(1), strict=True)
+        return Statistic(torch.tensor([decided(*row) for row in rows], dtype=torch.float64), torch.ones_like(counted))
+    if kind == "calibration" and place is not None:
+        return _calibration(scores[:, predictions.names().index(place)], labels, counted)
+    shown = range(len(predictions.positions)) if place is None else [predictions.names().index(place)]
+    ranks = torch.stack([label_ranks(scores[:, p], labels) for p in shown], 1)
+    if kind == "area" and place is None and len(predictions.positions) > 1:
+        x = torch.tensor(predictions.positions, dtype=torch.float64)
+        return Statistic(torch.trapezoid((ranks < 1).double(), x, dim=1) / (x[-1] - x[0]), counted)
+    if kind == "time_to_action" and predictions.task == "anticipation":
+        hits = torch.cat([ranks < 5, torch.ones(len(ranks), 1, dtype=torch.bool)], 1)
+        return Statistic(torch.tensor([*predictions.positions, 0.0]).double()[hits.int().argmax(1)], counted)
+    if kind in ("top1", "top5") and place is not None:
+        return Statistic((ranks[:, 0] < int(kind[3:])).double(), counted)
+    if kind == "recall5" and place is not None:
+        return Statistic((ranks[:, 0] < 5).double(), counted, labels.clamp(min=0), "mean of groups")
+    return None
+
+
+def _calibration(scores: Tensor, labels: Tensor, counted: Tensor) -> Statistic:
+    """By bins of confidence: how often predictions are right, minus their confidence."""
+    counted = counted & (scores > -torch.inf).any(1)
+    confidence, answer = torch.softmax(scores.double(), 1).nan_to_num(0.0).max(1)
+    gap = (answer == labels).double() - confidence
+    return Statistic(gap.where(counted, 0.0), counted, bin_of(confidence), "gaps of groups")
 
 
 def t_interval(values: Sequence[float]) -> Interval:
-    """Of the mean of independent values, of which there are two at least."""
+    """Student's t interval of the mean of two or more independent values."""
     if len(values) < 2:
         raise InputError(f"an interval over seeds takes 2 values or more; there are {len(values)}")
     reach = t_quantile(0.5 + LEVEL / 2, len(values) - 1) * statistics.stdev(values) / math.sqrt(len(values))
@@ -70,11 +141,7 @@ def t_interval(values: Sequence[float]) -> Interval:
 
 
 def t_quantile(share: float, freedom: int) -> float:
-    """The value below which Student's t with so many degrees of freedom lies with this probability."""
-    if not 0 < share < 1 or freedom < 1:
-        raise InputError(f"a quantile takes a share between 0 and 1 and a degree of freedom; got {share}, {freedom}")
-    if share < 0.5:
-        return -t_quantile(1 - share, freedom)
+    """The quantile of Student's t with `freedom` degrees of freedom, for a probability `share` from 0.5 to 1."""
     low, high = 0.0, 1.0
     while t_inside(high, freedom) < 2 * share - 1:
         high *= 2
@@ -100,7 +167,7 @@ def t_inside(t: float, freedom: int) -> float:
 
 @cache
 def resamples(count: int, number: int = RESAMPLES, seed: int = 0) -> Tensor:
-    """(R, N) how often each of `count` examples is drawn, where as many are drawn as there are; always the same."""
+    """(R, N) how often each of `count` examples is drawn, if as many are drawn as there are; always the same."""
     drawn = torch.randint(count, (number, count), generator=torch.Generator().manual_seed(seed))
     return torch.zeros(number, count, dtype=torch.float64).scatter_add_(
         1, drawn, torch.ones((), dtype=torch.float64).expand(number, count)
@@ -108,23 +175,23 @@ def resamples(count: int, number: int = RESAMPLES, seed: int = 0) -> Tensor:
 
 
 def bootstrap_interval(one: Statistic, weights: Tensor) -> Interval:
-    """Where other examples might have been drawn."""
-    return _inner(one.of(weights), one.value, one)
+    """The interval over other examples."""
+    return _quantiles(one.weighted(weights), one.value, one)
 
 
 def paired_interval(seeds: Sequence[Statistic], others: Sequence[Statistic], weights: Tensor) -> Interval:
-    """Of the difference of two means over seeds, where other examples and other seeds might have been drawn: the same
-    ones for both models."""
+    """The interval of the difference of two means over seeds. Both models see the same resampled examples and seeds."""
     pairs = list(zip(seeds, others, strict=True))
-    gaps = torch.stack([one.of(weights) - other.of(weights) for one, other in pairs])  # (S, R)
+    gaps = torch.stack([one.weighted(weights) - other.weighted(weights) for one, other in pairs])  # (S, R)
     drawn = resamples(len(pairs), len(weights), seed=1).T / len(pairs)
-    return _inner((gaps * drawn).sum(0), statistics.fmean(one.value - other.value for one, other in pairs), seeds[0])
+    mean = statistics.fmean(one.value - other.value for one, other in pairs)
+    return _quantiles((gaps * drawn).sum(0), mean, seeds[0])
 
 
-def _inner(values: Tensor, value: float, of: Statistic) -> Interval:
+def _quantiles(values: Tensor, value: float, of: Statistic) -> Interval:
     ends = torch.tensor([(1 - LEVEL) / 2, (1 + LEVEL) / 2], dtype=values.dtype)
     low, high = torch.nanquantile(values, ends).tolist()
     if of.how == "gaps of groups":
-        # A resample has larger gaps than what it is drawn from; reflected at the value, most of that cancels out.
+        # A resample has larger gaps than the sample. Reflecting at the value cancels most of that.
         return Interval(2 * value - high, 2 * value - low)
     return Interval(low, high)

@@ -14,8 +14,17 @@ from small_predictions import CLASSES, about, predictions
 from horst.errors import DataError
 from horst.evaluation.measure import measure
 from horst.evaluation.predictions import TENSORS, Predictions
-from horst.studies.outcomes import Outcome, Sample, _check_same, pool, read_outcome, remeasure, samples, sorted_by_id
 from horst.studies.plan import Job
+from horst.studies.results import (
+    RunResult,
+    SeedResult,
+    _check_examples,
+    pool,
+    read_result,
+    remeasure,
+    seed_results,
+    sorted_by_id,
+)
 from horst.studies.statistics import Statistic
 from horst.training.run import Run
 
@@ -55,17 +64,17 @@ def test_folds_and_a_single_training_give_the_same_predictions(tmp_path: Path, t
     whole = predictions(task, 30)
     whole = replace(whole, missing=tuple((ident, "why") for ident in sorted(whole.ids)[:4]))
     single = outcome(tmp_path, "single", whole)
-    (alone,) = samples(folds(0), [single], tmp_path)["a"]
+    (alone,) = seed_results(folds(0), [single], tmp_path)["a"]
     assert (alone.seed, alone.metrics, alone.discard) == (0, {"told": 0.5}, False)  # as it was measured
     assert list(alone.predictions.ids) == sorted(whole.ids)
     assert same(alone.predictions, sorted_by_id(whole))
     several = [outcome(tmp_path, f"fold{k}", part, seed=3) for k, part in enumerate(parts_of(whole, 3))]
-    (pooled,) = samples(folds(3), several, tmp_path)["a"]
+    (pooled,) = seed_results(folds(3), several, tmp_path)["a"]
     assert pooled.seed == 3
     assert same(replace(pooled.predictions, missing=tuple(sorted(pooled.predictions.missing))), sorted_by_id(whole))
     assert pooled.metrics == pytest.approx(measure(whole, about(task)), nan_ok=True)
-    assert samples(folds(3), several[:2], tmp_path) == {}
-    (one_fold,) = samples(folds(1), [single], tmp_path)["a"]
+    assert seed_results(folds(3), several[:2], tmp_path) == {}
+    (one_fold,) = seed_results(folds(1), [single], tmp_path)["a"]
     assert same(one_fold.predictions, alone.predictions)
 
 
@@ -76,7 +85,7 @@ def test_what_no_frame_precedes_is_left_out_where_a_fold_leaves_it_out(tmp_path:
     for number, (left_out, discard) in enumerate([((None, None), False), ((0, 0), False), ((0, 1), True)]):
         folder = tmp_path / str(number)
         several = [outcome(folder, f"f{k}", parts[k], left_out=left_out[k]) for k in range(2)]
-        (found,) = samples(folds(2), several, folder)["a"]
+        (found,) = seed_results(folds(2), several, folder)["a"]
         assert found.discard is discard
         assert len(found.predictions) == 60  # runs are paired by all
         counted = whole.select(~whole.empty) if discard else whole
@@ -88,19 +97,19 @@ def test_seeds_and_runs_are_kept_apart(tmp_path: Path) -> None:
     given = predictions("recognition", 10)
     pairs = [("b", 1), ("a", 1), ("b", 0)]
     several = [outcome(tmp_path, f"{run}{seed}", given, run=run, seed=seed) for run, seed in pairs]
-    found = samples(folds(0), several, tmp_path)
+    found = seed_results(folds(0), several, tmp_path)
     assert {run: [sample.seed for sample in own] for run, own in found.items()} == {"b": [1, 0], "a": [1]}
 
 
 def test_runs_on_other_examples_are_not_compared() -> None:
     given = sorted_by_id(predictions("recognition", 10))
     fewer = given.select(torch.arange(10) < 9)
-    first, second, other = (Sample(seed, {}, p, False) for seed, p in ((0, given), (1, given), (2, fewer)))
-    _check_same({})
-    _check_same({"a": [first, second], "b": [first]})
+    first, second, other = (SeedResult(seed, {}, p, False) for seed, p in ((0, given), (1, given), (2, fewer)))
+    _check_examples({})
+    _check_examples({"a": [first, second], "b": [first]})
     says = r"a and b \(seed 2\) were evaluated on other examples \(10 and 9\)"
     with pytest.raises(DataError, match=says):
-        _check_same({"a": [first, second], "b": [first, other]})
+        _check_examples({"a": [first, second], "b": [first, other]})
 
 
 def test_folds_that_do_not_belong_together() -> None:
@@ -130,7 +139,7 @@ def test_shorter_folds_are_padded_with_no_answer() -> None:
 
 
 def test_what_holds_tensors_is_compared_by_identity() -> None:
-    sample = Sample(0, {}, predictions("recognition", 4), False)
+    sample = SeedResult(0, {}, predictions("recognition", 4), False)
     assert len({sample, replace(sample)}) == 2
     one = Statistic(torch.ones(3), torch.ones(3, dtype=torch.bool))
     assert len({one, replace(one)}) == 2
@@ -142,7 +151,7 @@ def test_an_outcome_as_plain_data() -> None:
         "parameters": 3, "gflop": 0.25, "seconds": 1.5, "frames_per_second": None, "commit": None, "command": ["horst"],
     }  # fmt: skip
     evaluation: Any = None
-    assert Outcome(**given, evaluation=evaluation).to_dict() == given
+    assert RunResult(**given, evaluation=evaluation).to_dict() == given
 
 
 @pytest.mark.parametrize("text", ["epoch\n1\n", "epoch,seconds\n1,x\n", "epoch,seconds\n1\n"])
@@ -152,12 +161,12 @@ def test_damaged_metrics_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     run.metrics.write_text(text)
     (run.folder / "environment.json").write_text("{}")
     model = SimpleNamespace(to_dict=dict)
-    monkeypatch.setattr("horst.studies.outcomes.Evaluation", SimpleNamespace(load=lambda path: None))
-    monkeypatch.setattr("horst.studies.outcomes.read_config", lambda path: model)
-    monkeypatch.setattr("horst.studies.outcomes._costs", lambda text: (1, 2))
+    monkeypatch.setattr("horst.studies.results.Evaluation", SimpleNamespace(load=lambda path: None))
+    monkeypatch.setattr("horst.studies.results.read_config", lambda path: model)
+    monkeypatch.setattr("horst.studies.results._costs", lambda text: (1, 2))
     job: Job = SimpleNamespace(folder=run.folder)  # type: ignore[assignment]
     with pytest.raises(DataError, match=r"metrics\.csv is damaged .*: delete .*a-seed0 and run the study again"):
-        read_outcome(job)
+        read_result(job)
 
 
 def test_what_a_run_found_and_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +176,15 @@ def test_what_a_run_found_and_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (run.folder / "environment.json").write_text('{"commit": "c1"}')
     (tmp_path / "log").write_text("10 frames/s")
     evaluation = SimpleNamespace(metrics={"area": 0.5}, counts={"examples": 12})
-    monkeypatch.setattr("horst.studies.outcomes.Evaluation", SimpleNamespace(load=lambda path: evaluation))
-    monkeypatch.setattr("horst.studies.outcomes.read_config", lambda path: SimpleNamespace(to_dict=dict))
-    monkeypatch.setattr("horst.studies.outcomes._costs", lambda text: (1234, 250_000_000))
+    monkeypatch.setattr("horst.studies.results.Evaluation", SimpleNamespace(load=lambda path: evaluation))
+    monkeypatch.setattr("horst.studies.results.read_config", lambda path: SimpleNamespace(to_dict=dict))
+    monkeypatch.setattr("horst.studies.results._costs", lambda text: (1234, 250_000_000))
     monkeypatch.chdir(tmp_path)
     job: Any = SimpleNamespace(
         run=SimpleNamespace(name="a"), seed=4, fold=1, folder=run.folder, log=tmp_path / "log",
         command=lambda state: ["train" if state == "new" else "", f"{tmp_path}/x.yaml", "--data.folder=/other"],
     )  # fmt: skip
-    assert read_outcome(job).to_dict() == {
+    assert read_result(job).to_dict() == {
         "run": "a", "seed": 4, "fold": 1, "folder": "a-seed4", "metrics": {"area": 0.5}, "examples": 12,
         "parameters": 1234, "gflop": 0.25, "seconds": 3.3, "frames_per_second": 10.0, "commit": "c1",
         "command": ["horst", "train", "x.yaml", "--data.folder=/other"],

@@ -1,7 +1,4 @@
-"""Finished runs of a study, read back: what each found and what it cost; folds are put together.
-
-Shapes: N examples, P positions, C classes, T frames.
-"""
+"""The results and costs of a study's finished runs, with folds pooled."""
 
 from __future__ import annotations
 
@@ -34,8 +31,8 @@ from horst.training.run import Run
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Outcome:
-    """One training."""
+class RunResult:
+    """The result of one training."""
 
     run: str
     seed: int
@@ -45,11 +42,11 @@ class Outcome:
     examples: int
     parameters: int
     gflop: float
-    """A frame."""
+    """Per frame."""
     seconds: float
     """Of training, without validation."""
     frames_per_second: float | None
-    """In training, the median over epochs; None where the log does not tell."""
+    """In training, the median over epochs; None if the log does not have it."""
     commit: str | None
     command: list[str]
     evaluation: Evaluation
@@ -59,28 +56,34 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sample:
-    """What one seed of a run found on all validation examples: of one training, or of all folds."""
+class SeedResult:
+    """The result of one seed of a run on all validation examples: of one training, or of all folds."""
 
     seed: int
     metrics: dict[str, float]
     predictions: Predictions
+    """In the order of ids."""
     discard: bool
-    """Whether the protocol leaves out what no frame precedes."""
+    """Whether the protocol leaves out actions that no frame precedes."""
 
 
-def read_outcome(job: Job) -> Outcome:
-    """Of a job that is done."""
+def read_results(jobs: Sequence[Job]) -> tuple[list[RunResult], list[str]]:
+    """The results of the jobs that are done, and the names of the others."""
+    done = {job.name: state(job) == "done" for job in jobs}
+    return [read_result(job) for job in jobs if done[job.name]], [name for name, there in done.items() if not there]
+
+
+def read_result(job: Job) -> RunResult:
+    """The result of a job that is done."""
     run = Run(job.folder)
     evaluation = Evaluation.load(run.evaluation(SPLIT))
     parameters, flop = _costs(json.dumps(read_config(run.best).to_dict()))
-    about = read_json(run.folder / "environment.json")
     try:
         with run.metrics.open(newline="", encoding="utf-8") as file:
             seconds = sum(float(row["seconds"]) for row in csv.DictReader(file))
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{run.metrics} is damaged ({error}): delete {run.folder} and run the study again") from error
-    return Outcome(
+    return RunResult(
         run=job.run.name,
         seed=job.seed,
         fold=job.fold,
@@ -91,39 +94,34 @@ def read_outcome(job: Job) -> Outcome:
         gflop=flop / 1e9,
         seconds=round(seconds, 1),
         frames_per_second=_speed(job.log),
-        commit=about.get("commit"),
+        commit=read_json(run.folder / "environment.json").get("commit"),
         command=["horst", *(word.replace(f"{Path.cwd()}{os.sep}", "") for word in job.command("new"))],
         evaluation=evaluation,
     )
 
 
-def read_outcomes(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
-    """Those that are done, and the names of the others."""
-    done = {job.name: state(job) == "done" for job in jobs}
-    return [read_outcome(job) for job in jobs if done[job.name]], [name for name, there in done.items() if not there]
-
-
-def samples(study: Study, outcomes: Sequence[Outcome], folder: Path) -> dict[str, list[Sample]]:
-    """By run, one a seed, their examples in one order; a seed of which a fold is missing is left out."""
-    found: dict[str, list[Sample]] = {}
-    seeds: dict[tuple[str, int], list[Outcome]] = {}
-    for outcome in outcomes:
-        seeds.setdefault((outcome.run, outcome.seed), []).append(outcome)
-    for (run, seed), parts in seeds.items():
+def seed_results(study: Study, results: Sequence[RunResult], folder: Path) -> dict[str, list[SeedResult]]:
+    """The seeds of each run, all with the same examples. A seed with a missing fold is left out."""
+    found: dict[str, list[SeedResult]] = {}
+    trained: dict[tuple[str, int], list[RunResult]] = {}
+    for result in results:
+        trained.setdefault((result.run, result.seed), []).append(result)
+    for (run, seed), parts in trained.items():
         if len(parts) < max(1, len(study.folds)):
             continue
         loaded = [Predictions.load(Run(folder / part.folder).evaluation(SPLIT, "safetensors")) for part in parts]
-        pooled = sorted_by_id(pool(loaded)) if len(parts) > 1 else sorted_by_id(loaded[0])
+        pooled = sorted_by_id(pool(loaded) if len(parts) > 1 else loaded[0])
         discard = any(part.evaluation.counts.get("left_out", 0) for part in parts)
-        counted = pooled.select(~pooled.empty) if discard else pooled
-        metrics = parts[0].metrics if len(parts) == 1 else remeasure(counted, parts[0].evaluation)
-        found.setdefault(run, []).append(Sample(seed, metrics, pooled, discard))
-    _check_same(found)
+        metrics = parts[0].metrics
+        if len(parts) > 1:
+            metrics = remeasure(pooled.select(~pooled.empty) if discard else pooled, parts[0].evaluation)
+        found.setdefault(run, []).append(SeedResult(seed, metrics, pooled, discard))
+    _check_examples(found)
     return found
 
 
 def pool(parts: Sequence[Predictions]) -> Predictions:
-    """Predictions of several folds as those of one model. Each example must have come exactly once."""
+    """The predictions of several folds as those of one model. DataError unless each example is in one fold."""
     first = parts[0]
     ids = [ident for part in parts for ident in part.ids]
     if len(set(ids)) < len(ids):
@@ -149,39 +147,37 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
 
 
 def sorted_by_id(predictions: Predictions) -> Predictions:
-    """In the order of ids, by which models are paired."""
-    return predictions.select(torch.tensor(sorted(range(len(predictions)), key=lambda i: predictions.ids[i])))
+    return predictions.select(torch.tensor(sorted(range(len(predictions)), key=predictions.ids.__getitem__)))
 
 
 def remeasure(pooled: Predictions, evaluation: Evaluation) -> dict[str, float]:
-    """Metrics of all folds together; those of subsets need the annotations and are left out."""
+    """The metrics of all folds together, without those of subsets, which need the annotations."""
     classes = {task: tuple(map(str, range(count))) for task, count in evaluation.classes.items()}
-    about = Annotations(name=evaluation.data, task=pooled.task, examples=(), classes=classes)
-    return measure(pooled, about)
+    return measure(pooled, Annotations(name=evaluation.data, task=pooled.task, examples=(), classes=classes))
 
 
-def _check_same(found: dict[str, list[Sample]]) -> None:
-    """Runs are paired by examples, so all must have been evaluated on the same ones."""
-    every = [(run, sample) for run, several in found.items() for sample in several]
-    for run, sample in every:
+def _check_examples(found: dict[str, list[SeedResult]]) -> None:
+    """DataError unless all runs were evaluated on the same examples, by which they are paired."""
+    every = [(run, one) for run, several in found.items() for one in several]
+    for run, one in every:
         first = every[0][1].predictions
-        if sample.predictions.ids != first.ids:
+        if one.predictions.ids != first.ids:
             raise DataError(
-                f"{every[0][0]} and {run} (seed {sample.seed}) were evaluated on other examples "
-                f"({len(first)} and {len(sample.predictions)}): a study compares runs on the same ones"
+                f"{every[0][0]} and {run} (seed {one.seed}) were evaluated on other examples "
+                f"({len(first)} and {len(one.predictions)}): a study compares runs on the same ones"
             )
 
 
 @cache
 def _costs(model: str) -> tuple[int, int]:
-    """Parameters and operations a frame of a described model: they are counted by running it, which takes a while."""
+    """Parameters, and operations per frame, of a model's config. Counting them runs the model, which takes a while."""
     costs = summarize(PredictorConfig.from_dict(json.loads(model)))
     return costs.parameters, costs.flop
 
 
 def _speed(log: Path) -> float | None:
     try:
-        told = re.findall(r"([\d,]+) frames/s", log.read_text(encoding="utf-8", errors="replace"))
+        found = re.findall(r"([\d,]+) frames/s", log.read_text(encoding="utf-8", errors="replace"))
     except OSError:
         return None
-    return statistics.median(float(number.replace(",", "")) for number in told) if told else None
+    return statistics.median(float(number.replace(",", "")) for number in found) if found else None

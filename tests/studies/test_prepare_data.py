@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from horst.data.preload import PreloadedClips
 from horst.data.source import open_source
 from horst.errors import ConfigError
-from horst.studies import prepare as module
+from horst.studies import plan as module
 from horst.studies.config import Study
 from horst.studies.plan import Job, plan
 
@@ -68,7 +68,7 @@ def kept(cache: Path) -> int:
 
 def test_clips_of_both_splits_are_kept_once(tmp_path: Path, made: Path, opened: list[Any]) -> None:
     runs = ({"name": "a"}, {"name": "b", "changes": {"model.options.order": 1}})
-    module.prepare(jobs(tmp_path, made, f"batches.cache={tmp_path}/cache", runs=runs))
+    module.prepare_data(jobs(tmp_path, made, f"batches.cache={tmp_path}/cache", runs=runs))
     assert len(opened) == 1
     counts = opened[0].annotations.counts()
     assert Here.asked == [(counts["train"], 3), (counts["val"], 3)]
@@ -81,7 +81,7 @@ def test_other_data_and_other_caches_are_made_too(tmp_path: Path, made: Path, op
         {"name": "b", "changes": {"batches.cache": "two"}},
         {"name": "c", "changes": {"batches.cache": "one", "data.clip.fps": 2}},
     )
-    module.prepare(jobs(tmp_path, made, runs=runs))
+    module.prepare_data(jobs(tmp_path, made, runs=runs))
     assert len(opened) == 3
     assert len(Here.asked) == 6
     assert kept(tmp_path / "one") >= kept(tmp_path / "two") + 12
@@ -90,7 +90,7 @@ def test_other_data_and_other_caches_are_made_too(tmp_path: Path, made: Path, op
 def test_without_a_cache_the_data_alone_are_made(tmp_path: Path, made: Path, opened: list[Any]) -> None:
     """And the jobs after it are not forgotten."""
     runs = ({"name": "a"}, {"name": "b"}, {"name": "c", "changes": {"batches.cache": "kept"}})
-    module.prepare(jobs(tmp_path, made, runs=runs))
+    module.prepare_data(jobs(tmp_path, made, runs=runs))
     assert len(opened) == 2
     assert len(Here.asked) == 2
     assert made.is_dir()
@@ -108,7 +108,7 @@ def test_runs_that_hold_their_clips_find_them_in_one_file(
         return PreloadedClips(clips, device, 0)
 
     monkeypatch.setattr(module, "PreloadedClips", resident)
-    module.prepare(jobs(tmp_path, made, f"batches.cache={tmp_path}/cache", "batches.preload=device"))
+    module.prepare_data(jobs(tmp_path, made, f"batches.cache={tmp_path}/cache", "batches.preload=device"))
     counts = opened[0].annotations.counts()
     assert made == [counts["train"], counts["val"]]
     assert Here.asked == []
@@ -121,4 +121,4 @@ def test_data_without_validation_are_refused(tmp_path: Path, made: Path, monkeyp
     annotations = type("Annotations", (), {"name": "made", "counts": lambda self: {"train": 3}})()
     monkeypatch.setattr(module, "open_source", lambda data: source.with_annotations(annotations))
     with pytest.raises(ConfigError, match="made has no validation examples"):
-        module.prepare([job])
+        module.prepare_data([job])

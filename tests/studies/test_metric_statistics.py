@@ -11,8 +11,8 @@ from small_predictions import about, predictions
 from horst.data.clips import ClipConfig
 from horst.errors import ConfigError, DataError
 from horst.evaluation.measure import measure
-from horst.studies.outcomes import pool, sorted_by_id
-from horst.studies.values import check_metric, known_metrics, statistic
+from horst.studies.results import pool, sorted_by_id
+from horst.studies.statistics import check_metric, known_metrics, metric_statistic
 
 
 @pytest.mark.parametrize("task", ["recognition", "anticipation"])
@@ -26,7 +26,7 @@ def test_every_metric_is_that_of_measure(task: str, data: str) -> None:
         given = replace(given, empty=torch.zeros_like(given.empty))
         found = measure(given, about(task, data))
     for metric, value in found.items():
-        told = statistic(given, metric, discard=discard)
+        told = metric_statistic(given, metric, discard=discard)
         assert told is not None, metric
         assert told.value == pytest.approx(value, abs=1e-9), metric
 
@@ -34,7 +34,7 @@ def test_every_metric_is_that_of_measure(task: str, data: str) -> None:
 def test_what_predictions_do_not_tell() -> None:
     given = predictions("recognition")
     for metric in ("verb/top1@25%", "action/top1@33%", "action/recall5@1s/unseen", "action/time_to_action"):
-        assert statistic(given, metric) is None
+        assert metric_statistic(given, metric) is None
 
 
 def test_metrics_that_nobody_measures_are_refused() -> None:
@@ -42,10 +42,10 @@ def test_metrics_that_nobody_measures_are_refused() -> None:
         check_metric(metric, ClipConfig(), "recognition")
     for metric in ("verb/recall5@1s", "action/recall5@1s/unseen"):
         check_metric(metric, ClipConfig(), "anticipation")
-    says = r"'action/top1@24%', which nobody measures in recognition, did you mean .*'action/top1@25%'"
+    says = r"'action/top1@24%', which is not measured in recognition, did you mean .*'action/top1@25%'"
     with pytest.raises(ConfigError, match=says):
         check_metric("action/top1@24%", ClipConfig(), "recognition")
-    with pytest.raises(ConfigError, match="nobody measures in recognition"):
+    with pytest.raises(ConfigError, match="is not measured in recognition"):
         check_metric("action/top1@1s", ClipConfig(), "recognition")
 
 
@@ -78,10 +78,10 @@ def test_names_that_make_no_metric() -> None:
         "action/other@25%",
         "",
     ):
-        assert statistic(given, metric) is None, metric
+        assert metric_statistic(given, metric) is None, metric
     late = predictions("anticipation")
     for metric in ("decided", "verb/top5", "area@1s", "verb/time_to_actions"):
-        assert statistic(late, metric) is None, metric
+        assert metric_statistic(late, metric) is None, metric
     single = replace(
         given,
         positions=given.positions[:1],
@@ -89,8 +89,8 @@ def test_names_that_make_no_metric() -> None:
         last_seen=given.last_seen[:, :1],
         limits=given.limits[:, :1],
     )
-    assert statistic(single, "area") is None  # a single place has no area
-    assert statistic(single, f"action/top1@{single.names()[0]}") is not None
+    assert metric_statistic(single, "area") is None  # a single place has no area
+    assert metric_statistic(single, f"action/top1@{single.names()[0]}") is not None
 
 
 def test_every_known_metric() -> None:
@@ -106,7 +106,7 @@ def test_every_known_metric() -> None:
     for metric in ("verb/recall5@1s/unseen/more", "verb/top5@1s"):
         check_metric(metric, clip, "anticipation")
     for metric in ("verb/top5@1s/unseen", "verb/recall5@1s/", "verb/recall5@9s/unseen", "verb/recall5/unseen"):
-        with pytest.raises(ConfigError, match="nobody measures in anticipation"):
+        with pytest.raises(ConfigError, match="is not measured in anticipation"):
             check_metric(metric, clip, "anticipation")
 
 
@@ -132,15 +132,15 @@ def test_a_worked_example() -> None:
         "area": [0.5, 0.5],
     }
     for metric, values in wanted.items():
-        told = statistic(given, metric)
+        told = metric_statistic(given, metric)
         assert told is not None
         assert told.values.tolist() == values, metric
         assert told.counted.tolist() == [True, True]
     late = replace(given, task="anticipation", positions=(1.0, 0.5))
-    told = statistic(late, "action/time_to_action")
+    told = metric_statistic(late, "action/time_to_action")
     assert told is not None
     assert told.values.tolist() == [1.0, 0.5]
     never = replace(late, scores={"action": -scores})
-    told = statistic(never, "action/time_to_action")
+    told = metric_statistic(never, "action/time_to_action")
     assert told is not None
     assert told.values.tolist() == [0.0, 1.0]
