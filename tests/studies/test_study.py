@@ -33,6 +33,7 @@ from horst.models.summary import summarize
 from horst.studies.launcher import lock_study, run_jobs
 from horst.training.config import RunConfig
 from horst.training.run import Run
+from horst.viz import style
 
 BASE: dict[str, Any] = {
     "name": "try",
@@ -237,8 +238,8 @@ def test_a_single_seed_has_an_interval_over_examples_and_a_failure_stops_nobody(
     assert "Not done yet: bad-seed0." in page
     assert "single seeds have" in page.lower()
     curve = (folder / "curve.svg").read_text()
-    assert 'class="s1"' in curve  # the colour that it has when the other is done
-    assert 'class="s0"' not in curve
+    assert style.SERIES[1] in curve  # the colour that it has when the other is done
+    assert style.SERIES[0] not in curve
     assert main(["study", file, "--folder", str(folder), "--report"]) == 0  # knows what was changed
     assert json.loads((folder / "results.json").read_text()) == results
     with (folder / "s3-seed0/config.yaml").open() as text:
