@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from horst.cli.models import config_files, cost_cells, costs, loss_title
+from horst.cli.models import cost_cells
 from horst.evaluation.paper import paper_table
 from horst.heads import head_options
 from horst.models import Method, list_methods, model_config
 from horst.models.summary import summarize
+from horst.training.methods import config_files, costs, loss_title
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "methods.md"
 REGION = r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)"

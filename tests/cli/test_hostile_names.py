@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -128,7 +129,7 @@ def test_the_bars_of_a_terminal(model: Path, tmp_path: Path, monkeypatch: pytest
     from horst.cli.predict import _Screen
 
     clip = videos.clip(tmp_path / f"{RUDE}.mp4", frames=12)
-    screen = _Screen(str(clip), 2)
+    screen = _Screen(str(clip), 2, ExitStack())
     predictor = horst.open_model(model)
     prediction = next(iter(predictor.stream().feed(videos.picture(0, 24, 32), 0.0)))
     with screen.console.capture() as shown:

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import json
-import re
-import sys
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
-from functools import cache
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
@@ -24,8 +18,6 @@ from horst.errors import ConfigError
 if TYPE_CHECKING:
     from horst.models import Method
 
-FROZEN = ("bn_inception",)
-"""Backbones that the runs do not train."""
 DATA = {
     "ssv2": "Something-Something v2",
     "ek55": "EPIC-Kitchens 55",
@@ -42,8 +34,6 @@ RESULTS = {
 """The results of the paper in the table: header and metrics. It has none on synthetic videos."""
 OPTIONAL = ("name", "model", "streams")
 """Columns that a narrow terminal leaves out, in this order."""
-LOSSES = {"ranking": "ranking_loss", "exponential": "exponential_weights", "features": "feature_loss"}
-"""The function of `horst.training.losses` that describes an option of a method's loss; `name` is one itself."""
 
 
 def models(
@@ -90,65 +80,13 @@ def models(
 
 
 def _row(method: Method, size: str) -> dict[str, Any]:
+    from horst.training.methods import costs, paper_results
+
     model, options = method.model_name(size), method.options_for(size)
+    found = paper_results(method, DATA[size])
+    results = {metric: found[metric] for metric in RESULTS[size][1] if metric in found}
     about = {"name": method.name, "title": method.title, "task": method.task, "model": model, "options": options}
-    return {**about, **costs(model, options), "loss": dict(method.loss), "paper": _results(method, size)}
-
-
-def costs(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Trained and frozen parameters, FLOP per frame, bytes of state, and whether it can stream."""
-    return _costs(model, json.dumps(options, sort_keys=True))
-
-
-@cache
-def _costs(model: str, options: str) -> dict[str, Any]:
-    """Cached: many methods share a model."""
-    import torch
-
-    from horst.layers import create_core
-    from horst.models import model_config
-    from horst.models.summary import summarize
-
-    config = model_config(model, **json.loads(options))
-    summary = summarize(config)
-    frozen = summary.rows[0].parameters if config.backbone.name in FROZEN else 0
-    with torch.device("meta"):
-        streaming = create_core(config.core).streaming
-    return {
-        "parameters": summary.parameters - frozen,
-        "frozen_parameters": frozen,
-        "flop": summary.flop,
-        "state_bytes": summary.state_bytes,
-        "streaming": streaming,
-    }
-
-
-def _results(method: Method, size: str) -> dict[str, float]:
-    """The paper's results on a data set, per cent by metric, for the metrics in the table."""
-    from horst.evaluation.paper import paper_table
-
-    found: dict[str, float] = {}
-    for name, row in method.rows.items():
-        table = paper_table(name)
-        if table.data == DATA[size]:
-            found = table.values(table.row(row)) | found
-    return {metric: found[metric] for metric in RESULTS[size][1] if metric in found}
-
-
-def loss_title(method: Method) -> str:
-    """The loss in one or two words; "+" means that it is added to cross-entropy."""
-    loss, k = method.loss, method.loss.get("k")
-    if "name" in loss:
-        return {"smooth_top_k": f"top-{k} SVM", "truncated_top_k": f"truncated top-{k}"}[loss["name"]]
-    if "tasks" in loss:
-        return " and ".join(f"{task}s" for task in loss["tasks"])
-    if "features" in loss:
-        return "+ contrast" if loss.get("distance") == "contrastive" else "+ features"
-    if "ranking" in loss:
-        return "+ ranking"
-    if "exponential" in loss:
-        return "exponential"
-    return "marginal" if method.config().head.name == "marginal" else "cross-entropy"
+    return {**about, **costs(model, options), "loss": dict(method.loss), "paper": results}
 
 
 def _table(title: str, size: str, rows: list[dict[str, str]], left_out: tuple[str, ...]) -> Table:
@@ -166,6 +104,8 @@ def _table(title: str, size: str, rows: list[dict[str, str]], left_out: tuple[st
 
 def _cells(method: Method, size: str) -> dict[str, str]:
     """By column, in their order."""
+    from horst.training.methods import loss_title
+
     row = _row(method, size)
     results = [str(row["paper"].get(metric, "-")).rjust(4) for metric in RESULTS[size][1]]
     return {
@@ -210,13 +150,10 @@ def _caption(task: str, size: str, left_out: tuple[str, ...]) -> str:
 
 
 def _show_method(method: Method, as_json: bool) -> None:
-    from horst.training import losses
+    from horst.training.methods import config_files, costs, describe_method, loss_title, paper_rows
 
     models = {model: costs(model, method.options_for(size)) for size, model in method.models.items()}
-    configs, loss = config_files(method), dict(method.loss)
-    functions = [function for key, function in {**LOSSES, "name": loss.get("name", "")}.items() if key in loss]
-    about = {"method": describe(sys.modules[method.module])}
-    about["loss"] = "\n".join(describe(getattr(losses, function)) for function in functions)
+    configs, about, loss = config_files(method), describe_method(method), dict(method.loss)
     if as_json:
         found = {
             "name": method.name,
@@ -229,7 +166,7 @@ def _show_method(method: Method, as_json: bool) -> None:
             "loss": loss,
             "models": {size: {"model": model, **models[model]} for size, model in method.models.items()},
             "configs": configs,
-            "paper": {table: {"row": row, "values": values} for table, row, values in _rows(method)},
+            "paper": {table: {"row": row, "values": values} for table, row, values in paper_rows(method)},
         }
         print(json.dumps(found, indent=2))
         return
@@ -241,7 +178,7 @@ def _show_method(method: Method, as_json: bool) -> None:
         "loss": "\n".join(filter(None, words)),
         "options": _options(method.options),
         "configs": "\n".join(configs),
-        "results": "\n".join(_result_line(*row) for row in _rows(method)) or "-",
+        "results": "\n".join(_result_line(*row) for row in paper_rows(method)) or "-",
     }
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True)
@@ -262,27 +199,9 @@ def _show_method(method: Method, as_json: bool) -> None:
     console.print(table)
 
 
-def describe(thing: object) -> str:
-    """A docstring, a line for each paragraph and for each formula, without shapes and arguments."""
-    doc = re.split(r"\n\n(?:Shapes|Args)\b", inspect.getdoc(thing) or "")[0]
-    return "\n".join(p if p.startswith(" ") else " ".join(p.split()) for p in doc.split("\n\n"))
-
-
 def _options(options: Mapping[str, Any]) -> str:
     """As in a config."""
     return ", ".join(f"{key}: {value}" for key, value in options.items())
-
-
-def _rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """(table, row, per cent by header) for all rows of the method in the paper."""
-    from horst.evaluation.paper import paper_tables
-
-    own = method.rows.items()
-    for table in paper_tables().values():
-        for row in table.rows:
-            if (table.name, row.name) in own or (row.same is not None and row.same in own):
-                pairs = zip(table.columns, row.values, strict=True)
-                yield table.name, row.name, {header: value for header, value in pairs if value is not None}
 
 
 def _result_line(table: str, row: str, values: Mapping[str, float]) -> str:
@@ -291,39 +210,3 @@ def _result_line(table: str, row: str, values: Mapping[str, float]) -> str:
     printed = paper_table(table)
     numbers = "; ".join(f"{header}: {value:.{printed.decimals}f}" for header, value in values.items())
     return f"Table {printed.number} ({table}), {row}. {numbers}"
-
-
-def config_files(method: Method) -> list[str]:
-    """The packaged runs of a method."""
-    from horst.configs import find_config, list_configs
-    from horst.training.config import read_run
-
-    folders = ("ssv2", "somethings") if method.task == "recognition" else ("ek55", "ek100", "kitchen")
-    names = [name for folder in folders for name in list_configs(f"{folder}/*")]
-    return [name for name in names if method in methods_of(Path(name).name, read_run(find_config(name)))]
-
-
-def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:
-    """The methods of a run: by the row of the paper that it names, else by its model and loss.
-
-    If several methods have this model and loss, the name of the file decides.
-    """
-    from horst.models import METHODS
-    from horst.training.config import Loss
-
-    if config.get("paper"):
-        row = (config["paper"]["table"], config["paper"]["row"])
-        return [method for method in METHODS.values() if row in method.rows.items()]
-    own, defaults = {key for method in METHODS.values() for key in method.loss}, asdict(Loss())
-    loss = {**defaults, **config.get("loss", {})}
-    options = config["model"].get("options", {})
-    fitting = [
-        method
-        for method in METHODS.values()
-        if config["model"]["name"] in method.models.values()
-        and all(loss[key] == {**defaults, **method.loss}[key] for key in own)
-        and method.options.items() <= options.items()
-    ]
-    named = [method for method in fitting if method.name == stem]
-    most = max((len(method.options) for method in fitting), default=0)  # a run of an ablation also fits HORST
-    return named or [method for method in fitting if len(method.options) == most]

@@ -78,7 +78,7 @@ def predict(
     taken: list[float] = []
     with contextlib.ExitStack() as stack:
         frames, end, rate = _open(source, None if live and drawn else predictor.size, fps, patience, stack)
-        show = _lines(top) if as_json else stack.enter_context(_Screen(source, top))
+        show = _lines(top) if as_json else _Screen(source, top, stack)
 
         def report(prediction: Prediction) -> None:
             taken.append(prediction.latency)
@@ -161,20 +161,12 @@ def _lines(top: int) -> Callable[[Prediction], None]:
 class _Screen:
     """Moving bars on a terminal; otherwise a line whenever the answer changes."""
 
-    def __init__(self, source: str, top: int) -> None:
-        self.source, self.top = source, top
-        self.console = Console()
-        self._live = Live(console=self.console, refresh_per_second=20, transient=False) if sys.stdout.isatty() else None
+    def __init__(self, source: str, top: int, stack: contextlib.ExitStack) -> None:
+        self.source, self.top, self.console = source, top, Console()
+        self._live = Live(console=self.console, refresh_per_second=20) if sys.stdout.isatty() else None
         self._answer: str | None = ""
-
-    def __enter__(self) -> _Screen:
         if self._live is not None:
-            self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._live is not None:
-            self._live.stop()
+            stack.enter_context(self._live)
 
     def __call__(self, prediction: Prediction) -> None:
         if self._live is not None:
