@@ -1,4 +1,4 @@
-"""Every way to read a file gives the frames of its sequential decode, over containers, codecs and key frames."""
+"""Every read gives the frames of a sequential decode, for many containers, codecs and key frame intervals."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def problems(path: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def awkward(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Files whose seeks go wrong in different ways."""
+    """Files whose seeks fail in different ways."""
     folder = tmp_path_factory.mktemp("awkward")
     kinds = [
         ("ts", "libx264", "12 B"),
@@ -86,7 +86,7 @@ def awkward(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 3), st.lists(st.floats(0, 3, allow_subnormal=False), min_size=1, max_size=4))
 def test_at_any_times_in_any_order(awkward: list[Path], which: int, times: list[float]) -> None:
-    """Each is the last frame that began by then, also where one file is asked several times."""
+    """Each is the last frame that started by then, also for repeated reads of one file."""
     wanted = [min(int((time + 1e-3) * FPS + 1e-9), FRAMES - 1) for time in times]
     with VideoFile(awkward[which], threads=1) as video:
         assert [containers.decoded(frame.image) for frame in video.at(times)] == wanted
@@ -94,8 +94,8 @@ def test_at_any_times_in_any_order(awkward: list[Path], which: int, times: list[
 
 
 @pytest.mark.parametrize("codec", ["libx264", "mpeg2video", "mpeg4"])
-def test_a_recording_that_begins_between_key_frames(tmp_path: Path, codec: str) -> None:
-    """Time 0 is the first packet. What cannot be decoded is reported; before the first frame, the first is shown."""
+def test_recording_that_starts_between_key_frames(tmp_path: Path, codec: str) -> None:
+    """Time 0 is the first packet. Undecodable frames are reported; before the first frame the first one is shown."""
     gop = "refresh" if codec == "libx264" else "open B"
     path = containers.write(tmp_path / "clip.ts", Form("ts", codec), GOPS[codec][gop])
     path.write_bytes(path.read_bytes()[188 * 30 :])
@@ -121,8 +121,8 @@ def test_no_key_frame_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("gop", ["12 B", "250"])
-def test_a_clock_that_wraps(tmp_path: Path, gop: str) -> None:
-    """MPEG's clock has 33 bits of 90 kHz: it starts again after 26.5 hours."""
+def test_clock_overflow(tmp_path: Path, gop: str) -> None:
+    """MPEG's clock has 33 bits at 90 kHz: it overflows after 26.5 hours."""
     path = containers.write(
         tmp_path / "clip.ts", Form("ts", "libx264"), GOPS["libx264"][gop], start=2**33 / 90_000 - 0.7
     )
@@ -131,8 +131,8 @@ def test_a_clock_that_wraps(tmp_path: Path, gop: str) -> None:
 
 @pytest.mark.parametrize("suffix", ["mp4", "mov"])
 @pytest.mark.parametrize("gop", ["12 B", "250"])
-def test_an_edit_list(tmp_path: Path, suffix: str, gop: str) -> None:
-    """The first half second is in the file and not shown, as a phone trims a video. Nothing is missing."""
+def test_edit_list(tmp_path: Path, suffix: str, gop: str) -> None:
+    """The first half second is in the file but not shown, as after trimming on a phone. Nothing is missing."""
     whole = containers.write(tmp_path / "whole.mp4", Form("mp4", "libx264"), GOPS["libx264"][gop])
     path = tmp_path / f"trimmed.{suffix}"
     with av.open(str(whole)) as old, av.open(str(path), "w", options={"avoid_negative_ts": "disabled"}) as new:
@@ -154,8 +154,8 @@ def test_an_edit_list(tmp_path: Path, suffix: str, gop: str) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "codec"), [("h264", "libx264"), ("m2v", "mpeg2video"), ("h265", "libx265")])
-def test_streams_without_times_are_refused(tmp_path: Path, suffix: str, codec: str) -> None:
-    """FFmpeg would take them for 25 frames a second."""
+def test_streams_without_timestamps_are_rejected(tmp_path: Path, suffix: str, codec: str) -> None:
+    """FFmpeg would assume 25 frames per second."""
     path = containers.write(tmp_path / f"clip.{suffix}", Form(suffix, codec), GOPS[codec]["12 B"])
     with pytest.raises(NotAVideoError, match=rf"without timestamps .* ffmpeg -framerate 30 -i clip.{suffix} -c copy"):
         VideoFile(path)
@@ -163,7 +163,7 @@ def test_streams_without_times_are_refused(tmp_path: Path, suffix: str, codec: s
 
 @pytest.mark.parametrize("clock", [0.0, 100.0])
 @pytest.mark.parametrize("suffix", ["webm", "flv"])
-def test_a_file_that_was_cut_off_is_noticed_whatever_its_clock_says(tmp_path: Path, suffix: str, clock: float) -> None:
+def test_truncated_files_are_reported_for_any_clock(tmp_path: Path, suffix: str, clock: float) -> None:
     codec = {"webm": "libvpx", "flv": "flv"}[suffix]
     path = containers.write(tmp_path / f"clip.{suffix}", Form(suffix, codec), GOPS[codec]["12"], clock)
     path.write_bytes(path.read_bytes()[: int(0.7 * path.stat().st_size)])
@@ -176,7 +176,7 @@ def test_a_file_that_was_cut_off_is_noticed_whatever_its_clock_says(tmp_path: Pa
 
 
 def test_one_pass_at_a_time(awkward: list[Path]) -> None:
-    """Two at a time would get frames of each other; PyAV crashes where the file is closed under a pass."""
+    """Two passes would mix their frames; PyAV crashes if the file is closed during a pass."""
     with VideoFile(awkward[0]) as video:
         first = video.frames()
         next(first)
@@ -194,8 +194,8 @@ def test_one_pass_at_a_time(awkward: list[Path]) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "codec"), [("mp4", "mpeg4"), ("mkv", "libvpx"), ("avi", "mpeg4")])
-def test_a_file_that_calls_every_packet_a_key_frame(tmp_path: Path, suffix: str, codec: str) -> None:
-    """Some muxers do. A decode that starts between key frames shows rubbish."""
+def test_every_packet_marked_as_key_frame(tmp_path: Path, suffix: str, codec: str) -> None:
+    """Some muxers do that. Decoding from between key frames gives garbage."""
     whole = containers.write(tmp_path / f"whole.{suffix}", Form(suffix, codec), GOPS[codec]["12"])
     path = tmp_path / f"flags.{suffix}"
     with av.open(str(whole)) as old, av.open(str(path), "w") as new:

@@ -1,4 +1,4 @@
-"""Decoding: real files of every awkward kind; what is lost is said, what cannot be read is a typed error."""
+"""Decoding of difficult and damaged files: losses are reported, unreadable files are typed errors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def numbers(path: Path, start: float = 0.0, end: float | None = None) -> list[in
 
 
 @pytest.mark.parametrize("suffix", [".webm", ".mp4"])
-def test_frames_carry_their_times(tmp_path: Path, suffix: str) -> None:
+def test_frames_have_timestamps(tmp_path: Path, suffix: str) -> None:
     path = videos.clip(tmp_path / f"clip{suffix}")
     with VideoFile(path) as video:
         frames = list(video.frames())
@@ -47,7 +47,7 @@ def test_frames_carry_their_times(tmp_path: Path, suffix: str) -> None:
 
 @pytest.mark.parametrize("suffix", [".webm", ".mp4"])
 def test_seeks_are_exact(tmp_path: Path, suffix: str) -> None:
-    """From any time, the first frame is the one shown then, however far back its key frame lies."""
+    """From any time, the first frame is the one shown then, however far back its key frame is."""
     path = videos.clip(tmp_path / f"clip{suffix}", frames=60)
     with VideoFile(path) as video:
         for start in (0.0, 0.04, 1 / 12, 0.99, 2.5, 3.33, 4.9, 4.95):
@@ -86,7 +86,7 @@ def test_sizes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("degrees", [90, 180, 270])
 def test_rotation(tmp_path: Path, degrees: int) -> None:
-    """A phone's display matrix turns the picture clockwise. No two corners are alike."""
+    """A phone's display matrix rotates the image clockwise. No two corners are alike."""
     corners = np.zeros((48, 64, 3), np.uint8)
     for colour, (rows, columns) in zip([40, 100, 160, 220], [(0, 0), (0, 32), (24, 0), (24, 32)], strict=True):
         corners[rows : rows + 24, columns : columns + 32] = colour
@@ -105,7 +105,7 @@ def test_rotation(tmp_path: Path, degrees: int) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -0.5, True, "1", None])
-def test_times_that_are_none(tmp_path: Path, value: object) -> None:
+def test_invalid_times(tmp_path: Path, value: object) -> None:
     with VideoFile(videos.clip(tmp_path / "clip.mp4", frames=3)) as video:
         with pytest.raises(InputError, match=f"start is {value!r}; it takes a number from 0 on"):
             list(video.frames(value))  # type: ignore[arg-type]
@@ -136,7 +136,7 @@ def test_8k(tmp_path: Path) -> None:
         assert [f.image.shape for f in video.frames()] == [(27, 48, 3)] * 2
 
 
-def test_what_cannot_be_opened(tmp_path: Path) -> None:
+def test_files_that_cannot_be_opened(tmp_path: Path) -> None:
     cases: dict[Path, type[VideoError]] = {
         tmp_path / "nowhere.mp4": MissingVideoError,
         tmp_path / "empty.mp4": EmptyVideoError,
@@ -155,8 +155,8 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         assert error.value.source == str(path)
 
 
-def test_truncated_webm_is_noticed(tmp_path: Path) -> None:
-    """It decodes without any error, to fewer frames."""
+def test_truncated_webm_is_reported(tmp_path: Path) -> None:
+    """It decodes without an error, to fewer frames."""
     path = videos.clip(tmp_path / "clip.webm", frames=60)
     data = path.read_bytes()
     path.write_bytes(data[: int(0.7 * len(data))])
@@ -198,7 +198,7 @@ def test_no_report_before_the_end(tmp_path: Path) -> None:
 
 
 def broken(path: Path, *which: int) -> Path:
-    """25 frames of MJPEG, each a key frame; the packets of some hold zeros."""
+    """25 frames of MJPEG, each a key frame; some packets are all zeros."""
     containers.write(path, containers.Form("mkv", "mjpeg"), {}, frames=25)
     with av.open(str(path)) as container:
         packets = [bytes(packet) for packet in container.demux(video=0) if packet.size]
@@ -211,7 +211,7 @@ def broken(path: Path, *which: int) -> Path:
 
 
 @pytest.mark.parametrize("which", [(4,), (4, 5, 6), (1, 10, 20)])
-def test_each_packet_that_does_not_decode_counts_once(tmp_path: Path, which: tuple[int, ...]) -> None:
+def test_every_corrupt_packet_counts_once(tmp_path: Path, which: tuple[int, ...]) -> None:
     with VideoFile(broken(tmp_path / "clip.mkv", *which)) as video:
         frames = list(video.frames())
         assert [round(frame.time * containers.FPS) for frame in frames] == [i for i in range(25) if i not in which]
@@ -221,7 +221,7 @@ def test_each_packet_that_does_not_decode_counts_once(tmp_path: Path, which: tup
         assert not video.report.complete
 
 
-def test_a_file_of_which_nothing_decodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_without_a_decodable_frame(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three packets in a row end the pass, two do not."""
     with (
         VideoFile(broken(tmp_path / "all.mkv", *range(25))) as video,
@@ -247,7 +247,7 @@ def account(times: list[float], corrupt: int = 0) -> _PassCounts:
 
 
 def lost(times: list[float], fps: float | None, duration: float | None, frames: int | None, **more: int) -> Any:
-    """Skipped frames and missing seconds, where an end may be 0.25 s early."""
+    """Skipped frames and missing seconds, if the end may be 0.25 s early."""
     report = account(times, **more).report(VideoInfo(2, 2, fps, duration, frames), 0.25)
     assert (report.decoded, report.promised) == (len(times), duration)
     return report.skipped, pytest.approx(report.missing)
@@ -256,8 +256,8 @@ def lost(times: list[float], fps: float | None, duration: float | None, frames: 
 TENTHS = [i / 10 for i in range(20)]
 
 
-def test_what_is_lost_by_worked_examples() -> None:
-    """Two seconds at 10 frames a second."""
+def test_losses_in_worked_examples() -> None:
+    """Two seconds at 10 frames per second."""
     assert lost(TENTHS, 10, 2.0, 20) == lost(TENTHS, None, None, None) == (0, 0)
     # At the end: a slack of 0.25 s, unless all frames that were promised have come.
     assert lost(TENTHS, 10, 2.25, None) == (0, 0)
@@ -283,7 +283,7 @@ def test_what_is_lost_by_worked_examples() -> None:
     assert lost([time + 1e-3 for time in TENTHS], 10, 2.0, None) == (0, 0)
 
 
-def test_times_that_a_frame_may_have() -> None:
+def test_plausible_timestamps() -> None:
     made = account([5.0])
     assert [made.plausible(5.0 + step) for step in (0.0, -1.0, 1e-6, MAX_GAP - 1, MAX_GAP)] == [
         False, False, True, True, False,
@@ -293,8 +293,8 @@ def test_times_that_a_frame_may_have() -> None:
     ]  # fmt: skip
 
 
-def test_each_frame_that_cannot_be_used_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One without a time, one whose time goes back, one that does not convert; then the demuxer fails."""
+def test_every_unusable_frame_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One without a timestamp, one with a decreasing timestamp, one that does not convert; then the demuxer fails."""
 
     def packets(container: Any) -> Iterator[Any]:
         yield from (packet for packet in container.from_start() if packet.size)

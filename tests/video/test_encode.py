@@ -1,4 +1,4 @@
-"""Writing: whole files or none."""
+"""Writing video files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_failure_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written(tmp_path: Path) -> None:
+def test_invalid_output(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"\.webm or \.mp4"):
         write_video(tmp_path / "clip.gif", [videos.picture(0)], 12)
     with pytest.raises(InputError, match="at least one frame"):

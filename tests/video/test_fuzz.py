@@ -1,4 +1,4 @@
-"""Over 300 damaged files: no crash, no hang, no silent loss. A file gives a typed error, or frames and a report."""
+"""Over 300 damaged files: no crash, no hang, no silent loss. Each gives a typed error, or frames and a report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FILES = 160  # of each container
 
 
 def mutate(data: bytes, chance: random.Random) -> bytes:
-    """One of the ways in which files go bad: bits, runs of zeros or noise, cut off, a part lost or doubled."""
+    """A kind of damage: flipped bits, zeros or noise, truncation, a part lost or repeated."""
     broken = bytearray(data)
     kind = chance.choice(["bits", "zeros", "noise", "cut", "lost", "doubled", "header"])
     at = chance.randrange(len(broken))

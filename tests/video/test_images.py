@@ -1,4 +1,4 @@
-"""Videos stored as pictures: folders in EPIC's official and flat naming, tar files, transparency, damage."""
+"""Videos stored as images: folders in EPIC's official and flat naming, tar files, transparency, damage."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_damage(folder: Path, tmp_path: Path) -> None:
 
 
 def test_numbers_from_100_with_a_gap(tmp_path: Path) -> None:
-    """The first number is time 0; a frame keeps its time where others are left out, and so does the end."""
+    """The first number is time 0; missing numbers change neither the times of other frames nor the end."""
     for n in (100, 101, 104, 110):
         Image.fromarray(videos.picture(n - 100)).save(tmp_path / f"frame_{n}.png")
     with ImageSequence(tmp_path, fps=10) as sequence:
@@ -107,7 +107,7 @@ def test_numbers_from_100_with_a_gap(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["frame_0000000003.png", "b_3.jpg", "frame_3.jpg"])
 @pytest.mark.parametrize("packed", [False, True])
-def test_two_pictures_of_one_number(folder: Path, tmp_path: Path, other: str, packed: bool) -> None:
+def test_two_images_of_one_number(folder: Path, tmp_path: Path, other: str, packed: bool) -> None:
     Image.fromarray(videos.picture(40)).save(folder / other)
     path = folder
     if packed:
@@ -129,8 +129,8 @@ def test_a_tar_of_two_folders(folder: Path, tmp_path: Path) -> None:
         ImageSequence(tmp_path / "two.tar", fps=30)
 
 
-def test_hidden_files_are_no_frames(folder: Path) -> None:
-    """macOS adds ._frame_1.jpg to what it copies."""
+def test_hidden_files_are_ignored(folder: Path) -> None:
+    """macOS adds files like ._frame_1.jpg."""
     (folder / "._frame_0000000001.jpg").write_bytes(b"no picture")
     assert ImageSequence(folder, fps=30).numbers == list(range(1, 13))
 
@@ -147,7 +147,7 @@ CORNERS = np.kron(np.array([[40, 100, 70], [160, 220, 10]], np.uint8), np.ones((
 @pytest.mark.parametrize("form", ["JPEG", "PNG", "WEBP"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_photographs_are_upright(form: str, orientation: int) -> None:
-    """EXIF says how the camera was held: 1 to 8, with mirrored ones. It is what turns the stored picture upright."""
+    """EXIF states the orientation of the camera: 1 to 8, some mirrored."""
     turned = {
         1: CORNERS,
         2: CORNERS[:, ::-1],
@@ -168,8 +168,8 @@ def test_photographs_are_upright(form: str, orientation: int) -> None:
     assert small.shape == (8, 12, 3)
 
 
-def test_kinds_of_pixels() -> None:
-    """All kinds show the same picture: 16 bits, CMYK, a palette, grey; 32 bits have no known range."""
+def test_pixel_formats() -> None:
+    """All formats give the same image: 16 bits, CMYK, palette, grey. 32 bits have no known range."""
     colours = np.full((16, 24, 3), (200, 90, 30), np.uint8)
     whole = Image.fromarray(colours)
     assert np.array_equal(decode_picture(encoded(whole.quantize(4), "PNG"), "palette"), colours)
@@ -185,21 +185,21 @@ def test_kinds_of_pixels() -> None:
 
 
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "GIF"])
-def test_animated_pictures_are_refused(form: str) -> None:
+def test_animated_images_are_rejected(form: str) -> None:
     pictures = [Image.fromarray(np.full((8, 8, 3), grey, np.uint8)) for grey in (10, 100, 200)]
     data = encoded(pictures[0], form, save_all=True, append_images=pictures[1:])
     with pytest.raises(DamagedVideoError, match="photo: it is animated and has 3 images"):
         decode_picture(data, "photo")
 
 
-def test_a_phone_that_keeps_a_second_picture_in_a_photograph() -> None:
+def test_photograph_with_a_preview() -> None:
     pictures = [Image.fromarray(np.full((8, 8, 3), grey, np.uint8)) for grey in (10, 200)]
     data = encoded(pictures[0], "MPO", save_all=True, append_images=pictures[1:])
     assert abs(int(decode_picture(data, "photo").mean()) - 10) < 3
 
 
 @pytest.mark.parametrize("side", [9_000, 12_000, 30_000])
-def test_a_header_that_asks_for_all_memory(side: int) -> None:
+def test_header_with_a_huge_size(side: int) -> None:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 

@@ -1,4 +1,4 @@
-"""Live sources over a real connection on loopback: frames arrive, a dead server is an error or is waited for."""
+"""Live sources over a loopback connection: frames arrive; a dead server is an error, or is waited for."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_http(server: ThreadingHTTPServer) -> None:
     assert all(a.time <= b.time for a, b in itertools.pairwise(frames))
 
 
-def test_a_stream_that_ends_is_opened_again(server: ThreadingHTTPServer) -> None:
+def test_a_stream_that_ends_is_reopened(server: ThreadingHTTPServer) -> None:
     source = LiveSource(source=f"http://127.0.0.1:{server.server_port}/clip.webm", patience=5)
     found = []
     for frame in source.frames():
@@ -57,7 +57,7 @@ def test_a_stream_that_ends_is_opened_again(server: ThreadingHTTPServer) -> None
     assert found == [*range(10), *range(5)]
 
 
-def test_nobody_answers() -> None:
+def test_no_server() -> None:
     for source in ("http://127.0.0.1:9/clip.webm", "rtsp://127.0.0.1:9/camera", "camera:99"):
         with pytest.raises(VideoError) as error:
             next(LiveSource(source=source, timeout=1).frames())
@@ -70,7 +70,7 @@ def test_nobody_answers() -> None:
 
 @pytest.fixture
 def silent(tmp_path: Path) -> Path:
-    """A file that opens and holds no frame: the header of a fragmented mp4."""
+    """A file without a frame: the header of a fragmented mp4."""
     form = containers.Form("mp4", "libx264", containers.FRAGMENTED)
     path = containers.write(tmp_path / "silent.mp4", form, containers.GOPS["libx264"]["12"], frames=5)
     path.write_bytes(path.read_bytes().split(b"moof")[0][:-4])
@@ -80,7 +80,7 @@ def silent(tmp_path: Path) -> Path:
 
 
 def test_a_source_that_sends_nothing_is_given_up(silent: Path, server: ThreadingHTTPServer) -> None:
-    """It opens and ends without any error, each time."""
+    """It opens and ends without an error each time."""
     address = f"http://127.0.0.1:{server.server_port}/{silent.name}"
     with pytest.raises(VideoError, match="it opens but sends no frame: check"):
         list(LiveSource(source=address).frames())
@@ -91,7 +91,7 @@ def test_a_source_that_sends_nothing_is_given_up(silent: Path, server: Threading
 
 
 def test_patience_counts_from_the_last_frame(silent: Path, server: ThreadingHTTPServer) -> None:
-    """Frames use none of it up; a source that sent some and then only opens does."""
+    """It is counted from the last frame, also if the source still opens."""
     clip, name = silent.with_name("clip.webm"), f"http://127.0.0.1:{server.server_port}/clip.webm"
     found, times = [], []
 
@@ -110,15 +110,15 @@ def test_patience_counts_from_the_last_frame(silent: Path, server: ThreadingHTTP
 
 
 @pytest.mark.parametrize("value", [float("nan"), -1.0, True, "5"])
-def test_bad_times_are_told(value: object) -> None:
+def test_invalid_times(value: object) -> None:
     for name in ("timeout", "patience"):
         with pytest.raises(InputError, match=f"{name} is {value!r}; it takes a number"):
             LiveSource(source="camera:0", **{name: value})  # type: ignore[arg-type]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="cameras have other names elsewhere")
-def test_cameras_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a camera only what is said of it can be tried."""
+def test_missing_cameras(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a camera only the errors can be tested."""
     with pytest.raises(MissingVideoError, match=r"camera:99 \(/dev/video99\): there is no such file or device"):
         next(LiveSource(source="camera:99").frames())
     for name in ("camera:", "camera:front", "camera:../null"):
@@ -168,7 +168,7 @@ out.close()
 
 @pytest.fixture
 def publish() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    """Starts a process that sends H.264 to an address as soon as somebody listens there.
+    """Starts a process that sends H.264 to an address as soon as someone listens there.
 
     Before each frame of `pauses` it waits for a line.
     """
@@ -197,7 +197,7 @@ LISTEN = {"rtsp_flags": "listen"}
 
 
 def test_rtsp(publish: Callable[..., subprocess.Popen[bytes]]) -> None:
-    """H.264 over RTSP, from a process that publishes to one that listens. Frames come as they are sent.
+    """H.264 over RTSP, from a process that publishes to one that listens. Frames arrive as they are sent.
 
     The sender waits for the receiver instead of the clock, which says nothing on a busy machine. FFmpeg looks at some
     frames before it gives the first, here at fewer than 40; then it keeps fewer than 10. Else both would wait in vain.
@@ -216,7 +216,7 @@ def test_rtsp(publish: Callable[..., subprocess.Popen[bytes]]) -> None:
     assert all(a.time <= b.time for a, b in itertools.pairwise(frames))
 
 
-def test_rtsp_goes_on_with_another_sender(publish: Callable[..., subprocess.Popen[bytes]]) -> None:
+def test_rtsp_continues_with_another_sender(publish: Callable[..., subprocess.Popen[bytes]]) -> None:
     address = free_address()
     sender, found = publish(address, 60, 0.05), []
     for frame in LiveSource(source=address, patience=20, options=LISTEN).frames():

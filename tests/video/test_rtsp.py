@@ -1,4 +1,4 @@
-"""A real RTSP server on loopback: it is watched, it dies, it comes back, and predictions go on."""
+"""An RTSP server on loopback that dies and comes back while predictions continue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INSTALL = "apt-get install -y --no-install-recommends python3-gi gir1.2-gst-rtsp
 
 
 def missing() -> str | None:
-    """What keeps the server from running."""
+    """Why the server cannot run."""
     if not Path(SYSTEM).exists():
         return f"there is no {SYSTEM}"
     tried = subprocess.run([SYSTEM, SERVER, "check"], capture_output=True, text=True, timeout=60, env=bare())
@@ -34,7 +34,7 @@ def missing() -> str | None:
 
 
 def bare() -> dict[str, str]:
-    """Without what belongs to the tests' own Python."""
+    """The environment without the variables of the tests' Python."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
@@ -52,7 +52,7 @@ def address() -> str:
 
 @pytest.fixture
 def start(address: str) -> Iterator[Start]:
-    """Starts the server, as often as it is called."""
+    """Starts the server; can be called repeatedly."""
     started: list[subprocess.Popen[str]] = []
     port = address.split(":")[-1].split("/")[0]
 
@@ -69,7 +69,7 @@ def start(address: str) -> Iterator[Start]:
         process.wait()
 
 
-def test_a_server_that_dies_and_comes_back(address: str, start: Start) -> None:
+def test_server_that_dies_and_comes_back(address: str, start: Start) -> None:
     server = start()
     times, died = [], 0.0
     source = LiveSource(source=address, size=(24, 32), timeout=2, patience=60)
@@ -88,7 +88,7 @@ def test_a_server_that_dies_and_comes_back(address: str, start: Start) -> None:
     assert times[-1] > died + 1
 
 
-def test_without_patience_its_death_is_the_end(address: str, start: Start) -> None:
+def test_without_patience_a_dead_server_ends_the_stream(address: str, start: Start) -> None:
     server = start()
 
     def watch() -> None:
@@ -105,8 +105,9 @@ def test_without_patience_its_death_is_the_end(address: str, start: Start) -> No
         watch()  # nobody is there
 
 
-def test_predict_goes_on_and_leaves_a_video(address: str, start: Start, tmp_path: Path) -> None:
-    """`horst predict` over a break, until Ctrl-C: the lines go on, and the video is whole."""
+@pytest.mark.slow
+def test_predict_continues_and_writes_a_video(address: str, start: Start, tmp_path: Path) -> None:
+    """`horst predict` across an interruption, until Ctrl-C: it continues, and the video is complete."""
     torch.manual_seed(0)
     small = {"backbone": {"name": "stem", "widths": [4, 6]}, "hidden": [6], "stride": [2], "order": 3}
     model = horst.create_model("horst_tiny", num_classes=3, size=(24, 32), fps=5.0, **small)

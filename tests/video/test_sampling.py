@@ -1,4 +1,4 @@
-"""Which frames are looked at: properties over all inputs, and RULSTM's own choices on EPIC-Kitchens."""
+"""Sampling of frames: properties, and RULSTM's own samples on EPIC-Kitchens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_observed_frames_round_up_exactly(frames: int, percent: int) -> None:
 
 
 @given(frames=st.integers(1, 500), a=st.floats(0.001, 1), b=st.floats(0.001, 1))
-def test_more_fraction_is_no_fewer_frames(frames: int, a: float, b: float) -> None:
+def test_observed_frames_increase_with_the_fraction(frames: int, a: float, b: float) -> None:
     low, high = sorted((a, b))
     assert 1 <= observed_frames(frames, low) <= observed_frames(frames, high) <= frames
 
@@ -52,7 +52,7 @@ def test_ticks_are_a_grid_within_the_clip(start: float, seconds: float, fps: flo
 
 
 @given(gaps=st.lists(st.floats(0.01, 2), min_size=1, max_size=30), wanted=st.lists(st.floats(-1, 70), max_size=30))
-def test_the_frame_at_a_time_is_the_last_that_began(gaps: list[float], wanted: list[float]) -> None:
+def test_the_frame_at_a_time_is_the_last_that_started(gaps: list[float], wanted: list[float]) -> None:
     times = np.cumsum(gaps)
     for time, index in zip(wanted, frames_at(times, wanted), strict=True):
         if time + SLACK < times[0]:
@@ -64,7 +64,7 @@ def test_the_frame_at_a_time_is_the_last_that_began(gaps: list[float], wanted: l
 
 @given(frames=st.integers(1, 100), fps=RATES, rounded=st.booleans())
 def test_resampling_to_the_same_rate_changes_nothing(frames: int, fps: float, rounded: bool) -> None:
-    """Also where the container rounded the times to milliseconds, as webm does."""
+    """Also if the container rounds times to milliseconds, as webm does."""
     times = np.arange(frames) / fps
     if rounded:
         times = np.round(times, 3)
@@ -97,7 +97,7 @@ def test_edges() -> None:
         ticks(1.0, float("inf"), 10)
 
 
-def test_anticipation_frames_are_rulstms(data: Path) -> None:
+def test_anticipation_frames_equal_rulstm(data: Path) -> None:
     recorded = load_file(data / "rulstm_sampling_ek55.safetensors")
     discarded = 0
     for start, frames, kept in zip(recorded["start_frame"], recorded["frames"], recorded["kept"], strict=True):
@@ -113,7 +113,7 @@ def test_anticipation_frames_are_rulstms(data: Path) -> None:
 
 
 @given(start=st.integers(9, 200_000), steps=st.integers(1, 20), stride=st.sampled_from([0.25, 0.5, 1.0]))
-def test_anticipation_never_looks_past_its_time_when_strict(start: int, steps: int, stride: float) -> None:
+def test_strict_anticipation_never_shows_later_frames(start: int, steps: int, stride: float) -> None:
     try:
         strict = anticipation_frames(start, steps=steps, stride=stride, mode="strict")
     except InputError:
@@ -130,8 +130,8 @@ def test_anticipation_never_looks_past_its_time_when_strict(start: int, steps: i
     assert (loose[~observed] == strict[observed].min()).all()
 
 
-def test_the_frame_that_is_shown_when_an_action_starts() -> None:
-    """Numbered from 1: the last one that began by then, where a millionth of a frame is no difference."""
+def test_start_frame() -> None:
+    """Numbered from 1: the last one that started by then, within a millionth of a frame."""
     assert [start_frame(second) for second in (0.0, 0.03, 1 / 30, 2.3, 2.33, 3600.0)] == [1, 1, 2, 70, 70, 108_001]
     assert [start_frame(1.0, fps) for fps in (10, 29.97, 60)] == [11, 30, 61]
     assert [start_frame((5 - part) / 30) for part in (4e-7, 6e-7, 4e-6)] == [6, 5, 5]
