@@ -1,4 +1,4 @@
-"""Loading weights into a module: all of them fit, or nothing changes and the error names what does not."""
+"""Load weights into a module. If some do not fit, nothing is changed and the error names them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ _SHOWN = 3
 
 
 def load_checked(module: nn.Module, state: Mapping[str, Tensor], *, source: str) -> None:
-    """Copies `state` into `module`, if it fits."""
+    """Copy `state` into `module`, if it fits."""
     check_fit(module, state, source=source)
     module.load_state_dict(dict(state), strict=False)
 
 
 def check_fit(module: nn.Module, state: Mapping[str, Tensor], *, source: str) -> None:
-    """Refuses weights with other names, shapes or kinds of number than the module's, or that are no numbers.
+    """CheckpointError for weights with other names, shapes or dtypes than the module's, or with NaN or infinity.
 
-    Only BatchNorm's `num_batches_tracked` may be missing: weights older than that counter do not have it,
-    and nothing computed in evaluation mode reads it.
+    Only BatchNorm's `num_batches_tracked` may be missing: old weights do not have it, and evaluation does not use it.
     """
     own = module.state_dict()
     unknown = [key for key in state if key not in own]
     missing = [key for key in own if key not in state and not key.endswith(".num_batches_tracked")]
-    # Near matches are slow to look for, and another model's file has hundreds of keys: only for those shown.
+    # close matches are slow, and the file of another model has hundreds of keys: only for those shown
     problems = [f"unknown key {key!r}{did_you_mean(key, own)}" for key in unknown[:_SHOWN]]
     problems += [f"missing key {key!r}{did_you_mean(key, unknown)}" for key in missing[:_SHOWN]]
     misfits = [_misfit(key, state[key], own[key]) for key in own if key in state]

@@ -1,6 +1,6 @@
-"""What a model costs: parameters, operations a frame, bytes of state, layer by layer. Nothing is computed for it.
+"""The costs of a model, layer by layer: parameters, operations per frame, bytes of state. Only shapes are computed.
 
-A multiplication and an addition are one operation each (2 FLOP a multiply-add); STATT's count is the paper's.
+A multiplication and an addition are one operation each (2 FLOP per multiply-add). STATT is counted as in the paper.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class PartCosts:
     """One part of a model."""
 
     name: str
@@ -31,13 +31,13 @@ class Row:
     """(C, H, W), or the number of classes."""
     parameters: int
     flop: int
-    """A frame, at steady state."""
+    """Per frame, when the state is full."""
     state_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Attention:
-    """Operations of one step of a layer's attention in each design, as the paper counts them."""
+class AttentionCosts:
+    """Operations of one step of a layer's attention in each design, counted as in the paper."""
 
     name: str
     statt: int
@@ -47,8 +47,8 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    rows: tuple[Row, ...]
-    attention: tuple[Attention, ...]
+    rows: tuple[PartCosts, ...]
+    attention: tuple[AttentionCosts, ...]
 
     @property
     def parameters(self) -> int:
@@ -65,15 +65,15 @@ class Summary:
 
 @torch.no_grad()
 def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> Summary:
-    """The costs of the model of `config` for one stream of frames of `size` (its own by default)."""
+    """The costs of a model for one stream of frames of `size`; by default its own."""
     height, width = size or config.size
-    with torch.device("meta"):  # shapes alone
+    with torch.device("meta"):  # only shapes
         model = Predictor.from_config(config).eval()
         frame = torch.zeros(1, model.backbone.input_channels, height, width)
-        model.init_state(1, height, width)  # refuses frames that are too small
+        model.init_state(1, height, width)  # raises if the frames are too small
         flop, x = _flop(lambda: model.backbone(frame))
-        rows = [Row(config.backbone.name, tuple(x.shape[1:]), _parameters(model.backbone), flop)]
-        attention: list[Attention] = []
+        rows = [PartCosts(config.backbone.name, tuple(x.shape[1:]), _parameters(model.backbone), flop)]
+        attention: list[AttentionCosts] = []
         if isinstance(model.core, HORST):
             for i, cell in enumerate(model.core.cells):
                 row, costs, cell_out = _layer(f"layer {i}", cell, x)
@@ -88,40 +88,40 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
     return Summary(tuple(rows), tuple(attention))
 
 
-def _core(name: str, core: Core, x: Tensor) -> tuple[Row, CoreOutput]:
-    """A core as one part. Where it takes no single frames, a clip of one stands for it: the least that it can cost."""
+def _core(name: str, core: Core, x: Tensor) -> tuple[PartCosts, CoreOutput]:
+    """A core as one part. If it takes whole clips only, a clip of one frame is counted, the least that it can cost."""
     if not core.streaming:
         flop, (out, _) = _flop(lambda: core(x.unsqueeze(1)))
         out = replace(out, y=out.y[:, 0])
-        return Row(name, tuple(out.y.shape[1:]), _parameters(core), flop), out
+        return PartCosts(name, tuple(out.y.shape[1:]), _parameters(core), flop), out
     state = core.init_state(1, *x.shape[-2:])
     flop, (out, _) = _flop(lambda: core.step(x, state))
-    return Row(name, tuple(out.y.shape[1:]), _parameters(core), flop, state.nbytes), out
+    return PartCosts(name, tuple(out.y.shape[1:]), _parameters(core), flop, state.nbytes), out
 
 
-def _layer(name: str, cell: HORSTCell, x: Tensor) -> tuple[Row, Attention, CellOutput]:
+def _layer(name: str, cell: HORSTCell, x: Tensor) -> tuple[PartCosts, AttentionCosts, CellOutput]:
     state = cell.init_state(1, *x.shape[-2:])
     shape = (cell.config.order, *state.keys.shape[2:])
     flop, (out, _) = _flop(lambda: cell.step(x, state, False), convolutions=True)
     flop += 2 * weighing_ops(cell.config.attention, *shape)
-    row = Row(name, tuple(out.y.shape[1:]), _parameters(cell), flop, state.nbytes)
-    return row, Attention(name, statt_ops(*shape), joint_ops(*shape), temporal_ops(*shape)), out
+    row = PartCosts(name, tuple(out.y.shape[1:]), _parameters(cell), flop, state.nbytes)
+    return row, AttentionCosts(name, statt_ops(*shape), joint_ops(*shape), temporal_ops(*shape)), out
 
 
-def _head(config: PredictorConfig, head: Head, out: CoreOutput) -> Row:
+def _head(config: PredictorConfig, head: Head, out: CoreOutput) -> PartCosts:
     maps = {name: out.named(name) for name in head.reads}
     name = config.head.name
     if head.unrolls:
         steps = round(config.fps)
-        name += f" ({steps} steps: 1 s ahead)"
+        name += f" ({steps} steps, 1 s ahead)"
         flop, _ = _flop(lambda: head(**maps, unroll=steps))
     else:
         flop, _ = _flop(lambda: head(**maps))
-    return Row(name, tuple(head.classes.values()), _parameters(head), flop)
+    return PartCosts(name, tuple(head.classes.values()), _parameters(head), flop)
 
 
 def _flop(call: Callable[[], Result], *, convolutions: bool = False) -> tuple[int, Result]:
-    """What a call returns, and the FLOP of its matrix products and convolutions (or of the latter alone)."""
+    """The FLOP of the matrix products and convolutions of a call, or of its convolutions only, and its result."""
     with FlopCounterMode(display=False) as counter:
         result = call()
     counts = counter.get_flop_counts().get("Global", {})
