@@ -19,6 +19,8 @@ from horst.data.batches import Batch
 from horst.data.config import DataConfig
 from horst.data.module import ClipDataModule, lightning
 
+pytestmark = pytest.mark.slow
+
 EPOCHS = 2
 
 

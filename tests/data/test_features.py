@@ -297,6 +297,7 @@ print(kills)
 """
 
 
+@pytest.mark.slow
 def test_kills_lose_nothing(epic: DataConfig, store: Path, tmp_path: Path) -> None:
     """kill -9 at random moments, again and again, until one run gets through: the store is as without."""
     command = [sys.executable, "-c", KILLED, pickle.dumps(epic).hex(), str(tmp_path)]

@@ -387,6 +387,7 @@ assert not list(root.rglob("*.jpgs")) and not list(root.rglob("*.maps"))
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_old_files_and_no_partial_ones(table: Path, tmp_path: Path) -> None:
     """While a model is saved, clips are packed, features extracted, a checkpoint written."""
     done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path), str(table)], capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""What is done to training clips, on the device that trains: one draw for a clip, whatever batch it is in."""
+"""Augmentation of training clips on the device. The random numbers of a clip do not depend on its batch."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NO_AUGMENT = Augment(operations=0, mirror=False)
 
 
 class Augmenter:
-    """Applies `Augment` to batches on the device that they lie on."""
+    """Applies `Augment` to batches, on their device."""
 
     def __init__(self, options: Augment, annotations: Annotations, seed: int) -> None:
-        """`annotations`: of the split that the batches' indices count in."""
+        """`annotations`: those of the split of the batches."""
         self.options, self.seed = options, seed
         self.examples, self.parts = annotations.examples, annotations.action_parts
         self.mirror = mirror_table(annotations) if options.mirror else ()
@@ -73,12 +73,12 @@ class Augmenter:
 
 
 def clip_chances(seed: int, epoch: int, indices: Sequence[int], count: int) -> NDArray[np.float64]:
-    """(clips, count) numbers in 0..1: for each clip in each epoch its own, whatever batch it is in.
+    """(clips, count) random numbers in 0..1, which depend on the seed, the epoch and the index of the clip.
 
-    They are SplitMix64's (Steele et al., 2014) of a counter, for all clips at once: a generator for each clip is
-    many times slower, and a GPU would wait for it.
+    They are SplitMix64 (Steele et al., 2014) of a counter, for all clips at once: one generator for each clip is many
+    times slower, and a GPU would wait for it.
     """
-    with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is meant
+    with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is intended
         key = _mix(_mix(np.uint64(seed % 2**64)) ^ np.uint64(epoch))
         state = _mix(key ^ np.asarray(indices, np.uint64))[:, None] + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN
         return (_mix(state) >> np.uint64(11)) * 2.0**-53
@@ -91,7 +91,7 @@ def _mix(z: Any) -> Any:
 
 
 def mirror_table(annotations: Annotations) -> tuple[int, ...]:
-    """The action after a flip. Where a verb or noun would change too and nobody says to what, there is no flip."""
+    """The action after a flip; UNKNOWN if its verb or noun would change too and is not known."""
     mirror, actions = annotations.mirror, len(annotations.classes["action"])
     if mirror and len(mirror) != actions:
         raise DataError(f"{annotations.name}: mirror is for {len(mirror)} actions and there are {actions}")

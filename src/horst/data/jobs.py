@@ -1,4 +1,4 @@
-"""Long work in independent pieces: in parallel, with progress, resumed where it was left."""
+"""Long work in independent pieces: in parallel, with a progress bar."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ Result = TypeVar("Result")
 def run_jobs(
     title: str, work: Callable[[Piece], Result], pieces: Sequence[Piece], *, processes: int | None = None, done: int = 0
 ) -> list[Result]:
-    """`work` of every piece, in any order of execution and the given order of results, with a progress bar.
+    """The results of `work` on every piece, in order. Pieces run in any order.
 
-    The first failure stops what has not begun and is raised. `done` pieces were finished by an earlier run.
+    The first error cancels the pieces that have not started, and is raised. `done` pieces were finished by an earlier
+    run.
     """
     from horst.console import progress
 
