@@ -67,8 +67,7 @@ class Client:
         self._number = 0
         self._waiting = 0  # frames without an answer
         self._sent: deque[float] = deque(maxlen=1000)  # when frames were sent
-        self.ready: dict[str, Any] = {}
-        """Facts from the server: model, size, fps, tasks, order, limits."""
+        self.ready: dict[str, Any] = {}  # facts from the server: model, size, fps, tasks, order, limits
 
     def __enter__(self) -> Client:
         self.connect()

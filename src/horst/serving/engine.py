@@ -15,18 +15,12 @@ import torch
 from horst.models import Predictor
 from horst.streaming import Prediction, SessionPool, Slot
 
-PROBES = 4
-"""Steps of each size that are timed at the start; the fastest counts."""
-PROBE_SECONDS = 0.8
-"""Maximum time for all probes but the first one of each size."""
-PROBE_STATES = 16
-"""States of the larger size: about what a small model on a few cores can serve."""
-WINDOW = 50
-"""Number of steps that the factor is based on."""
-MAX_AGE = 60.0
-"""Seconds after which a step no longer counts: the machine may be faster now."""
-PRIOR = 5
-"""The initial measurement counts as this many steps."""
+PROBES = 4  # steps of each size that are timed at the start; the fastest counts
+PROBE_SECONDS = 0.8  # maximum time for all probes but the first one of each size
+PROBE_STATES = 16  # states of the larger size: about what a small model on a few cores can serve
+WINDOW = 50  # number of steps that the factor is based on
+MAX_AGE = 60.0  # seconds after which a step no longer counts: the machine may be faster now
+PRIOR = 5  # the initial measurement counts as this many steps
 
 
 class StepCost:

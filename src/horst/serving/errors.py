@@ -23,8 +23,7 @@ KINDS: dict[type[HorstError], tuple[int, str]] = {
     DataError: (422, "data"),
     MissingExtraError: (501, "extra"),
     HorstError: (422, "input"),
-}
-"""Status and code by type; the first match counts."""
+}  # status and code by type; the first match counts
 STATUSES = {
     400: ("request", "Malformed request."),
     401: ("token", "A token is required."),
@@ -35,8 +34,7 @@ STATUSES = {
     413: ("large", "The body is too large."),
     422: ("input", "Invalid value; the message names it."),
     503: ("busy", "Busy: try again later."),
-}
-"""Default code and description."""
+}  # default code and description
 log = logging.getLogger("horst.serving")
 
 

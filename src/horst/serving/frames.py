@@ -19,12 +19,9 @@ from horst.video.frame import Image, Size
 from horst.video.images import decode_picture
 from horst.video.resizing import resize_image
 
-HEADER = struct.Struct("<Id")
-"""Number, and time in seconds."""
-LENGTH = struct.Struct("<I")
-"""Length of a frame in a recording."""
-FORMATS = ("JPEG", "PNG", "WEBP")
-"""The only decoders that may see untrusted data."""
+HEADER = struct.Struct("<Id")  # number, and time in seconds
+LENGTH = struct.Struct("<I")  # length of a frame in a recording
+FORMATS = ("JPEG", "PNG", "WEBP")  # the only decoders that may see untrusted data
 ImageFormat = Literal["jpeg", "png", "webp"]
 
 

@@ -26,8 +26,7 @@ from horst.serving.metrics import Metrics
 from horst.serving.scheduler import Scheduler, Session
 from horst.streaming import ResetPolicy
 
-OVERLOAD_SECONDS = 5.0
-"""Duration of an overload after which the newest session is evicted."""
+OVERLOAD_SECONDS = 5.0  # duration of an overload after which the newest session is evicted
 OVERLOAD_FACTOR = 1.25
 """An overload is this many times `Limits.load`: a session that was just accepted survives small changes."""
 TITLES = {"somethings": "Hands and objects (24 actions)", "kitchen": "Kitchen, next action (anticipation)"}

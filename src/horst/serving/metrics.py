@@ -9,8 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)
-"""Upper bounds of the latency histogram in seconds."""
+BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # upper bounds of the latency histogram in seconds
 
 
 class Metrics:
@@ -19,15 +18,11 @@ class Metrics:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._start = time.monotonic()
-        self.frames: Counter[str] = Counter()
-        """Answers by status."""
-        self.busy = 0
-        """Sessions rejected or evicted."""
-        self.streams = 0
-        """Open sessions."""
+        self.frames: Counter[str] = Counter()  # answers by status
+        self.busy = 0  # sessions rejected or evicted
+        self.streams = 0  # open sessions
         self.opened = 0
-        self.failures = 0
-        """Internal errors."""
+        self.failures = 0  # internal errors
         self._latency = [0] * (len(BUCKETS) + 1)
         self._seconds = 0.0
 

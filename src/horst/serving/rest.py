@@ -28,11 +28,9 @@ from horst.streaming import reset_policy
 from horst.streaming.pool import class_names
 from horst.video.decode import VideoFile
 
-MAX_SECONDS = 120.0
-"""Computing time for one uploaded video."""
+MAX_SECONDS = 120.0  # computing time for one uploaded video
 BINARY = {"schema": {"type": "string", "format": "binary"}}
-BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}
-"""For OpenAPI."""
+BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}  # for OpenAPI
 # First bytes of containers that hold all of their data. Playlists, which may refer to other files, are never opened.
 SIGNATURES = {
     "mp4": lambda b: b[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip"),

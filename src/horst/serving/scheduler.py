@@ -30,8 +30,7 @@ from horst.streaming import Prediction, ResetPolicy, Slot
 from horst.video.frame import Image
 
 Status = Literal["predicted", "not_due", "skipped", "rejected", "reset"]
-MAX_FAILURES = 3
-"""Steps that may fail in a row before all sessions of the model are evicted."""
+MAX_FAILURES = 3  # steps that may fail in a row before all sessions of the model are evicted
 T = TypeVar("T")
 log = logging.getLogger("horst.serving")
 
@@ -69,8 +68,7 @@ class Session:
     def __init__(self) -> None:
         self.opened = monotonic()
         self.closed = False
-        self.evicted: str | None = None
-        """Why the server ended the session."""
+        self.evicted: str | None = None  # why the server ended the session
         self._queue: deque[FrameRequest] = deque()  # not yet pushed to the slot
         self._pending: deque[FrameRequest] = deque()  # pushed; some of their samples wait
         self._samples = 0

@@ -30,12 +30,9 @@ from horst.serving.manager import ModelManager
 from horst.serving.scheduler import FrameRequest, Session
 from horst.streaming import ResetPolicy, reset_policy
 
-MAX_ANSWERS = 64
-"""Requests without an answer at which reading pauses."""
-MAX_TEXT = 4096
-"""Characters of a text message."""
-STOP = FrameRequest(0, 0.0, status="reset")
-"""Marks the end of the requests."""
+MAX_ANSWERS = 64  # requests without an answer at which reading pauses
+MAX_TEXT = 4096  # characters of a text message
+STOP = FrameRequest(0, 0.0, status="reset")  # marks the end of the requests
 ResetName = Literal["auto", "never", "every", "motion"]
 log = logging.getLogger("horst.serving")
 

@@ -21,10 +21,8 @@ from typing import Generic, TypeVar
 
 from horst.video.frame import Frame
 
-MAX_WAITING = 8
-"""Frames of one stream that may wait."""
-MAX_AGE = 0.5
-"""Seconds after which a waiting frame is skipped if a newer one waits too."""
+MAX_WAITING = 8  # frames of one stream that may wait
+MAX_AGE = 0.5  # seconds after which a waiting frame is skipped if a newer one waits too
 T = TypeVar("T")
 
 

@@ -31,8 +31,7 @@ from horst.streaming.sampler import FrameSampler, OnGap, SampledFrame
 from horst.video.frame import Image, check_number
 from horst.video.resizing import resize_image
 
-DEFAULT_HORIZON = 1.0
-"""Seconds: the horizon of the answer if a head predicts several, as in the tables of the field."""
+DEFAULT_HORIZON = 1.0  # seconds: the horizon of the answer if a head predicts several, as in the tables of the field
 
 
 class Slot:

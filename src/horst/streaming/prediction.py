@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from horst.errors import InputError
 
-Probabilities = Mapping[str, NDArray[np.float32]]
-"""(classes,) by task."""
+Probabilities = Mapping[str, NDArray[np.float32]]  # (classes,) by task
 
 
 @dataclass(frozen=True, slots=True, eq=False)

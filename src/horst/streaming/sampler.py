@@ -51,8 +51,7 @@ class FrameSampler(Generic[T]):
         if on_gap not in ("reset", "continue"):
             raise InputError(f"on_gap is {on_gap!r}; choose from 'reset', 'continue'")
         self.on_gap = on_gap
-        self.dropped = 0
-        """Frames that arrived out of order."""
+        self.dropped = 0  # frames that arrived out of order
         self._start: float | None = None
         self._count = 0
         self._last: tuple[float, T] | None = None

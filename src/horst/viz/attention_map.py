@@ -21,14 +21,11 @@ from horst.errors import InputError
 from horst.video.frame import Image
 from horst.viz import style
 
-TOP = 5
-"""Classes that are listed."""
+TOP = 5  # classes that are listed
 GAP, PANEL, BETWEEN = 5.0, 236.0, 20.0
 """Points between past frames; for the current frame and its predictions; and from there to the past."""
-ROOM, LARGEST, SMALLEST = 756.0, 90.0, 46.0
-"""Width of all past frames of a row, and limits for each."""
-DARK = 0.22
-"""Brightness of a frame without weight: it can still be seen."""
+ROOM, LARGEST, SMALLEST = 756.0, 90.0, 46.0  # width of all past frames of a row, and limits for each
+DARK = 0.22  # brightness of a frame without weight: it can still be seen
 EVEN = 0.02
 """Maps that vary by less than this share of their maximum are uniform: their noise is not stretched to all colours."""
 

@@ -27,8 +27,7 @@ from horst.viz.attention_map import attention
 from horst.viz.style import escape, inline, jpeg
 from horst.viz.timelines import timeline
 
-TOP = 5
-"""Most likely classes that count as predicted before an action."""
+TOP = 5  # most likely classes that count as predicted before an action
 GREY, MAP_SCALE = 128, 16
 """Stand-in for frames where the data are feature maps: the grey level, and pixels per cell of the map."""
 

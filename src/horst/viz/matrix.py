@@ -18,10 +18,8 @@ from horst.console import visible
 from horst.errors import InputError
 from horst.viz import style
 
-NAMED = 80
-"""The most classes that have room for their names."""
-SIDE, NAMES = 470.0, 240.0
-"""Points for the matrix and for a name."""
+NAMED = 80  # the most classes that have room for their names
+SIDE, NAMES = 470.0, 240.0  # points for the matrix and for a name
 
 
 @style.styled

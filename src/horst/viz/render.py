@@ -27,8 +27,7 @@ from horst.video.sampling import SLACK
 
 WIDTH, HEIGHT = 1280, 720
 EDGE = 24
-Box = tuple[int, int, int, int]
-"""Left, top, right, bottom."""
+Box = tuple[int, int, int, int]  # left, top, right, bottom
 SCREEN: Box = (EDGE, EDGE, 752, 434)
 PANEL: Box = (780, EDGE, WIDTH - EDGE, 434)
 TIMELINE: Box = (EDGE, 484, WIDTH - EDGE, 558)

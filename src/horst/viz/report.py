@@ -45,8 +45,7 @@ HEADLINE = {
 CURVES = {
     "recognition": ("action/top1@25%", "action/top1@50%", "action/top1@100%", "area"),
     "anticipation": ("action/top1@1s", "action/top5@1s", "action/recall5@1s"),
-}
-"""Validation metrics that have a curve over the epochs."""
+}  # validation metrics that have a curve over the epochs
 
 
 def report_page(evaluated: EvaluatedModel, predictions: Predictions, evaluation: Evaluation, *, clips: int = 6) -> str:

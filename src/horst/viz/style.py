@@ -37,8 +37,7 @@ STYLE = (files("horst") / "assets" / "figure.css").read_text(encoding="utf-8")
 COLOURS = dict(re.findall(r"--(\w+):(#\w{6})", STYLE.partition("@media")[0]))
 """Light colours by the names of their CSS variables."""
 NAMES = {colour: name for name, colour in COLOURS.items()}
-SERIES = [COLOURS[f"c{i}"] for i in range(6)]
-"""Colours of curves, in order."""
+SERIES = [COLOURS[f"c{i}"] for i in range(6)]  # colours of curves, in order
 INK, SOFT, LINE, AXIS, WELL, RIGHT, WRONG = (
     COLOURS[name] for name in ("fg", "soft", "line", "axis", "well", "right", "wrong")
 )
@@ -55,10 +54,8 @@ RC: Any = {
     "image.composite_image": False,
 }  # fmt: skip
 """Settings of matplotlib for all figures."""
-MARGIN = 12
-"""Around a figure in a file of its own."""
-SHRINK = 0.72
-"""How far a figure in a page may shrink before it scrolls: below, its text is too small to read."""
+MARGIN = 12  # around a figure in a file of its own
+SHRINK = 0.72  # how far a figure in a page may shrink before it scrolls: below, its text is too small to read
 TOOLTIP = "tooltip: "
 P = ParamSpec("P")
 Drawn = TypeVar("Drawn", bound=Figure | None)

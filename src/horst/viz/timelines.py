@@ -18,10 +18,8 @@ from horst.errors import InputError
 from horst.video.frame import Image
 from horst.viz import style
 
-CHART, STRIP, THUMB = 152, 25, 76
-"""Heights of the chart and the strip, and the width of a frame, in points."""
-LEFT, NAMES = 42, 270
-"""Points for the percentages on the left and the names on the right."""
+CHART, STRIP, THUMB = 152, 25, 76  # heights of the chart and the strip, and the width of a frame, in points
+LEFT, NAMES = 42, 270  # points for the percentages on the left and the names on the right
 
 
 @style.styled
