@@ -316,7 +316,7 @@ def test_live_stream_does_not_fall_behind(model: Predictor, monkeypatch: pytest.
         def perf_counter() -> float:
             return spent
 
-    monkeypatch.setattr("horst.streaming.session.clock", Clock)
+    monkeypatch.setattr("horst.streaming.pool.clock", Clock)
     stream = model.stream(live=True)
     step = stream.pool.step
 

@@ -70,7 +70,7 @@ def test_reset_takes_effect_with_the_next_frame() -> None:
     list(sampler.push(0, 3.0))
     sampler.reset()
     (sample,) = sampler.push(1, 3.2)
-    assert (sample.time, sample.first) == (3.2, True)
+    assert (sample.time, sample.number, sample.sequence) == (3.2, 0, 2)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from horst.video.frame import Frame
@@ -29,13 +29,8 @@ T = TypeVar("T")
 class FrameQueue(Generic[T]):
     """Frames of one stream that wait for the model. Without limits (None) nothing is skipped."""
 
-    def __init__(
-        self,
-        max_waiting: int | None = None,
-        max_age: float | None = None,
-        on_skip: Callable[[T], object] = lambda frame: None,
-    ) -> None:
-        self.max_waiting, self.max_age, self.on_skip = max_waiting, max_age, on_skip
+    def __init__(self, max_waiting: int | None = None, max_age: float | None = None) -> None:
+        self.max_waiting, self.max_age = max_waiting, max_age
         self.skipped = 0
         self._frames: deque[tuple[T, float]] = deque()
 
@@ -59,7 +54,7 @@ class FrameQueue(Generic[T]):
         """Skip all but the newest `count` frames."""
         while len(self) > count:
             self.skipped += 1
-            self.on_skip(self._frames.popleft()[0])
+            self._frames.popleft()
 
     def clear(self) -> None:
         self._frames.clear()

@@ -1,8 +1,15 @@
-"""Many live streams on one model. Streams open and close at any time; each step runs the model once for all of them.
+"""Live streams on one model: frames in, predictions out.
+
+    stream = horst.open_model("somethings").stream()
+    prediction = stream.push(image, time)       # the newest prediction
+    for prediction in stream.watch(frames):     # all predictions of a file or a camera
+        print(prediction.time, prediction.top(3))
+
+Many streams share a pool. They open and close at any time; each step runs the model once for all of them.
 
     pool = SessionPool(model, capacity=32)
     slot = pool.open()
-    slot.push(image, time)              # cheap: the frame waits for the next step
+    slot.push(image, time)                      # cheap: the frame waits for the next step
     for slot, prediction in pool.step():
         ...
     slot.close()
@@ -13,8 +20,9 @@ Memory is bounded by `capacity` states and a few waiting frames per stream. An i
 
 from __future__ import annotations
 
-import time
+import time as clock
 from collections import deque
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -28,7 +36,7 @@ from horst.streaming.late import MAX_AGE, MAX_WAITING, FrameQueue
 from horst.streaming.prediction import AttentionMaps, Prediction
 from horst.streaming.reset import NeverReset, ResetPolicy
 from horst.streaming.sampler import FrameSampler, OnGap, SampledFrame
-from horst.video.frame import Image, check_number
+from horst.video.frame import Frame, Image, check_number
 from horst.video.resizing import resize_image
 
 DEFAULT_HORIZON = 1.0  # seconds: the horizon of the answer if a head predicts several, as in the tables of the field
@@ -48,11 +56,9 @@ class Slot:
     ) -> None:
         self.rows, self.policy, self.threshold, self.attention = rows, reset, threshold, attention
         self.latest: Prediction | None = None
-        self.queue: FrameQueue[SampledFrame[Image]] = (
-            FrameQueue(MAX_WAITING, MAX_AGE, self._on_skip) if pool.skip_late else FrameQueue(on_skip=self._on_skip)
-        )
+        self.queue: FrameQueue[SampledFrame[Image]] = FrameQueue(*(MAX_WAITING, MAX_AGE) if pool.skip_late else ())
         self._pool, self._sampler = pool, sampler
-        self._first = False  # a skipped frame was the first of the stream: the next one takes its role
+        self._sequence = 0  # of the last sample
         self._past: list[deque[float]] = [deque(maxlen=pool.model.core.order) for _ in rows]  # frame times by state
 
     def push(self, image: Image, time: float) -> int:
@@ -80,7 +86,8 @@ class Slot:
     def close(self) -> None:
         """Free the slot for another stream."""
         if self.rows:
-            self._pool._release(self)
+            self._pool._slots.remove(self)
+            self._pool._free += self.rows
             self.rows = []
 
     @property
@@ -96,11 +103,8 @@ class Slot:
     def _next(self) -> tuple[SampledFrame[Image], bool, float]:
         """The next sample, whether the stream starts with it, and when it arrived."""
         sample, arrived = self.queue.pop()
-        first, self._first = sample.first or self._first, False
+        first, self._sequence = sample.sequence != self._sequence, sample.sequence
         return sample, first, arrived
-
-    def _on_skip(self, sample: SampledFrame[Image]) -> None:
-        self._first |= sample.first
 
     def _check_open(self) -> None:
         if not self.rows:
@@ -180,7 +184,7 @@ class SessionPool:
         ahead = probabilities if seconds else {}  # (B, horizons, classes)
         if seconds:
             probabilities = {task: rows[:, seconds.index(self.horizon)] for task, rows in ahead.items()}
-        ages, now = self.batched_step.frame_counts, time.perf_counter()
+        ages, now = self.batched_step.frame_counts, clock.perf_counter()
         predictions = []
         for slot, sample, _, arrived in batch:
             state = slot.policy.choose(probabilities["action"][slot.rows])
@@ -205,9 +209,70 @@ class SessionPool:
             predictions.append((slot, slot.latest))
         return predictions
 
-    def _release(self, slot: Slot) -> None:
-        self._slots.remove(slot)
-        self._free += slot.rows
+
+class StreamSession:
+    """A pool with one slot. The model runs before `push` returns."""
+
+    def __init__(
+        self,
+        model: Predictor,
+        *,
+        reset: ResetPolicy | None = None,
+        threshold: float = 0.0,
+        gap: float = 2.0,
+        on_gap: OnGap = "reset",
+        attention: bool = False,
+        live: bool = False,
+    ) -> None:
+        """Options as in `SessionPool.open`.
+
+        `live`: frames keep arriving while the model runs. If a step takes longer than the time between two samples,
+        the oldest samples are skipped, so that the stream does not fall behind.
+        """
+        reset = reset or NeverReset()
+        self.pool = SessionPool(model, reset.states, skip_late=False)
+        self.slot = self.pool.open(reset, threshold=threshold, gap=gap, on_gap=on_gap, attention=attention)
+        self.live = live
+        self._last: float | None = None  # time of the last frame
+        self._cost = 0.0  # seconds that the last step took
+
+    def push(self, image: Image, time: float) -> Prediction | None:
+        """A frame (H, W, 3) uint8 RGB and its time in seconds; the newest prediction, which may be an earlier one."""
+        for _ in self.feed(image, time):
+            pass
+        return self.slot.latest
+
+    def feed(self, image: Image, time: float) -> Iterator[Prediction]:
+        """As `push`, with all predictions that the frame triggers: none, one, or several after dropped frames."""
+        self.slot.push(image, time)
+        if self.live and self._last is not None and self._cost:
+            self.slot.queue.keep_newest(max(1, int((time - self._last) / self._cost)))
+        self._last = time
+        yield from self._run()
+
+    def watch(self, frames: Iterable[Frame], end: float | None = None) -> Iterator[Prediction]:
+        """All predictions of a source of frames; `end`: the time until which the last frame is shown, if known."""
+        for frame in frames:
+            yield from self.feed(frame.image, frame.time)
+        if end is not None:
+            yield from self.finish(end)
+
+    def finish(self, end: float) -> Iterator[Prediction]:
+        """The remaining predictions of a video that ends at `end`."""
+        self.slot.finish(end)
+        yield from self._run()
+
+    def reset(self) -> None:
+        """Forget all frames; the next frame is the first one."""
+        self.slot.reset()
+
+    def _run(self) -> Iterator[Prediction]:
+        while self.slot.waiting:
+            start = clock.perf_counter()
+            predictions = self.pool.step()
+            self._cost = clock.perf_counter() - start
+            for _, prediction in predictions:
+                yield prediction
 
 
 def class_names(model: Predictor) -> dict[str, list[str]]:

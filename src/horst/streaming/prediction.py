@@ -63,7 +63,15 @@ class Prediction:
 
     def top(self, k: int = 5, task: str = "action", *, horizon: float | None = None) -> list[tuple[str, float]]:
         """The k most likely classes and their probabilities; `horizon`: one of several, in seconds."""
-        probabilities = self._at(task, horizon)
+        if task not in self.probabilities:
+            raise InputError(f"there is no task {task!r}; this model predicts {', '.join(self.probabilities)}")
+        known = {self.horizon: self.probabilities, **self.horizons}
+        wanted = self.horizon if horizon is None else horizon
+        found = [by_task[task] for seconds, by_task in known.items() if abs(wanted - seconds) < 1e-6]
+        if not found:
+            listed = ", ".join(f"{seconds:g}" for seconds in self.horizons or known)
+            raise InputError(f"horizon is {horizon:g} s; this model predicts {listed} s ahead")
+        probabilities = found[0]
         best = np.argsort(-probabilities, kind="stable")[:k]
         return [(self.names[task][i], float(probabilities[i])) for i in best]
 
@@ -93,14 +101,3 @@ class Prediction:
             task: [{"name": name, "probability": round(p, 4)} for name, p in self.top(k, task, horizon=horizon)]
             for task in self.names
         }
-
-    def _at(self, task: str, horizon: float | None) -> NDArray[np.float32]:
-        if task not in self.probabilities:
-            raise InputError(f"there is no task {task!r}; this model predicts {', '.join(self.probabilities)}")
-        if horizon is None or abs(horizon - self.horizon) < 1e-6:
-            return self.probabilities[task]
-        for seconds, probabilities in self.horizons.items():
-            if abs(horizon - seconds) < 1e-6:
-                return probabilities[task]
-        known = ", ".join(f"{seconds:g}" for seconds in self.horizons or [self.horizon])
-        raise InputError(f"horizon is {horizon:g} s; this model predicts {known} s ahead")

@@ -36,11 +36,8 @@ class SampledFrame(Generic[T]):
     frame: T
     number: int
     """Counts from 0 since the last reset."""
-
-    @property
-    def first(self) -> bool:
-        """Whether the stream starts, or was reset, with this frame."""
-        return self.number == 0
+    sequence: int
+    """Counts resets: frames of another sequence are not a continuation."""
 
 
 class FrameSampler(Generic[T]):
@@ -52,14 +49,14 @@ class FrameSampler(Generic[T]):
             raise InputError(f"on_gap is {on_gap!r}; choose from 'reset', 'continue'")
         self.on_gap = on_gap
         self.dropped = 0  # frames that arrived out of order
-        self._start: float | None = None
-        self._count = 0
-        self._last: tuple[float, T] | None = None
+        self._start = 0.0
+        self._count = self._sequence = 0
+        self._last: tuple[float, T] | None = None  # None: the next frame starts a sequence
 
     def push(self, frame: T, time: float) -> Iterator[SampledFrame[T]]:
         """The samples that a new frame decides, in order; often none."""
         check_number("the frame's time", time, negative=True)
-        if self._start is None or self._last is None:
+        if self._last is None:
             self._restart(time)
         elif time < self._last[0]:
             if self._last[0] - time <= self.gap and time >= self._start:
@@ -81,7 +78,7 @@ class FrameSampler(Generic[T]):
     def finish(self, end: float) -> Iterator[SampledFrame[T]]:
         """The samples until the end of a video, which repeat its last frame."""
         check_number("end", end, negative=True)
-        if self._start is None or self._last is None:
+        if self._last is None:
             return
         count = math.ceil(round((end - self._start - SLACK) * self.fps, 6))  # as `sampling.ticks` counts
         while self._count < count:
@@ -89,17 +86,17 @@ class FrameSampler(Generic[T]):
 
     def reset(self) -> None:
         """The next frame starts a new sequence."""
-        self._start, self._count, self._last = None, 0, None
+        self._last = None
 
     @property
     def _next(self) -> float:
-        assert self._start is not None
         return self._start + self._count / self.fps
 
     def _restart(self, time: float) -> None:
         self._start, self._count, self._last = time, 0, None
+        self._sequence += 1
 
     def _sample(self, frame: T) -> SampledFrame[T]:
-        sample = SampledFrame(self._next, frame, self._count)
+        sample = SampledFrame(self._next, frame, self._count, self._sequence)
         self._count += 1
         return sample

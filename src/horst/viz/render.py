@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from PIL import Image as PILImage
 from PIL import ImageDraw, ImageFont, ImageOps
 
+from horst.streaming.pool import StreamSession
 from horst.streaming.prediction import AttentionMaps, Prediction
-from horst.streaming.session import StreamSession
 from horst.video.frame import Frame, Image
 from horst.video.sampling import SLACK
 
