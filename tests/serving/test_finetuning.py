@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 from servers import frame, receive, recording, running
 
-from horst.serving.finetuning import FinetuneRequest
+from horst.serving.rest import FinetuneRequest
 
 
 def test_finetune_request() -> None:

@@ -41,7 +41,7 @@ from horst.io import (
     read_checked,
     write_text,
 )
-from horst.video.images import decode_picture, encode_jpeg
+from horst.video.images import decode_picture, encode_picture
 from horst.video.sampling import UNOBSERVED, frames_at
 
 FORMAT = 1
@@ -299,7 +299,7 @@ def _write_shard(folder: Path, read_clips: ReadClips, quality: int, job: tuple[i
                 continue
             offsets, checksums = [file.tell()], []
             for image, time in zip(clip.frames, clip.times, strict=True):
-                data = b"" if np.isnan(time) else encode_jpeg(image, quality)
+                data = b"" if np.isnan(time) else encode_picture(image, quality=quality)
                 file.write(data)
                 checksums.append(zlib.crc32(data))
                 offsets.append(file.tell())

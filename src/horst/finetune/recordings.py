@@ -29,7 +29,7 @@ from horst.errors import BusyError, DataError, HorstError, InputError
 from horst.finetune.names import check_label, label_folder
 from horst.io import atomic_write
 from horst.video.frame import Image
-from horst.video.images import decode_picture, encode_jpeg
+from horst.video.images import decode_picture, encode_picture
 from horst.video.resizing import resize_image
 from horst.video.sampling import SLACK
 
@@ -181,7 +181,7 @@ class Recordings:
             if not times or at - first - times[-1] >= 1 / limits.fps - SLACK:
                 height, width = shape[:2] if len(shape) == 3 else (1, 1)  # `resize_image` rejects anything else
                 small = max(1, min(height, limits.side)), max(1, min(width, limits.side))
-                images.append(encode_jpeg(resize_image(image, small), QUALITY))
+                images.append(encode_picture(resize_image(image, small), quality=QUALITY))
                 times.append(at - first)
         if len(times) < 2 or times[-1] < limits.shortest:
             seconds = times[-1] if times else 0.0

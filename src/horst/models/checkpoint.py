@@ -103,7 +103,7 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
     path = _current(Path(path))
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a folder: pass the folder of a saved model")
-    config, labels = read_config(path), _read_labels(path / LABELS)
+    config, labels = read_config(path), read_labels(path)
     try:
         with torch.device("meta"):  # compare sizes before memory is allocated
             skeleton = Predictor.from_config(config, labels=labels)
@@ -265,7 +265,9 @@ def _read_json(file: Path) -> dict[str, Any]:
     return data
 
 
-def _read_labels(file: Path) -> Labels | None:
+def read_labels(path: Path) -> Labels | None:
+    """The class names by task of the model saved in the folder `path`, if it has them."""
+    file = path / LABELS
     if not file.exists():
         return None
     labels = _read_json(file)

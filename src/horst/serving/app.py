@@ -15,11 +15,13 @@ from horst import __version__
 from horst.errors import ConfigError
 from horst.finetune import Finetuner, Recordings
 from horst.models import Predictor
-from horst.serving import errors, finetuning, pages, rest
+from horst.serving import errors
 from horst.serving.guard import Guard, is_local
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelManager
 from horst.serving.metrics import Metrics
+from horst.serving.pages import page_routes
+from horst.serving.rest import api_routes
 from horst.serving.samples import Samples
 from horst.serving.websocket import WebSocketSession
 
@@ -78,9 +80,9 @@ def create_app(
         lifespan=lifespan,
     )
     errors.install(app, metrics)
-    app.include_router(rest.routes(manager, Samples(folder / "samples"), folder / "uploads", token is not None))
-    app.include_router(finetuning.routes(recordings, finetuner, limits))
-    app.include_router(pages.routes(app))
+    samples, uploads = Samples(folder / "samples"), folder / "uploads"
+    app.include_router(api_routes(manager, samples, recordings, finetuner, uploads, token=token is not None))
+    app.include_router(page_routes(app))
 
     @app.websocket("/ws")
     async def live(socket: WebSocket) -> None:

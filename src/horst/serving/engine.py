@@ -75,10 +75,11 @@ class Engine:
         """Fraction of time that this many states need: each is stepped at the model's rate, all in one batch."""
         return self.model.fps * self.cost.seconds(states)
 
-    def step(self, active: int, states: int) -> dict[Slot, Prediction]:
-        """Run one step; `active` of all `states` have a frame."""
+    def step(self) -> dict[Slot, Prediction]:
+        """Run one step for all slots that have a frame."""
         start = time.perf_counter()
         predictions = dict(self.pool.step())
-        if 2 * active >= states:  # small steps occur when there is time left; they tell little about full ones
+        active, states = (sum(len(slot.rows) for slot in slots) for slots in (predictions, self.pool.slots))
+        if active and 2 * active >= states:  # small steps occur when there is time left; they tell little of full ones
             self.cost.update(active, time.perf_counter() - start)
         return predictions

@@ -77,9 +77,8 @@ def install(app: FastAPI, metrics: Metrics) -> None:
 
     @app.exception_handler(HorstError)
     async def known(request: Request, error: HorstError) -> JSONResponse:
-        if isinstance(error, ApiError):
-            return error_response(error.status, str(error), error.code)
-        status, code = next(answer for kind, answer in KINDS.items() if isinstance(error, kind))
+        own = (error.status, error.code) if isinstance(error, ApiError) else None
+        status, code = own or next(answer for kind, answer in KINDS.items() if isinstance(error, kind))
         return error_response(status, str(error), code)
 
     @app.exception_handler(RequestValidationError)

@@ -9,15 +9,14 @@ import warnings
 from collections.abc import Iterator
 from typing import Literal
 
-import numpy as np
 from PIL import Image as Pictures
 from PIL import UnidentifiedImageError
 
 from horst.errors import InputError
 from horst.serving.limits import Limits
 from horst.video.frame import Image, Size
-from horst.video.images import decode_picture
-from horst.video.resizing import resize_image
+from horst.video.images import decode_picture, encode_picture
+from horst.video.resizing import check_image, resize_image
 
 HEADER = struct.Struct("<Id")  # number, and time in seconds
 LENGTH = struct.Struct("<I")  # length of a frame in a recording
@@ -62,11 +61,8 @@ def split_recording(body: bytes, limits: Limits) -> Iterator[tuple[float, Image]
 
 
 def encode_image(image: Image, format: ImageFormat = "jpeg") -> bytes:
-    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
-        raise InputError("a frame must be an image (H, W, 3) of uint8, RGB")
-    buffer = io.BytesIO()
-    Pictures.fromarray(image).save(buffer, format, **({"quality": 90} if format != "png" else {"compress_level": 1}))
-    return buffer.getvalue()
+    check_image(image)
+    return encode_picture(image, format, **({"quality": 90} if format != "png" else {"compress_level": 1}))
 
 
 def decode_image(data: bytes, max_pixels: int, size: Size | None = None) -> Image:

@@ -8,27 +8,26 @@ and none is while a model is being finetuned, as that ends soon.
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
 from horst.finetune.names import finetuned_models
-from horst.models import Predictor, open_model, pretrained_models
-from horst.models.checkpoint import read_config
+from horst.models import Predictor, PredictorConfig, open_model, pretrained_models
+from horst.models.checkpoint import WEIGHTS, read_config, read_labels
 from horst.serving.limits import Limits
 from horst.serving.metrics import Metrics
 from horst.serving.scheduler import Scheduler, Session
 from horst.streaming import ResetPolicy
 
 OVERLOAD_SECONDS = 5.0  # duration of an overload after which the newest session is evicted
-OVERLOAD_FACTOR = 1.25
-"""An overload is this many times `Limits.load`: a session that was just accepted survives small changes."""
+OVERLOAD_FACTOR = 1.25  # times `Limits.load` is an overload: a session that was just accepted survives small changes
 TITLES = {"somethings": "Hands and objects (24 actions)", "kitchen": "Kitchen, next action (anticipation)"}
 log = logging.getLogger("horst.serving")
 
@@ -70,6 +69,7 @@ class ModelManager:
 
     @property
     def load(self) -> float:
+        """Fraction of time that the models need for the open sessions."""
         return sum(scheduler.load() for scheduler in tuple(self._schedulers.values()))
 
     def names(self) -> list[str]:
@@ -83,7 +83,8 @@ class ModelManager:
             if name not in self.names():
                 raise ConfigError(f"there is no model {name!r}{did_you_mean(name, self.names())}")
             folder = self._folder(name)
-            modified = 0.0 if folder is None else _modified(folder)
+            weights = folder and folder / WEIGHTS
+            modified = weights.stat().st_mtime if weights and weights.exists() else 0.0
             if name in self._models and self._models[name][0] == modified:
                 return name, self._models[name][1]
             self._unload(name, "the model was replaced by a new one: start again")
@@ -97,18 +98,17 @@ class ModelManager:
 
     def describe(self, name: str) -> ModelInfo:
         """Facts about a model, without loading it if possible."""
-        folder = self._folder(name)
-        try:
-            config = read_config(folder) if folder is not None else None
-            labels = json.loads((folder / "labels.json").read_text(encoding="utf-8")) if folder is not None else None
-        except (OSError, ValueError):  # no labels, damaged, or being written: `model` raises the error
-            config = None
-        if config is None or not isinstance(labels, dict):
-            model = self.model(name)[1]
-            fps, size, tasks = model.fps, model.size, dict(model.head.classes)
-        else:
-            fps, size, tasks = config.fps, config.size, {task: len(names) for task, names in labels.items()}
-        return ModelInfo(name, TITLES.get(name, name), fps, size, tasks, name in finetuned_models(self.finetuned))
+        folder, tasks = self._folder(name), dict[str, int]()
+        facts: Predictor | PredictorConfig
+        with suppress(OSError, ValueError):  # damaged, or being written: `model` raises the error
+            if folder is not None:
+                facts = read_config(folder)
+                tasks = {task: len(names) for task, names in (read_labels(folder) or {}).items()}
+        if not tasks:
+            model = facts = self.model(name)[1]
+            tasks = dict(model.head.classes)
+        finetuned = name in finetuned_models(self.finetuned)
+        return ModelInfo(name, TITLES.get(name, name), facts.fps, facts.size, tasks, finetuned)
 
     def open(
         self,
@@ -198,8 +198,3 @@ class ModelManager:
             newest.evict_newest("server overloaded")
             self.metrics.add(busy=1)
             self._overloaded_since = now - OVERLOAD_SECONDS / 2
-
-
-def _modified(folder: Path) -> float:
-    weights = folder / "model.safetensors"
-    return weights.stat().st_mtime if weights.exists() else 0.0

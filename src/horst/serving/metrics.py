@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5)  # upper bounds of the latency histogram in seconds
@@ -42,7 +43,12 @@ class Metrics:
     def text(self, load: float) -> str:
         """`load`: fraction of time that the models need for the open sessions."""
         with self._lock:
-            values = [
+            ends = [f'_bucket{{le="{end}"}}' for end in (*BUCKETS, "+Inf")]
+            latency: dict[str, object] = dict(zip(ends, accumulate(self._latency), strict=True))
+            latency |= {"_sum": f"{self._seconds:.6f}", "_count": sum(self._latency)}
+            statuses = ("predicted", "not_due", "skipped", "rejected")
+            frames = {f'{{status="{status}"}}': self.frames[status] for status in statuses}
+            metrics = [
                 ("streams", "gauge", "Open sessions.", self.streams),
                 ("streams_opened_total", "counter", "Accepted sessions.", self.opened),
                 ("busy_total", "counter", "Sessions rejected or evicted because the server was full.", self.busy),
@@ -50,19 +56,14 @@ class Metrics:
                 ("load", "gauge", "Fraction of time that the open sessions need.", round(load, 4)),
                 ("memory_bytes", "gauge", "Resident memory.", memory()),
                 ("uptime_seconds", "gauge", "Time since the start.", round(time.monotonic() - self._start, 3)),
+                ("frames_total", "counter", "Frames by the status of their answer.", frames),
+                ("latency_seconds", "histogram", "From the arrival of a frame to its prediction.", latency),
             ]
-            lines = []
-            for name, kind, text, value in values:
-                lines += [*_head(name, kind, text), f"horst_{name} {value}"]
-            lines += _head("frames_total", "counter", "Frames by the status of their answer.")
-            for status in ("predicted", "not_due", "skipped", "rejected"):
-                lines.append(f'horst_frames_total{{status="{status}"}} {self.frames[status]}')
-            lines += _head("latency_seconds", "histogram", "From the arrival of a frame to its prediction.")
-            total = 0
-            for end, count in zip((*map(str, BUCKETS), "+Inf"), self._latency, strict=True):
-                total += count
-                lines.append(f'horst_latency_seconds_bucket{{le="{end}"}} {total}')
-            lines += [f"horst_latency_seconds_sum {self._seconds:.6f}", f"horst_latency_seconds_count {total}"]
+        lines = []
+        for name, kind, text, value in metrics:
+            lines += [f"# HELP horst_{name} {text}", f"# TYPE horst_{name} {kind}"]
+            values = value if isinstance(value, dict) else {"": value}
+            lines += [f"horst_{name}{suffix} {one}" for suffix, one in values.items()]
         return "\n".join(lines) + "\n"
 
 
@@ -76,7 +77,3 @@ def memory() -> int:
         except ImportError:  # Windows
             return 0
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-
-
-def _head(name: str, kind: str, text: str) -> list[str]:
-    return [f"# HELP horst_{name} {text}", f"# TYPE horst_{name} {kind}"]

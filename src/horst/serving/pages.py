@@ -18,7 +18,7 @@ PAGES = {file.name: file for file in (ASSETS / "web").iterdir()}
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 
 
-def routes(app: FastAPI) -> APIRouter:
+def page_routes(app: FastAPI) -> APIRouter:
     """To be included last, as `/{name}` matches all names."""
     router = APIRouter(include_in_schema=False)
 

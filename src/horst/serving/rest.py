@@ -1,4 +1,4 @@
-"""The REST routes: models, samples, prediction of uploaded videos, health and metrics."""
+"""The REST routes: models, samples, predictions for uploaded videos, recordings, finetuning, health and metrics."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import contextlib
 import tempfile
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
+from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse, PlainTextResponse
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from horst import __version__
-from horst.errors import BusyError, HorstError, VideoError
+from horst.errors import BusyError, HorstError, InputError, VideoError
+from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
 from horst.models import Predictor
 from horst.serving.errors import ApiError, responses
+from horst.serving.frames import split_recording
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelInfo, ModelManager
 from horst.serving.samples import SampleClip, Samples
@@ -42,6 +46,24 @@ SIGNATURES = {
 }
 
 
+Label = Annotated[str, PathParameter(max_length=200, description="The action that the clip shows, in words.")]
+ClipId = Annotated[str, PathParameter(max_length=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelClips:
+    label: str
+    clips: list[Recording]
+
+
+class FinetuneRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("mine", min_length=1, max_length=100)
+    how: Literal["frozen", "scratch"] = "frozen"
+    minutes: float = Field(1.0, gt=0, le=60, strict=True)
+
+
 class ServerInfo(BaseModel):
     name: str = "horst"
     version: str = __version__
@@ -59,8 +81,10 @@ class VideoPredictions(BaseModel):
     predictions: list[dict[str, Any]]
 
 
-def routes(manager: ModelManager, samples: Samples, uploads: Path, needs_token: bool) -> APIRouter:
-    """The routes of one server; uploads are stored in the folder `uploads` while they are read."""
+def api_routes(
+    manager: ModelManager, samples: Samples, recordings: Recordings, finetuner: Finetuner, uploads: Path, *, token: bool
+) -> APIRouter:
+    """Args: `uploads`: folder of uploaded videos while they are read; `token`: whether the server requires one."""
     router, limits = APIRouter(), manager.limits
     waiting = 0
     one_at_a_time = asyncio.Semaphore(1)
@@ -80,9 +104,7 @@ def routes(manager: ModelManager, samples: Samples, uploads: Path, needs_token: 
         """The default model, its labels, and the limits of the server."""
         name, model = manager.model(None)
         labels = class_names(model)
-        return ServerInfo(
-            model=name, fps=model.fps, size=model.size, labels=labels, limits=limits, needs_token=needs_token
-        )
+        return ServerInfo(model=name, fps=model.fps, size=model.size, labels=labels, limits=limits, needs_token=token)
 
     @router.get("/api/models", tags=["models"], responses=responses(422, 503))
     def models() -> list[ModelInfo]:
@@ -134,6 +156,53 @@ def routes(manager: ModelManager, samples: Samples, uploads: Path, needs_token: 
         finally:
             waiting -= 1
         return VideoPredictions(model=name, fps=predictor.fps, predictions=predictions)
+
+    @router.post(
+        "/api/recordings/{label}",
+        tags=["teach"],
+        status_code=201,
+        responses=responses(404, 409, 413, 422, 503),
+        openapi_extra=BINARY_BODY,
+    )
+    async def record(request: Request, label: Label) -> Recording:
+        """Store a clip: frames as on the WebSocket, each preceded by its length (uint32, little-endian)."""
+        body = b"".join([piece async for piece in read_body(request, limits.upload_bytes)])
+        try:
+            return await run_in_threadpool(recordings.add, label, split_recording(body, limits))
+        except BusyError as error:  # full until something is removed: waiting does not help
+            raise ApiError(409, str(error), "full") from error
+
+    @router.get("/api/recordings", tags=["teach"], responses=responses())
+    def list_recordings() -> dict[Literal["labels"], list[LabelClips]]:
+        """All clips by label."""
+        return {"labels": [LabelClips(label, clips) for label, clips in recordings.labels().items()]}
+
+    @router.delete("/api/recordings/{label}", tags=["teach"], responses=responses(404, 409, 422))
+    @router.delete("/api/recordings/{label}/{id}", tags=["teach"], responses=responses(404, 409, 422))
+    def remove(label: Label, id: ClipId | None = None) -> dict[Literal["removed"], int]:
+        """Remove one clip, or a label and all of its clips."""
+        try:
+            return {"removed": recordings.remove(label, id)}
+        except InputError as error:
+            raise ApiError(404, str(error)) from error
+
+    @router.post("/api/teach", tags=["teach"], status_code=202, responses=responses(409, 422, 503))
+    def start(request: FinetuneRequest) -> FinetuneState:
+        """Finetune a model on the clips, in the background."""
+        try:
+            return finetuner.start(request.name, request.how, request.minutes)
+        except BusyError as error:
+            raise ApiError(409, str(error)) from error
+
+    @router.get("/api/teach", tags=["teach"], responses=responses())
+    def state() -> FinetuneState:
+        """Progress and result."""
+        return finetuner.state()
+
+    @router.delete("/api/teach", tags=["teach"], responses=responses())
+    def cancel() -> FinetuneState:
+        """Cancel; a model of the same name stays as it was."""
+        return finetuner.cancel()
 
     return router
 

@@ -166,10 +166,8 @@ class Scheduler:
         """Give the session a slot. Blocks: not for the event loop. Raises BusyError if there is none."""
 
         def attach() -> None:
-            session.scheduler, session.slot = (
-                self,
-                self.engine.pool.open(reset, threshold=threshold, attention=attention),
-            )
+            session.slot = self.engine.pool.open(reset, threshold=threshold, attention=attention)
+            session.scheduler = self
             self._sessions.append(session)
 
         self._submit(attach).result()
@@ -213,8 +211,7 @@ class Scheduler:
         self._scheduled = False
         try:
             changed = self._push_ready()
-            waiting = [session for session in self._sessions if session.slot.waiting]
-            predictions = self._step(waiting) if waiting else {}
+            predictions = self._step()
             changed |= {session for session in self._sessions if session.answer_pending(predictions.get(session.slot))}
             changed |= self._push_ready()  # a reset may have waited for this step
             for session in changed:
@@ -235,11 +232,10 @@ class Scheduler:
                 self._failed("a session of model %s", [session])
         return pushed
 
-    def _step(self, waiting: list[Session]) -> dict[Slot, Prediction]:
-        active, states = (sum(len(session.slot.rows) for session in some) for some in (waiting, self._sessions))
+    def _step(self) -> dict[Slot, Prediction]:
         try:
-            predictions = self.engine.step(active, states)
-            self._failures = 0
+            predictions = self.engine.step()
+            self._failures = 0 if predictions else self._failures
             return predictions
         except Exception:
             self._failures += 1

@@ -86,7 +86,7 @@ class Slot:
     def close(self) -> None:
         """Free the slot for another stream."""
         if self.rows:
-            self._pool._slots.remove(self)
+            self._pool.slots.remove(self)
             self._pool._free += self.rows
             self.rows = []
 
@@ -126,10 +126,10 @@ class SessionPool:
         self.names = class_names(model)
         self.horizon, self._unroll = horizons(model)
         self._free = list(range(capacity))
-        self._slots: list[Slot] = []
+        self.slots: list[Slot] = []
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self.slots)
 
     def open(
         self,
@@ -158,12 +158,12 @@ class SessionPool:
         sampler: FrameSampler[Image] = FrameSampler(self.model.fps, gap=gap, on_gap=on_gap)
         rows = [self._free.pop(0) for _ in range(reset.states)]
         slot = Slot(self, rows, reset, sampler, threshold, attention and self.model.core.order > 0)
-        self._slots.append(slot)
+        self.slots.append(slot)
         return slot
 
     def step(self) -> list[tuple[Slot, Prediction]]:
         """Run the model once, on the oldest waiting sample of every stream that has one."""
-        batch = [(slot, *slot._next()) for slot in self._slots if slot.waiting]
+        batch = [(slot, *slot._next()) for slot in self.slots if slot.waiting]
         if not batch:
             return []
         frames = np.zeros((len(self.batched_step), *self.batched_step.size, 3), np.uint8)

@@ -158,9 +158,10 @@ def decode_picture(data: bytes, name: str, size: Size | None = None) -> Image:
     return np.asarray(rgb)
 
 
-def encode_jpeg(image: Image, quality: int) -> bytes:
+def encode_picture(image: Image, format: str = "JPEG", **options: int) -> bytes:
+    """`options` of Pillow, such as quality."""
     buffer = io.BytesIO()
-    Pictures.fromarray(image).save(buffer, "JPEG", quality=quality)
+    Pictures.fromarray(image).save(buffer, format, **options)
     return buffer.getvalue()
 
 

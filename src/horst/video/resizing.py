@@ -9,11 +9,15 @@ from horst.errors import InputError
 from horst.video.frame import Image, Size
 
 
-def resize_image(image: Image, size: Size) -> Image:
-    """`image` (H, W, 3) uint8 RGB stretched to (height, width); the same object if it has that size already."""
+def check_image(image: Image) -> None:
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
         found = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
         raise InputError(f"the frame is {found}; it must be an image (H, W, 3) of uint8, RGB")
+
+
+def resize_image(image: Image, size: Size) -> Image:
+    """`image` (H, W, 3) uint8 RGB stretched to (height, width); the same object if it has that size already."""
+    check_image(image)
     if image.shape[:2] == size:
         return image
     if 0 in image.shape:

@@ -32,6 +32,7 @@ from PIL import Image
 
 from horst.console import visible
 from horst.io import write_text
+from horst.video.images import encode_picture
 
 STYLE = (files("horst") / "assets" / "figure.css").read_text(encoding="utf-8")
 COLOURS = dict(re.findall(r"--(\w+):(#\w{6})", STYLE.partition("@media")[0]))
@@ -221,9 +222,8 @@ def escape(text: str) -> str:
 
 def jpeg(image: Any) -> str:
     """An image as a data address."""
-    buffer = io.BytesIO()
-    Image.fromarray(np.asarray(image)[..., :3]).save(buffer, "JPEG", quality=82, optimize=True)
-    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode()
+    data = encode_picture(np.asarray(image)[..., :3], quality=82, optimize=True)
+    return "data:image/jpeg;base64," + base64.b64encode(data).decode()
 
 
 def _element(figure: Figure, body: str, size: str) -> str:
