@@ -9,8 +9,9 @@ imported when they are first used, so that `import horst` and `horst --help` are
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from horst.lazy import lazy_names
 
 if TYPE_CHECKING:
     from horst.backbones import register_backbone as register_backbone
@@ -54,15 +55,8 @@ _NAMES = {
 }
 """The public names, and the modules that define them."""
 __all__ = [*_NAMES, "__version__"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(import_module(f"horst.{_NAMES[name]}"), name)
-    if name in _MODULES:
-        return import_module(f"horst.{name}")
-    raise AttributeError(f"module 'horst' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, _NAMES, _MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted((*__all__, *_MODULES))
+    return sorted((*__all__, *_MODULES.split()))

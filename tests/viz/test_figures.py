@@ -20,7 +20,7 @@ from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.metrics import calibration_bins
 from horst.viz import style
-from horst.viz.matrix import count, similarity_order, worst_pairs
+from horst.viz.charts import count, similarity_order, worst_pairs
 from horst.viz.report import training_figure
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -11,8 +11,7 @@ import torch
 from horst.evaluation.evaluate import Evaluation
 from horst.viz import style
 from horst.viz.clips import Moment, StreamedClip, clip_section, moments_section
-from horst.viz.page import page, tabs
-from horst.viz.report import accuracy_section
+from horst.viz.report import accuracy_section, page, tabs
 
 
 @pytest.mark.parametrize("count", [1, 3, 40])

@@ -41,7 +41,7 @@ def demo(
     from horst.cli.demo_sections import kitchen_sections, somethings_sections
     from horst.compat.parity import LIMIT
     from horst.io import write_text
-    from horst.viz.page import page
+    from horst.viz.report import page
 
     if min(frames, clips, videos) < 1 or streams < 0 or (threads is not None and threads < 1):
         raise InputError(

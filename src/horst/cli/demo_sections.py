@@ -17,8 +17,7 @@ from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
 from horst.synth.fresh import Fresh, fresh_kitchen, fresh_somethings
 from horst.viz.clips import TOP, Moment, StreamedClip, clip_section, moments_section, stream_clip
-from horst.viz.page import section
-from horst.viz.report import accuracy_section
+from horst.viz.report import accuracy_section, section
 
 FRACTIONS = (0.25, 0.5, 1.0)
 """Observed parts at which predictions are printed."""

@@ -11,19 +11,13 @@ Needs the extra `serve`. The names below are imported on first use, so that a cl
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from horst.lazy import lazy_names
 
 if TYPE_CHECKING:
     from horst.serving.app import create_app as create_app
     from horst.serving.client import Client as Client
     from horst.serving.limits import Limits as Limits
 
-_MODULES = {"Client": "client", "Limits": "limits", "create_app": "app"}
-__all__ = [*_MODULES]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f"horst.serving.{_MODULES[name]}"), name)
-    raise AttributeError(f"module 'horst.serving' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, {"Client": "client", "Limits": "limits", "create_app": "app"})

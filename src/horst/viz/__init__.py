@@ -14,25 +14,20 @@ Each returns a `matplotlib.figure.Figure`: restyle it, save it (`figure.savefig(
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from horst.lazy import lazy_names
 
 if TYPE_CHECKING:
     from horst.viz.attention_map import attention as attention
-    from horst.viz.curves import accuracy_curve as accuracy_curve
-    from horst.viz.curves import reliability as reliability
-    from horst.viz.matrix import confusion as confusion
+    from horst.viz.charts import accuracy_curve as accuracy_curve
+    from horst.viz.charts import confusion as confusion
+    from horst.viz.charts import reliability as reliability
     from horst.viz.style import save_svg as save_svg
     from horst.viz.timelines import timeline as timeline
 
-_HOME = {
-    "accuracy_curve": "curves", "attention": "attention_map", "confusion": "matrix", "reliability": "curves",
+_NAMES = {
+    "accuracy_curve": "charts", "attention": "attention_map", "confusion": "charts", "reliability": "charts",
     "save_svg": "style", "timeline": "timelines",
 }  # fmt: skip
-__all__ = list(_HOME)
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'horst.viz' has no attribute {name!r}")
-    return getattr(import_module(f"horst.viz.{_HOME[name]}"), name)
+__getattr__ = lazy_names(__name__, _NAMES)

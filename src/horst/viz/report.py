@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
 
 import torch
 from matplotlib.figure import Figure
@@ -24,10 +25,9 @@ from horst.training.evaluated import EvaluatedModel
 from horst.training.run import Run
 from horst.video.sampling import observed_frames
 from horst.viz import style
+from horst.viz.charts import accuracy_curve, confusion, count, reliability, similarity_order
 from horst.viz.clips import choose_clips, clip_section, stream_clip
-from horst.viz.curves import accuracy_curve, reliability
-from horst.viz.matrix import confusion, count, similarity_order
-from horst.viz.page import facts, page, row, section, table, tabs, tiles
+from horst.viz.style import escape, inline
 
 CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,)}
 CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25)}
@@ -100,7 +100,7 @@ def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
         what = f"{evaluation.counts['examples']} actions of {evaluation.classes['action']} classes"
         intro = f"{what}{data}. Predictions some time before the action starts."
     head = [first, *(name.replace("s", " s") for name in evaluation.position_names), *prior]
-    remarks = f"<p class=soft>{'<br>'.join(map(style.escape, notes(evaluation)))}</p>"
+    remarks = f"<p class=soft>{'<br>'.join(map(escape, notes(evaluation)))}</p>"
     return section(title, intro, row(*figures) if figures else "", table(head, cells), remarks)
 
 
@@ -114,7 +114,7 @@ def mistakes_section(predictions: Predictions, names: tuple[str, ...]) -> str:
         answers = scores.argmax(-1).masked_fill(~(scores > -torch.inf).any(-1), -1)  # -1: no prediction
         if order is None:  # one order for all, from the first, which has the most mistakes
             order = similarity_order(count(labels, answers, len(names))[0])
-        parts[_name(predictions, position)] = style.inline(confusion(labels, answers, names, order=order))
+        parts[_name(predictions, position)] = inline(confusion(labels, answers, names, order=order))
     intro = "Classes that are mistaken for each other are neighbours."
     body = tabs("confusion", parts) if len(parts) > 1 else "".join(parts.values())
     return section(f"Confusion matrix{_only(predictions, positions)}", intro, body)
@@ -183,7 +183,7 @@ def run_section(run: Run | None, model: Predictor, entries: dict[str, str]) -> s
         "devices": ", ".join(map(str, about.get("devices", []))),
         "command": " ".join(map(str, about.get("command", []))),
     }
-    config = style.escape(run.config.read_text(encoding="utf-8"))
+    config = escape(run.config.read_text(encoding="utf-8"))
     return section("Run", "", facts(entries), f"<details><summary>config.yaml</summary><pre>{config}</pre></details>")
 
 
@@ -198,7 +198,7 @@ def training_section(run: Run, task: str) -> str:
     seconds = sum(value for entry in rows if math.isfinite(value := _number(entry.get("seconds"))))
     took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
     took = took if seconds < 7200 else f"{seconds / 3600:.1f} h"
-    return section("Training", f"{len(rows)} epochs in {took}.", style.inline(training_figure(rows, task)))
+    return section("Training", f"{len(rows)} epochs in {took}.", inline(training_figure(rows, task)))
 
 
 @style.styled
@@ -245,3 +245,53 @@ def _number(text: str | None) -> float:
         return float(text or "nan")
     except ValueError:
         return math.nan
+
+
+def page(title: str, intro: str, sections: Sequence[str]) -> str:
+    """A whole HTML page of sections that are HTML already."""
+    own = (files("horst") / "assets" / "page.css").read_text(encoding="utf-8")
+    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
+    body = f"<h1>{escape(title)}</h1><p class=soft>{escape(intro)}</p>" + "".join(sections)
+    return (
+        f"<!doctype html><html lang=en><head>{head}<style>{style.STYLE}{own}</style></head><body>{body}</body></html>\n"
+    )
+
+
+def section(title: str, intro: str, *parts: str) -> str:
+    """A heading, a sentence on what follows, and parts that are HTML."""
+    words = f"<p class=soft>{escape(intro)}</p>" if intro else ""
+    return f"<section><h2>{escape(title)}</h2>{words}{''.join(parts)}</section>"
+
+
+def tiles(entries: Mapping[str, str]) -> str:
+    """Large numbers, each with its name below."""
+    return f"<div class=tiles>{''.join(f'<div><b>{escape(v)}</b>{escape(k)}</div>' for k, v in entries.items())}</div>"
+
+
+def row(*figures: Figure) -> str:
+    """Figures beside each other, as far as the page is wide."""
+    return f"<div class=row>{''.join(map(inline, figures))}</div>"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Cells of text; the first of each row is its name."""
+    top = f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>" if head else ""
+    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
+    return f"<div class=wide><table>{top}{body}</table></div>"
+
+
+def facts(entries: Mapping[str, str]) -> str:
+    """Names and values; empty values are left out."""
+    rows = (f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in entries.items() if value)
+    return f"<dl>{''.join(rows)}</dl>"
+
+
+def tabs(name: str, parts: Mapping[str, str]) -> str:
+    """One part at a time, chosen by its name, without a script; in print all of them. At most four."""
+    buttons = "".join(
+        f'<input type=radio name="{escape(name)}" id="{escape(name)}{i}"{" checked" if i == 0 else ""}>'
+        f'<label for="{escape(name)}{i}">{escape(word)}</label>'
+        for i, word in enumerate(parts)
+    )
+    panes = "".join(f"<div><h4>{escape(word)}</h4>{part}</div>" for word, part in parts.items())
+    return f"<div class=tabs>{buttons}{panes}</div>"

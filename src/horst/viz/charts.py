@@ -1,13 +1,21 @@
-"""Accuracy over the observed part of a clip or over the time before an action, and the reliability diagram."""
+"""Figures of an evaluation: accuracy curves, the reliability diagram, the confusion matrix.
+
+Shapes: N examples, C classes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
+from horst.console import visible
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.formatting import TITLES
@@ -15,6 +23,8 @@ from horst.evaluation.metrics import BINS, calibration_bins
 from horst.evaluation.predictions import position_name
 from horst.viz import style
 
+NAMED = 80  # the most classes that have room for their names
+SIDE, NAMES = 470.0, 240.0  # points for the matrix and for a name
 DASHES: dict[str, Any] = {"top1": "-", "top5": (0, (3, 2)), "recall5": (0, (1, 1.5))}
 """Line styles where a colour stands for a run."""
 
@@ -116,3 +126,112 @@ def reliability(probabilities: Any, labels: Any, *, bins: int = BINS, title: str
     histogram.set(yticks=[max(found.count)], xlabel=f"confidence of {total} predictions, mean {confidence:.1f}%")
     histogram.grid(visible=False)
     return figure
+
+
+@style.styled
+def confusion(
+    labels: Any,
+    predicted: Any,
+    names: Sequence[str],
+    *,
+    order: Sequence[int] | None = None,
+    pairs: int = 12,
+    title: str = "",
+) -> Figure:
+    """Rows are true classes, columns predicted ones; opacity is the square root of the share of the row.
+
+    Classes that neither occur nor are predicted are left out.
+
+    Args:
+        labels: (N,) true classes; -1 is unknown and left out.
+        predicted: (N,) predicted classes; -1 is no prediction, which is a miss.
+        names: (C,).
+        order: Of the classes; by default classes that are mistaken for each other are neighbours.
+        pairs: How many of the most frequent mistakes are listed.
+        title: Above the matrix.
+    """
+    counts, missed = count(labels, predicted, len(names))
+    order = similarity_order(counts) if order is None else order
+    known = {int(i) for i in np.flatnonzero(counts.sum(0) + counts.sum(1) + missed)}
+    rows = [index for index in order if index in known]
+    if not rows:
+        raise InputError("no example has a label, so there is no confusion matrix")
+    total = counts.sum(1) + missed
+    shares = counts[np.ix_(rows, rows)] / np.maximum(total[rows][:, None], 1)
+    image = np.empty((len(rows), len(rows), 4))
+    image[..., :3] = np.where(np.eye(len(rows), dtype=bool)[..., None], to_rgb(style.SERIES[0]), to_rgb(style.WRONG))
+    image[..., 3] = np.where(shares > 0, 0.12 + 0.88 * np.sqrt(shares), 0)
+    named = len(rows) <= NAMED
+    cell = max(8.5, min(26.0, SIDE / len(rows))) if named else SIDE / len(rows)
+    shown = [style.fit(names[index], NAMES) for index in rows] if named else []
+    worst = worst_pairs(counts, pairs)
+    lines = [f"{np.trace(counts)} of {total.sum()} right", "rows: true class; blue: right, red: wrong", ""]
+    lines.append("most frequent mistakes:" if worst else "no mistakes")
+    for true, wrong, times in worst:
+        mistake = style.fit(f"\N{NO-BREAK SPACE}→ {names[wrong]}", NAMES)
+        lines += [style.fit(names[true], NAMES), f"{mistake}, {times} of {total[true]}"]
+    left, side = 12 + max(map(style.text_width, shown), default=0), cell * len(rows)
+    width = left + side + max(map(style.text_width, lines)) + 24
+    height = max(side, 15.5 * len(lines)) + 50
+    figure = style.new_figure(width, height, title or "confusion matrix")
+    axes = figure.add_axes((left / width, 1 - (side + 26) / height, side / width, side / height), title=visible(title))
+    axes.imshow(image, aspect="auto", interpolation="none")
+    axes.set_yticks(range(len(shown)), shown, color=style.INK, size=min(11.0, 0.86 * cell + 1))
+    axes.set_xticks([])
+    axes.grid(visible=False)
+    edges = np.arange(len(rows) + 1) - 0.5
+    edges = edges if cell >= 8 else edges[[0, -1]]
+    axes.hlines(edges, -0.5, len(rows) - 0.5, style.LINE, linewidth=1)
+    axes.vlines(edges, -0.5, len(rows) - 0.5, style.LINE, linewidth=1)
+    axes.set_xlabel("predicted")
+    axes.text(1 + 16 / side, 1, "\n".join(lines), transform=axes.transAxes, va="top", color=style.INK)
+    return figure
+
+
+def count(labels: Any, predicted: Any, classes: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(C, C) how often each class (row) is predicted as each (column), and (C,) how often there is no prediction."""
+    true, given = (np.asarray(values, np.int64).reshape(-1) for values in (labels, predicted))
+    if true.shape != given.shape:
+        raise InputError(f"there are {len(true)} labels and {len(given)} predictions: one each is needed")
+    if len(true) and not (min(true.min(), given.min()) >= -1 and max(true.max(), given.max()) < classes):
+        raise InputError(f"labels and predictions go from -1 (unknown) to {classes - 1}; some do not")
+    known = true >= 0
+    both = known & (given >= 0)
+    counts = np.bincount(true[both] * classes + given[both], minlength=classes**2).reshape(classes, classes)
+    return counts, np.bincount(true[known & (given < 0)], minlength=classes)
+
+
+def similarity_order(counts: NDArray[np.int64]) -> list[int]:
+    """Classes in an order in which those that are mistaken for each other are near.
+
+    A row starts with the class that is mistaken most. The class most similar to one of its ends is added to that end;
+    if none is similar, another row starts.
+    """
+    shares = counts / np.maximum(counts.sum(1, keepdims=True), 1)
+    similarity = shares + shares.T
+    np.fill_diagonal(similarity, 0)
+    mistaken = np.argsort(-similarity.sum(1), kind="stable").tolist()
+    order: list[int] = []
+    for begin in mistaken:
+        if begin in order:
+            continue
+        row = deque([begin])
+        similarity[:, begin] = 0  # it is taken
+        while True:
+            ends = similarity[[row[-1], row[0]]]
+            end, nearest = divmod(int(ends.argmax()), len(similarity))
+            if ends[end, nearest] == 0:
+                break
+            (row.append, row.appendleft)[end](nearest)
+            similarity[:, nearest] = 0
+        order += row
+    return order
+
+
+def worst_pairs(counts: NDArray[np.int64], most: int) -> list[tuple[int, int, int]]:
+    """(true, predicted, count) of the most frequent mistakes."""
+    wrong = counts.copy()
+    np.fill_diagonal(wrong, 0)
+    best = np.argsort(-wrong, axis=None, kind="stable")[:most]
+    pairs = [(int(i // len(counts)), int(i % len(counts))) for i in best]
+    return [(true, predicted, int(wrong[true, predicted])) for true, predicted in pairs if wrong[true, predicted]]
