@@ -59,4 +59,4 @@ __getattr__ = lazy_names(__name__, _NAMES, _MODULES)
 
 
 def __dir__() -> list[str]:
-    return sorted((*__all__, *_MODULES.split()))
+    return sorted((*__all__, *_MODULES))
