@@ -126,7 +126,7 @@ def test_not_frozen_trains(name: str) -> None:
         ("efficientnet_lite0", {"feature_at": "s16"}, "features_at"),
     ],
 )
-def test_registry_errors_name_what_is_meant(name: str, options: dict[str, Any], message: str) -> None:
+def test_registry_errors_name_close_matches(name: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         create_backbone(name, **options)
 

@@ -88,7 +88,7 @@ def test_native_size(model: BNInception, golden: tuple[dict[str, Tensor], dict[s
 
 
 @torch.no_grad()
-def test_an_odd_map_gets_one_more_window_and_the_others_stay(model: BNInception) -> None:
+def test_an_odd_map_gets_one_more_window(model: BNInception) -> None:
     x = torch.rand(1, 320, 6, 9, generator=torch.Generator().manual_seed(0))
     passed = model._inception("inception_3c", x, bn_inception._BLOCKS["3c"])[:, -320:]
     assert passed.shape == (1, 320, 3, 5)
@@ -111,7 +111,7 @@ def test_too_small_frames(model: BNInception, side: int) -> None:
 
 
 @pytest.mark.parametrize("prefix", [PREFIX, "base_model.", ""])
-def test_load_tsn_takes_rulstms_file_with_its_classifier(prefix: str, published: dict[str, Tensor]) -> None:
+def test_load_tsn_accepts_the_classifier_of_rulstms_file(prefix: str, published: dict[str, Tensor]) -> None:
     model = BNInception()
     load_tsn(
         model,
@@ -123,7 +123,7 @@ def test_load_tsn_takes_rulstms_file_with_its_classifier(prefix: str, published:
     assert not model.training
 
 
-def test_load_tsn_loads_what_is_needed_and_names_the_rest(published: dict[str, Tensor]) -> None:
+def test_load_tsn_warns_about_unknown_keys(published: dict[str, Tensor]) -> None:
     """As RULSTM's own script, which loads with strict=False."""
     model = BNInception()
     extra = {PREFIX + "inception_6a_1x1.weight": torch.zeros(1), "module.consensus.alpha": 0.5}
@@ -133,7 +133,7 @@ def test_load_tsn_loads_what_is_needed_and_names_the_rest(published: dict[str, T
     assert same(published, model.state_dict())
 
 
-def test_a_file_with_more_than_a_state_dict_is_read(published: dict[str, Tensor], tmp_path: Path) -> None:
+def test_checkpoints_with_other_entries_are_read(published: dict[str, Tensor], tmp_path: Path) -> None:
     file = tmp_path / "TSN-rgb.pth.tar"
     key = "conv1_7x7_s2.bias"
     state = {PREFIX + key: published[key]}
@@ -148,7 +148,7 @@ class Unsafe:
         return print, ("run",)
 
 
-def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_files_raise_with_a_remedy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "TSN-rgb.pth.tar"
     with pytest.raises(CheckpointError, match=r"there is no such file"):
         read_tsn(file)
@@ -160,9 +160,9 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path, capsys: pyte
     listed = file.read_bytes()
     cases = {whole[: len(whole) // 2]: "damaged", b"": "damaged", b"text": "other objects|damaged"}
     cases |= {unsafe: "could run code", listed: "no state dict"}
-    for content, says in cases.items():
+    for content, message in cases.items():
         file.write_bytes(content)
-        with pytest.raises(CheckpointError, match=says) as error:
+        with pytest.raises(CheckpointError, match=message) as error:
             read_tsn(file)
         assert str(file) in str(error.value)
         assert "torch.serialization" not in str(error.value)  # no advice of torch's own
@@ -173,9 +173,7 @@ def test_a_file_that_cannot_be_read_says_what_to_do(tmp_path: Path, capsys: pyte
     ("value", "message"),
     [(None, "missing key"), (torch.zeros(2, 2), r"shape \(2, 2\), expected \(160, 160, 3, 3\)"), ("x", "holds a str")],
 )
-def test_load_tsn_names_a_missing_or_wrong_key_and_changes_nothing(
-    published: dict[str, Tensor], value: object, message: str
-) -> None:
+def test_load_tsn_names_bad_keys_and_changes_nothing(published: dict[str, Tensor], value: object, message: str) -> None:
     model = BNInception()
     before = snapshot(model)
     state = {key: tensor for key, tensor in published.items() if key != SOME_KEY}
@@ -187,7 +185,7 @@ def test_load_tsn_names_a_missing_or_wrong_key_and_changes_nothing(
     assert same(before, model.state_dict())
 
 
-def test_another_networks_file_is_refused_briefly(published: dict[str, Tensor]) -> None:
+def test_errors_for_the_file_of_another_network_are_short(published: dict[str, Tensor]) -> None:
     with pytest.raises(CheckpointError, match=r"and \d+ more") as error:
         load_tsn(BNInception(), {f"resnet.{key}": value for key, value in published.items()})
     assert len(str(error.value)) < 1000

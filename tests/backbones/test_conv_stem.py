@@ -13,7 +13,7 @@ from horst.backbones import ConvStem
 from horst.errors import ConfigError
 
 
-def test_the_papers_stem_takes_224_to_56() -> None:
+def test_the_stem_of_the_paper() -> None:
     stem = ConvStem()
     assert stem.channels == 128
     assert stem.output_size(224, 224) == (56, 56)
@@ -35,12 +35,12 @@ def test_activation_is_applied() -> None:
     assert ConvStem(widths=(8,), activation="silu")(frames).min() < 0
 
 
-def test_impossible_options_are_refused() -> None:
+def test_impossible_options_raise() -> None:
     with pytest.raises(ConfigError, match="relu"):
         ConvStem(activation="rellu")  # type: ignore[arg-type]
 
 
-def test_a_skeleton_is_made_without_the_compiler() -> None:
+def test_meta_models_do_not_import_the_compiler() -> None:
     """Models are made on the meta device before they are loaded: to import torch's compiler for that takes seconds."""
     code = (
         "import sys, torch; from horst.backbones import ConvStem\n"

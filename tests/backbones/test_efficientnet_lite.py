@@ -78,7 +78,7 @@ def test_loading_keeps_it_frozen() -> None:
     assert not model.training
 
 
-def test_absent_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, PACKAGE, None)
     EfficientNetLite0()
     with pytest.raises(MissingExtraError, match=r"pip install 'horst-video\[efficientnet\]'"):

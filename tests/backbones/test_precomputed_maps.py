@@ -25,7 +25,7 @@ def test_stored_maps_are_read_in_the_models_dtype(stored: torch.dtype) -> None:
     assert PrecomputedMaps(channels=2).double()(maps).dtype == torch.float64
 
 
-def test_gradients_reach_what_made_the_maps() -> None:
+def test_gradients_reach_the_maps() -> None:
     maps = torch.zeros(1, 2, 3, 3, requires_grad=True)
     PrecomputedMaps(channels=2)(maps).sum().backward()
     assert maps.grad is not None

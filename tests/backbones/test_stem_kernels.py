@@ -54,7 +54,7 @@ def gradients(stem: ConvStem, x: Tensor) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("activation", ["relu", "silu"])
 @pytest.mark.parametrize("norm", ["layer", "channel"])
-def test_says_and_learns_the_same(norm: Any, activation: Any) -> None:
+def test_same_outputs_and_gradients(norm: Any, activation: Any) -> None:
     fused, plain = pair(norm=norm, activation=activation)
     x = plain.preprocess(pictures(2))
     ours, theirs = gradients(fused, x), gradients(plain, x)
@@ -78,7 +78,7 @@ def test_autocast_keeps_maps_in_its_dtype(norm: Any) -> None:
 
 
 @pytest.mark.parametrize("norm", ["layer", "channel"])
-def test_a_copy_for_single_frames_says_the_same(norm: Any) -> None:
+def test_a_copy_for_single_frames_gives_the_same(norm: Any) -> None:
     """It has kernels of its own for the norm of whole maps."""
     fused, plain = pair(norm=norm)
     with torch.inference_mode():
@@ -86,7 +86,7 @@ def test_a_copy_for_single_frames_says_the_same(norm: Any) -> None:
         torch.testing.assert_close(found, plain(pictures()), rtol=0, atol=1e-5)
 
 
-def test_state_dict_is_as_ever() -> None:
+def test_state_dict_keys_are_unchanged() -> None:
     fused, plain = pair(norm="channel")
     names = [f"stages.{i}.{part}" for i in range(2) for part in ("0.weight", "1.weight", "1.bias")]
     assert list(fused.state_dict()) == list(plain.state_dict()) == names
@@ -104,7 +104,7 @@ def test_on_a_cpu_nothing_changes(norm: Any) -> None:
     assert found.is_contiguous()
 
 
-def test_no_kernels_for_a_batchs_norm() -> None:
+def test_no_kernels_for_batch_norm() -> None:
     stem = ConvStem(widths=(4,), norm="batch").to(DEVICE)
     stem.use_backend("triton")
     assert str(stem.backend(DEVICE)) == "reference: there are no kernels for norm=batch"
@@ -112,18 +112,18 @@ def test_no_kernels_for_a_batchs_norm() -> None:
     assert torch.equal(stem.features(x), stem.stages(x))
 
 
-def test_float64_is_plain() -> None:
+def test_float64_runs_without_kernels() -> None:
     fused, plain = pair(norm="channel")
     assert torch.equal(fused.double()(pictures()), plain.double()(pictures()))
 
 
-def test_an_export_is_plain() -> None:
+def test_an_export_has_no_kernels() -> None:
     fused, _ = pair(norm="channel")
     exported = torch.export.export(fused.eval(), (pictures(),))
     assert any("group_norm" in str(node.target) for node in exported.graph.nodes)
 
 
-def test_the_environment_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_variable_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORST_BACKEND", "triton")
     assert ConvStem(widths=(4,)).backend(DEVICE).name == "triton"
     stem = ConvStem(widths=(4,))
@@ -133,7 +133,7 @@ def test_the_environment_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stem.backend(DEVICE).name == "triton"
 
 
-def test_any_backbone_can_be_asked() -> None:
+def test_every_backbone_has_a_backend() -> None:
     maps = create_backbone("maps", channels=5)
     assert isinstance(maps, PrecomputedMaps)
     maps.use_backend("triton")

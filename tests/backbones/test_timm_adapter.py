@@ -1,4 +1,4 @@
-"""timm's networks behind our contract; without timm, an error that says what to install."""
+"""timm's networks as backbones; without timm, an error that names what to install."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_normalisation_is_the_models_own(timm: ModuleType) -> None:
     assert TimmBackbone(model="resnet10t").preprocess(frames).max() > 2
 
 
-def test_out_index_drops_what_lies_behind_the_map(timm: ModuleType) -> None:
+def test_out_index_drops_later_layers(timm: ModuleType) -> None:
     early, late = TimmBackbone(model="test_resnet", out_index=1), TimmBackbone(model="test_resnet")
     assert sum(p.numel() for p in early.parameters()) < sum(p.numel() for p in late.parameters())
     assert early.output_size(64, 64) > late.output_size(64, 64)
@@ -42,7 +42,7 @@ def test_channels_last_networks_give_channels_first(timm: ModuleType) -> None:
     assert backbone.output_size(224, 224) == (7, 7)
 
 
-def test_output_size_computes_nothing_and_is_kept(timm: ModuleType) -> None:
+def test_output_size_uses_shapes_only_and_is_cached(timm: ModuleType) -> None:
     backbone = TimmBackbone(model="test_resnet", frozen=False)
     before = {key: value.clone() for key, value in backbone.state_dict().items()}
     assert backbone.output_size(1, 1) == (1, 1)
@@ -61,13 +61,13 @@ def test_unknown_model_and_map(timm: ModuleType) -> None:
         TimmBackbone(model="test_resnet", out_index=9)
 
 
-def test_absent_timm_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_timm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "timm", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'horst-video\[timm\]'"):
         TimmBackbone(model="resnet18")
 
 
-def test_broken_torchvision_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_incompatible_torchvision_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(name: str) -> ModuleType:
         raise RuntimeError("undefined symbol in torchvision/_C.so")
 

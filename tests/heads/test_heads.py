@@ -88,7 +88,7 @@ def test_bad_unroll(unroll: Any) -> None:
         UnrollingHead(6, **SIZES)(**maps(frames=3), unroll=unroll)
 
 
-def test_unroll_that_nobody_can_guess() -> None:
+def test_unknown_horizons_raise() -> None:
     head = UnrollingHead(6, **SIZES)
     with pytest.raises(InputError, match="pass unroll"):
         head(**{name: a[:, 0] for name, a in maps().items()})

@@ -25,7 +25,7 @@ def draw(actions: int, seed: int, scale: float = 3.0) -> tuple[Tensor, Tensor]:
 
 @given(actions=st.integers(1, 12), seed=st.integers(0, 999))
 @settings(max_examples=40, deadline=None)
-def test_they_are_logarithms_of_sums(actions: int, seed: int) -> None:
+def test_log_probabilities_of_sums(actions: int, seed: int) -> None:
     logits, pairs = draw(actions, seed)
     p = logits.softmax(-1)
     for found, group, groups in zip(marginal_logits(logits, pairs, VERBS, NOUNS), pairs.T, (VERBS, NOUNS), strict=True):
@@ -37,7 +37,7 @@ def test_they_are_logarithms_of_sums(actions: int, seed: int) -> None:
         torch.testing.assert_close(found.softmax(-1), found.exp())  # they are normalised as they are
 
 
-def test_a_step_has_no_frames() -> None:
+def test_a_step_has_no_time_axis() -> None:
     logits, pairs = draw(9, 0)
     whole, step = (marginal_logits(x, pairs, VERBS, NOUNS) for x in (logits, logits[:, 1]))
     for a, b in zip(whole, step, strict=True):
@@ -45,7 +45,7 @@ def test_a_step_has_no_frames() -> None:
 
 
 @pytest.mark.parametrize("scale", [1.0, 1000.0, 1e20])
-def test_finite_with_classes_that_never_are_and_scores_far_apart(scale: float) -> None:
+def test_finite_with_empty_classes_and_large_scores(scale: float) -> None:
     logits, pairs = draw(12, 1, scale)
     single = logits.float().requires_grad_()
     found = marginal_logits(single, pairs, VERBS, NOUNS)

@@ -70,7 +70,7 @@ def test_it_is_torchs_batch_norm(batch: int, frames: int | None, shift: float, s
     rubbish=st.sampled_from([0.0, 1e4, float("inf"), float("nan")]),
 )
 @settings(max_examples=40, deadline=None)
-def test_padding_is_as_if_it_were_not_there(lengths: list[int], seed: int, rubbish: float) -> None:
+def test_padding_is_ignored(lengths: list[int], seed: int, rubbish: float) -> None:
     ours, theirs = (norm.double() for norm in pair(seed))
     generator = torch.Generator().manual_seed(seed)
     valid = torch.arange(6) < torch.tensor(lengths)[:, None]
@@ -98,7 +98,7 @@ def test_more_padding_changes_no_bit() -> None:
     same_statistics(ours, again)
 
 
-def test_nothing_but_padding_is_not_counted() -> None:
+def test_a_batch_of_padding_is_not_counted() -> None:
     """A process may hold no clip that can be read."""
     ours, theirs = pair()
     out = ours(torch.randn(1, 2, CHANNELS), torch.zeros(1, 2, dtype=torch.bool))

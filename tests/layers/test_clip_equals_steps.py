@@ -87,7 +87,7 @@ def test_any_cut_of_any_clip(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_lengths_are_clips_of_their_own(case: str) -> None:
+def test_lengths_equal_separate_clips(case: str) -> None:
     """A sample of a padded batch is what it would be alone: outputs, state and gradients; the padding may be NaN."""
     core = small_core(case)
     x = random_clip(3, 6)

@@ -17,7 +17,7 @@ SHAPE = {"in_channels": 3, "hidden": (4, 6), "stride": (1, 2)}
 
 
 @pytest.mark.parametrize(
-    ("x", "says"),
+    ("x", "message"),
     [
         (torch.zeros(1, 2, 5, 7, 5).double(), "5 channels; this core takes 3"),
         (torch.zeros(1, 0, 3, 7, 5).double(), "empty"),
@@ -28,8 +28,8 @@ SHAPE = {"in_channels": 3, "hidden": (4, 6), "stride": (1, 2)}
         (torch.zeros(1, 2, 3, 7, 5, device="meta").double(), "on meta and the model on cpu"),
     ],
 )
-def test_bad_clip(x: torch.Tensor, says: str) -> None:
-    with pytest.raises(InputError, match=says):
+def test_bad_clip(x: torch.Tensor, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         small_core("paper")(x)
 
 
@@ -58,7 +58,7 @@ def with_layer(state: HORSTState, **changes: torch.Tensor) -> HORSTState:
     return replace(state, layers=(replace(state.layers[0], **changes), *state.layers[1:]))
 
 
-def test_states_of_others() -> None:
+def test_states_of_other_models_raise() -> None:
     core = small_core("paper")
     frame = random_clip(1, 1)[:, 0]
     good = core.init_state(1, 7, 5)
@@ -96,7 +96,7 @@ def test_init_state_checks_its_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"variant": []}, "variant is"),
         ({"variant": "official"}, "variant is 'official'; choose from 'paper', 'released'"),
@@ -112,8 +112,8 @@ def test_init_state_checks_its_size() -> None:
         ({"ordr": 3}, "no entry 'ordr', did you mean 'order'"),
     ],
 )
-def test_bad_options(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         HORST(**{**SHAPE, **options})
 
 
@@ -122,7 +122,7 @@ def test_arrays_are_not_tensors() -> None:
         small_core("paper")(np.zeros((1, 2, 3, 7, 5)))
 
 
-def test_a_config_and_options_do_not_mix() -> None:
+def test_config_and_options_are_exclusive() -> None:
     config = HORSTConfig(**SHAPE)
     assert HORST(config).config is config
     with pytest.raises(ConfigError, match="not both"):
@@ -134,7 +134,7 @@ def test_missing_options() -> None:
         HORST(in_channels=3)
 
 
-def test_variants_fill_what_is_left_open() -> None:
+def test_variants_fill_unset_options() -> None:
     paper, released = (HORSTConfig(**SHAPE, variant=v) for v in ("paper", "released"))
     assert (paper.key_value, paper.queue, paper.output, paper.activation) == ("encoding+h", "h", "residual", "relu")
     assert (released.queue, released.output, released.activation) == ("statt", "concat+se", "silu")

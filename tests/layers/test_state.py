@@ -35,7 +35,7 @@ def test_ring_is_a_queue(order: int, pushes: int) -> None:
         assert tensor[0].flatten(1)[:, 0][there].tolist() == queue
 
 
-def test_state_is_frozen_and_a_step_leaves_it_alone() -> None:
+def test_a_step_does_not_change_its_state() -> None:
     core = small_core("released")
     x = random_clip(1, 2)
     _, state = core(x)
@@ -49,7 +49,7 @@ def test_state_is_frozen_and_a_step_leaves_it_alone() -> None:
         state.layers = ()  # type: ignore[misc]
 
 
-def test_interleaved_streams_do_not_touch_each_other() -> None:
+def test_interleaved_streams_are_independent() -> None:
     core = small_core("paper")
     a, b = random_clip(1, 8, seed=1), random_clip(1, 8, seed=2)
     alone = [core(x)[0].y for x in (a, b)]
@@ -89,7 +89,7 @@ def test_streams_of_different_age_share_a_batch() -> None:
 
 
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_state_has_one_dtype_under_autocast(inside: bool) -> None:
+def test_a_state_keeps_its_dtype_under_autocast(inside: bool) -> None:
     """However a stream began: a step's shapes and dtypes never change."""
     core = HORST(in_channels=3, hidden=(4, 6), order=2)
     x = torch.randn(1, 3, 3, 8, 8)
@@ -104,7 +104,7 @@ def test_a_state_has_one_dtype_under_autocast(inside: bool) -> None:
     core.step(x[:, 0], clip)  # it goes on without autocast
 
 
-def test_detach_cuts_the_graph() -> None:
+def test_detach() -> None:
     core = small_core("paper")
     _, state = core(random_clip(1, 3))
     assert state.layers[0].keys.requires_grad

@@ -55,7 +55,7 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("options", [{}, {"variant": "released"}, {"attention": "joint", "heads": 2}, {"labels": None}])
-def test_what_is_saved_comes_back(tmp_path: Path, options: dict[str, Any]) -> None:
+def test_a_saved_model_is_loaded_again(tmp_path: Path, options: dict[str, Any]) -> None:
     model = small(**options)
     again = horst.open_model(model.save_pretrained(tmp_path / "deep" / "model"))
     assert torch.equal(logits(again), logits(model))
@@ -65,7 +65,7 @@ def test_what_is_saved_comes_back(tmp_path: Path, options: dict[str, Any]) -> No
     assert sorted(os.listdir(tmp_path / "deep")) == ["model"]
 
 
-def test_unrolling_models_with_batch_norm_come_back(tmp_path: Path) -> None:
+def test_unrolling_models_with_batch_norm_are_loaded_again(tmp_path: Path) -> None:
     options = {
         "hidden": (4, 4),
         "backbone": {"name": "maps", "channels": 5},
@@ -87,7 +87,7 @@ def test_half_precision_weights_load(saved: Path) -> None:
     torch.testing.assert_close(logits(load(saved)), logits(small()), rtol=1e-2, atol=1e-2)
 
 
-def test_who_may_read_one_file_may_read_all(saved: Path) -> None:
+def test_all_files_have_the_same_permissions(saved: Path) -> None:
     assert len({file.stat().st_mode for file in saved.iterdir()}) == 1
 
 
@@ -127,7 +127,7 @@ def with_(name: str, value: torch.Tensor) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         (rename("head.fc.weight", "head.fcc.weight"), r"unknown key 'head.fcc.weight', did you mean 'head.fc.weight'"),
         (lambda w: {k: v for k, v in w.items() if k != "head.fc.bias"}, "missing key 'head.fc.bias'"),
@@ -141,9 +141,9 @@ def with_(name: str, value: torch.Tensor) -> Any:
         (with_("head.fc.bias", torch.tensor([1, 2])), "'head.fc.bias' is torch.int64"),
     ],
 )
-def test_weights_that_do_not_fit_are_named(saved: Path, change: Any, says: str) -> None:
+def test_weights_that_do_not_fit_are_named(saved: Path, change: Any, message: str) -> None:
     change_weights(saved, all=change)
-    with pytest.raises(CheckpointError, match=says) as error:
+    with pytest.raises(CheckpointError, match=message) as error:
         load(saved)
     assert str(saved / "model.safetensors") in str(error.value)
 
@@ -190,7 +190,7 @@ def test_nothing_in_a_folder_is_executed(saved: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"format": 99}, "not of format 1"),
         ({"bacbone": 1}, "no entry 'bacbone', did you mean 'backbone'"),
@@ -202,10 +202,10 @@ def test_nothing_in_a_folder_is_executed(saved: Path, tmp_path: Path) -> None:
         ({"fps": -1}, "fps is -1"),
     ],
 )
-def test_configs_that_do_not_fit_are_named(saved: Path, change: dict[str, Any], says: str) -> None:
+def test_configs_that_do_not_fit_are_named(saved: Path, change: dict[str, Any], message: str) -> None:
     config = json.loads((saved / "config.json").read_text())
     (saved / "config.json").write_text(json.dumps({**config, **change}))
-    with pytest.raises(CheckpointError, match=says) as error:
+    with pytest.raises(CheckpointError, match=message) as error:
         load(saved)
     assert str(saved) in str(error.value)
 
@@ -213,7 +213,7 @@ def test_configs_that_do_not_fit_are_named(saved: Path, change: dict[str, Any], 
 @pytest.mark.parametrize(
     "content", ["", "{", "[1]", "\x00", "[" * 100_000], ids=["empty", "open", "list", "nul", "deep"]
 )
-def test_configs_and_labels_that_are_no_json(saved: Path, content: str) -> None:
+def test_invalid_json(saved: Path, content: str) -> None:
     for file in ("config.json", "labels.json"):
         before = (saved / file).read_text()
         (saved / file).write_text(content)
@@ -223,17 +223,17 @@ def test_configs_and_labels_that_are_no_json(saved: Path, content: str) -> None:
 
 
 def test_labels_that_do_not_fit(saved: Path) -> None:
-    for labels, says in (
+    for labels, message in (
         ({"action": ["one"]}, "1 labels"),
         ({"action": 3}, "a list of names"),
         ({"action": [1, 2]}, "strings"),
     ):
         (saved / "labels.json").write_text(json.dumps(labels))
-        with pytest.raises(CheckpointError, match=says):
+        with pytest.raises(CheckpointError, match=message):
             load(saved)
 
 
-def test_a_failure_at_any_rename_keeps_a_whole_model(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_rename_keeps_a_complete_model(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replace = os.replace
     for fails_at in (1, 2):
         calls = []
@@ -251,7 +251,7 @@ def test_a_failure_at_any_rename_keeps_a_whole_model(saved: Path, monkeypatch: p
         assert torch.equal(logits(load(saved)), logits(small()))
 
 
-def test_a_kill_at_any_moment_leaves_a_whole_model(tmp_path: Path) -> None:
+def test_a_kill_at_any_time_leaves_a_complete_model(tmp_path: Path) -> None:
     """A process that saves over and over is killed, again and again; what it leaves always loads."""
     script = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -289,15 +289,15 @@ def test_models_of_parts_are_saved(tmp_path: Path) -> None:
         save(by_hand, tmp_path / "other")
 
 
-def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+def test_a_model_that_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     changed, renamed, diverged = small(), small(), small()
     changed.head.fc = torch.nn.Linear(4, 5)
     changed.labels = None
     renamed.labels = {"action": ["one"]}
     with torch.no_grad():
         diverged.head.fc.bias[0] = float("nan")
-    for model, says in ((changed, r"shape \(5, 4\)"), (renamed, "1 labels"), (diverged, "NaN")):
-        with pytest.raises(CheckpointError, match=says):
+    for model, message in ((changed, r"shape \(5, 4\)"), (renamed, "1 labels"), (diverged, "NaN")):
+        with pytest.raises(CheckpointError, match=message):
             save(model, tmp_path / "model")
     (tmp_path / "file").touch()
     with pytest.raises(CheckpointError, match="cannot be written"):
@@ -305,7 +305,7 @@ def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_pretrained_backbones_carry_their_weights(tmp_path: Path) -> None:
+def test_pretrained_backbones_are_saved_with_their_weights(tmp_path: Path) -> None:
     options = {**SMALL, "hidden": (4,), "stride": (1,), "backbone": {"name": "efficientnet_lite0", "pretrained": True}}
     path = save(create_model("horst_tiny", **options), tmp_path / "model")
     config = json.loads((path / "config.json").read_text())
@@ -317,7 +317,7 @@ def test_pretrained_backbones_carry_their_weights(tmp_path: Path) -> None:
         load(path)
 
 
-def test_leftovers_of_a_killed_save_do_no_harm(saved: Path) -> None:
+def test_files_of_a_killed_save_are_ignored(saved: Path) -> None:
     """Killed after the second rename: the old folder still lies aside."""
     aside = saved.with_name(".model.old")
     shutil.copytree(saved, aside)
@@ -331,7 +331,7 @@ def test_leftovers_of_a_killed_save_do_no_harm(saved: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"hidden": [4_000_000, 4, 4]}, {"hidden": [10**30, 4, 4]}])
-def test_absurd_sizes_ask_for_no_memory(saved: Path, change: dict[str, Any]) -> None:
+def test_huge_sizes_allocate_no_memory(saved: Path, change: dict[str, Any]) -> None:
     config = json.loads((saved / "config.json").read_text())
     config["core"] |= change
     (saved / "config.json").write_text(json.dumps(config))
@@ -340,7 +340,7 @@ def test_absurd_sizes_ask_for_no_memory(saved: Path, change: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize(
-    ("change", "says"),
+    ("change", "message"),
     [
         ({"fps": 1e308}, r"fps is 1e\+308; it takes a number from 0.001 to 1000"),
         ({"fps": 1e-9}, "fps is 1e-09; it takes a number from 0.001"),
@@ -349,11 +349,11 @@ def test_absurd_sizes_ask_for_no_memory(saved: Path, change: dict[str, Any]) -> 
         ({"core": {"hidden": [70_000, 4, 4]}}, "hidden of HORST is 70000; it takes at most 65536"),
     ],
 )
-def test_configs_that_would_take_all_memory_are_refused(saved: Path, change: dict[str, Any], says: str) -> None:
+def test_configs_that_would_fill_the_memory_raise(saved: Path, change: dict[str, Any], message: str) -> None:
     config = json.loads((saved / "config.json").read_text())
     config = {**config, **change, "core": {**config["core"], **change.get("core", {})}}
     (saved / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=says):
+    with pytest.raises(CheckpointError, match=message):
         load(saved)
 
 

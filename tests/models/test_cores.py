@@ -49,11 +49,11 @@ def flat(out: CoreOutput) -> dict[str, Tensor]:
 
 
 def fold(core: Core, x: Tensor, state: Any) -> tuple[dict[str, Tensor], Any]:
-    said = []
+    found = []
     for frame in x.unbind(1):
         out, state = core.step(frame, state)
-        said.append(flat(out))
-    return {name: torch.stack([s[name] for s in said], 1) for name in said[0]}, state
+        found.append(flat(out))
+    return {name: torch.stack([s[name] for s in found], 1) for name in found[0]}, state
 
 
 def with_gradients(core: Core, x: Tensor, prefix: int | None) -> list[Any]:
@@ -120,7 +120,7 @@ def test_streams_of_different_age_share_a_batch(name: str) -> None:
 
 
 @every_core
-def test_no_frame_knows_a_later_one(name: str) -> None:
+def test_later_frames_have_no_influence(name: str) -> None:
     core, x = small(name), clip()
     other = x.clone()
     other[:, 3:] = 7.0
@@ -129,7 +129,7 @@ def test_no_frame_knows_a_later_one(name: str) -> None:
 
 
 @every_core
-def test_state_is_of_one_size_and_counts(name: str) -> None:
+def test_state_has_a_fixed_size_and_counts_frames(name: str) -> None:
     core = small(name)
     state = core.init_state(2, *SIZE)
     assert all(not t.any() for key, t in state.tensors()) or name == "horst"  # whose zero state has a key and a value
@@ -179,12 +179,12 @@ def test_autocast_keeps_the_state_exact(name: str) -> None:
 @every_core
 def test_a_config_is_plain_data(name: str) -> None:
     config = small(name).config
-    told = json.loads(json.dumps({"name": name, **asdict(config)}))
-    assert core_config(told) == config
+    found = json.loads(json.dumps({"name": name, **asdict(config)}))
+    assert core_config(found) == config
     assert config.title
     assert config.about
     with pytest.raises(ConfigError, match="hiden"):
-        core_config({**told, "hiden": 3})
+        core_config({**found, "hiden": 3})
 
 
 def test_unknown_cores() -> None:
@@ -218,8 +218,8 @@ def test_models_stream_save_and_use_every_parameter(name: str, tmp_path: Any) ->
         whole, _ = model(frames, **({"unroll": [3] * 6} if unroll else {}))
         state = model.init_state(3, 24, 32)
         for frame in frames.unbind(1):
-            said, state = model.step(frame, state, **unroll)
-    torch.testing.assert_close(said.logits.action, whole.logits.action[:, -1], rtol=1e-4, atol=1e-4)
+            found, state = model.step(frame, state, **unroll)
+    torch.testing.assert_close(found.logits.action, whole.logits.action[:, -1], rtol=1e-4, atol=1e-4)
     again = load(save(model, tmp_path / name))
     assert again.config == model.config
     with torch.inference_mode():
@@ -228,7 +228,7 @@ def test_models_stream_save_and_use_every_parameter(name: str, tmp_path: Any) ->
 
 @pytest.mark.parametrize("name", ["conv_tt_lstm_tiny", "rulstm_tiny", "avt_tiny", "mce_tiny"])
 def test_exported_steps(name: str) -> None:
-    """What torch.export traces says the same, from a state of zeros on."""
+    """The step that torch.export traces gives the same, from a state of zeros on."""
     from horst.export.contract import contract
     from horst.export.step import StepModule, example
 
@@ -284,7 +284,7 @@ def test_live_streams(name: str) -> None:
         )
 
 
-def test_what_takes_whole_clips_alone_cannot_stream() -> None:
+def test_cores_for_whole_clips_cannot_stream() -> None:
     options = {"backbone": {"name": "stem", "widths": [6, 8]}, "size": (24, 32), "padding": "centred"}
     model = create_model("cnn3d_tiny", **options).eval()
     with pytest.raises(InputError, match="3D-CNN takes whole clips only"):
@@ -293,7 +293,7 @@ def test_what_takes_whole_clips_alone_cannot_stream() -> None:
         model.step(torch.zeros(1, 3, 24, 32), model.init_state(1, 24, 32))
 
 
-def test_models_on_vectors_say_what_they_need() -> None:
+def test_errors_of_models_on_vectors() -> None:
     with pytest.raises(InputError, match="reads precomputed feature maps"):
         create_model("tsn_ek55").eval().stream()
     with pytest.raises(ConfigError, match="give `size` too"):

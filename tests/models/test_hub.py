@@ -66,7 +66,7 @@ def test_errors_name_the_address_and_a_remedy(monkeypatch: pytest.MonkeyPatch) -
         horst.open_model("hf://a/b")
 
 
-def test_the_card_is_written_and_a_written_one_is_kept(tmp_path: Path) -> None:
+def test_cards_are_written_and_those_of_users_kept(tmp_path: Path) -> None:
     folder = small().save_pretrained(tmp_path / "model")
     _, front, text = (folder / "README.md").read_text().split("---\n", 2)
     assert yaml.safe_load(front)["library_name"] == "horst"

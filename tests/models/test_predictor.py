@@ -88,7 +88,7 @@ def test_gradients_reach_every_parameter(name: str, variant: str) -> None:
 
 
 @pytest.mark.parametrize("name", NARROW)
-def test_logits_are_what_the_head_reads_off_the_last_layer(name: str) -> None:
+def test_the_head_reads_the_last_layer(name: str) -> None:
     model = narrow(name, "paper")
     out, _ = model(clip(model))
     given = {"y": out.core.y, "e": out.core.e[-1], "statt": out.core.statt[-1]}
@@ -97,7 +97,7 @@ def test_logits_are_what_the_head_reads_off_the_last_layer(name: str) -> None:
         assert torch.equal(out.logits[task], wanted[task])
 
 
-def test_a_clip_that_continues_counts_its_horizons_on() -> None:
+def test_a_continued_clip_continues_its_horizons() -> None:
     model = narrow("horst_ek55_unroll", "paper")
     x = clip(model, frames=9)
     whole, _ = model(x)
@@ -171,7 +171,7 @@ def test_interleaved_streams_on_one_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "message"),
     [
         ({"name": "horst_smol"}, "no model 'horst_smol'.*There are: .*horst_ssv2"),
         ({"name": "horst_tiny", "num_clases": 3}, "no option 'num_clases', did you mean 'num_classes'"),
@@ -187,8 +187,8 @@ def test_interleaved_streams_on_one_model() -> None:
         ({"name": "horst_tiny", "labels": {"verb": ["a"]}}, "labels for 'verb' and the head predicts action"),
     ],
 )
-def test_bad_options(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(ConfigError, match=says):
+def test_bad_options(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         create_model(**options)
 
 

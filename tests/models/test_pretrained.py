@@ -25,7 +25,7 @@ def test_they_are_small(root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", pretrained_models())
-def test_they_are_what_the_configs_train(name: str) -> None:
+def test_they_are_the_models_of_the_configs(name: str) -> None:
     run, model = read_run(find_config(f"{name}/gpu")), horst.open_model(name)
     clip = DataConfig.from_dict(run["data"]).clip
     assert model.size == clip.size
@@ -48,7 +48,7 @@ def test_somethings_recognises_fresh_clips_early(tmp_path: Path) -> None:
     assert found.metrics["action/top1@100%"] > 0.85
 
 
-def test_kitchen_foresees_actions_of_fresh_videos(tmp_path: Path) -> None:
+def test_kitchen_predicts_actions_of_fresh_videos(tmp_path: Path) -> None:
     """Of the seeds 1, 2, 3, 4 and 77 top-5 is lowest with the last, 51.5% where the prior gives 28.8%."""
     model = horst.open_model("kitchen")
     assert model.labels is not None
@@ -62,6 +62,6 @@ def test_kitchen_foresees_actions_of_fresh_videos(tmp_path: Path) -> None:
     assert found.metrics["action/top5@1s"] > found.prior["action/top5"] + 0.15
 
 
-def test_an_unknown_name_is_told() -> None:
+def test_unknown_names_raise() -> None:
     with pytest.raises(CheckpointError, match="did you mean 'somethings'"):
         horst.open_model("something")

@@ -11,7 +11,7 @@ from horst.ops import joint_ops, statt_ops, temporal_ops
 
 
 @pytest.mark.parametrize("variant", ["paper", "released"])
-def test_totals_are_those_of_the_real_model(variant: str) -> None:
+def test_totals_equal_the_real_model(variant: str) -> None:
     model = create_model("horst_tiny", variant=variant)
     summary = summarize(model_config("horst_tiny", variant=variant))
     assert summary.parameters == sum(p.numel() for p in model.parameters())
@@ -43,5 +43,5 @@ def test_attention_counts() -> None:
 
 
 @pytest.mark.parametrize("name", ["horst_ek55", "horst_ek100_unroll"])
-def test_large_models_cost_no_memory_to_describe(name: str) -> None:
+def test_summaries_of_large_models_need_no_memory(name: str) -> None:
     assert summarize(model_config(name)).parameters > 5e7

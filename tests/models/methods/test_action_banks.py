@@ -64,7 +64,7 @@ def test_streams_of_any_age_are_pooled_at_once() -> None:
 
 
 def non_local(block: NonLocalBlock, a: Tensor, b: Tensor) -> Tensor:
-    """Of one A (K_A, D) and one B (K_B, D), snippets first as they are told of in the paper."""
+    """Of one A (K_A, D) and one B (K_B, D), snippets first, as in the paper."""
     queries, keys, values = (
         layer.weight @ x + layer.bias[:, None] for layer, x in ((block.theta, b), (block.phi, a), (block.g, a))
     )  # (d, D)
@@ -106,7 +106,7 @@ def test_coupling_and_aggregate() -> None:
     torch.testing.assert_close(block(pasts, recent)[0], torch.cat([joined, torch.maximum(*s)]))
 
 
-def test_it_reads_the_spans_that_it_is_told() -> None:
+def test_it_reads_the_configured_spans() -> None:
     core, x = banks(), torch.randn(1, 9, 5, 1, 1, dtype=torch.float64)
     y = core(x)[0].y.flatten(2)[0]
     for t in (0, 2, 8):
@@ -117,7 +117,7 @@ def test_it_reads_the_spans_that_it_is_told() -> None:
         torch.testing.assert_close(y[t], torch.cat(expected))
 
 
-def test_later_frames_and_forgotten_ones_change_nothing() -> None:
+def test_later_and_forgotten_frames_have_no_influence() -> None:
     core, x = banks(), torch.randn(1, 9, 5, 2, 3, dtype=torch.float64)
     other = x.clone()
     other[:, [0, 1, 8]] += 1
@@ -127,7 +127,7 @@ def test_later_frames_and_forgotten_ones_change_nothing() -> None:
     assert not torch.equal(a[:, 8], b[:, 8])
 
 
-def test_as_large_as_the_authors() -> None:
+def test_as_many_parameters_as_the_authors_network() -> None:
     """Their code for features of 1024, with its classifiers of actions, verbs and nouns, has 118,376,184 parameters."""
     with torch.device("meta"):
         core = ActionBanks(ActionBanksConfig(in_channels=1024))
@@ -139,6 +139,6 @@ def test_as_large_as_the_authors() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"memory": 3}, {"recent": []}, {"spanning": [0]}, {"hidden": 0}, {"dropout": 1.0}, {"recent_snippets": 0}]
 )
-def test_what_it_refuses(wrong: dict[str, object]) -> None:
+def test_bad_options(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         banks(**wrong)

@@ -97,7 +97,7 @@ def test_clips_of_different_lengths() -> None:
 
 
 @pytest.mark.parametrize("frames", [4, 7])
-def test_nothing_is_known_of_later_frames(frames: int) -> None:
+def test_later_frames_have_no_influence(frames: int) -> None:
     core, x = avt(), clip(frames)
     before = core(x)[0].y
     for t in range(1, frames):
@@ -117,7 +117,7 @@ def test_frames_beyond_the_context_are_forgotten() -> None:
     assert not torch.equal(a[:, 4], b[:, 4])
 
 
-def test_places_are_counted_from_the_first_frame_of_the_window() -> None:
+def test_indices_start_at_the_first_frame_of_the_window() -> None:
     """The same frame again and again looks new until the window is full."""
     core = avt()
     y = core(clip(1).expand(-1, 7, -1, -1, -1))[0].y
@@ -126,7 +126,7 @@ def test_places_are_counted_from_the_first_frame_of_the_window() -> None:
 
 
 @pytest.mark.parametrize("frames", [3, 7])
-def test_slots_that_were_never_filled_are_not_read(frames: int) -> None:
+def test_empty_entries_are_not_read(frames: int) -> None:
     core, x = avt(), clip(frames)
     state = core.init_state(2, 2, 3)
     state.memory["queue"].fill_(torch.nan)
@@ -136,7 +136,7 @@ def test_slots_that_were_never_filled_are_not_read(frames: int) -> None:
 @pytest.mark.parametrize(
     ("layers", "heads", "classes", "theirs"), [(12, 8, 2513, 613_170_641), (6, 4, 3806, 312_346_334)]
 )
-def test_as_large_as_the_authors(layers: int, heads: int, classes: int, theirs: int) -> None:
+def test_as_many_parameters_as_the_authors_network(layers: int, heads: int, classes: int, theirs: int) -> None:
     """With a classifier; but their table of places has 1024 rows and ours one for each frame of the context."""
     with torch.device("meta"):
         core = AVT(AVTConfig(in_channels=1024, layers=layers, heads=heads))
@@ -154,12 +154,12 @@ def test_dropout_is_for_training() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"heads": 3}, {"hidden": 0}, {"layers": 0}, {"context": 0}, {"dropout": 1.0}])
-def test_what_it_refuses(wrong: dict[str, object]) -> None:
+def test_bad_options(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         avt(**wrong)
 
 
-def test_inputs_that_it_refuses() -> None:
+def test_bad_inputs() -> None:
     core = avt()
     with pytest.raises(InputError, match="shape"):
         core(clip(3)[:, 0])

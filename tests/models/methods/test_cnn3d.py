@@ -41,7 +41,7 @@ def network(core: CNN3D, x: Tensor, before: int) -> Tensor:
 
 
 @torch.no_grad()
-def test_causal_is_one_network_and_a_mean_over_the_frames_seen() -> None:
+def test_causal_is_one_network_and_a_running_mean() -> None:
     core, x = small(), clip()
     features = network(core, x, before=2)
     out, state = core(x)
@@ -51,7 +51,7 @@ def test_causal_is_one_network_and_a_mean_over_the_frames_seen() -> None:
 
 
 @torch.no_grad()
-def test_the_mean_goes_on_in_a_stream_and_each_stream_has_its_own_count() -> None:
+def test_the_mean_continues_in_a_stream_with_its_own_count() -> None:
     core, x = small(hidden=(4,), stride=(1,)), clip(9)
     features = network(core, x, before=2)
     _, state = core(x, lengths=[8, 3])
@@ -63,7 +63,7 @@ def test_the_mean_goes_on_in_a_stream_and_each_stream_has_its_own_count() -> Non
 
 
 @torch.no_grad()
-def test_centred_is_the_network_on_each_prefix_by_itself() -> None:
+def test_centred_is_the_network_on_each_prefix() -> None:
     core, x = small("centred"), clip()
     y = core(x)[0].y
     for t in range(6):
@@ -72,7 +72,7 @@ def test_centred_is_the_network_on_each_prefix_by_itself() -> None:
 
 
 @torch.no_grad()
-def test_centred_kernels_that_ignore_the_future_are_causal_ones() -> None:
+def test_centred_kernels_without_future_weights_are_causal() -> None:
     """[a, b, 0] at t - 1, t, t + 1 reads what [0, a, b] reads at t - 2, t - 1, t."""
     centred, causal, x = small("centred"), small(), clip()
     causal.load_state_dict(centred.state_dict())
@@ -86,7 +86,7 @@ def test_centred_kernels_that_ignore_the_future_are_causal_ones() -> None:
 
 @pytest.mark.parametrize("padding", PADDINGS)
 @torch.no_grad()
-def test_a_later_frame_changes_no_earlier_output(padding: str) -> None:
+def test_later_frames_have_no_influence(padding: str) -> None:
     core, x = small(padding), clip()
     y = core(x)[0].y
     for t in range(6):
@@ -98,7 +98,7 @@ def test_a_later_frame_changes_no_earlier_output(padding: str) -> None:
 
 @pytest.mark.parametrize("padding", PADDINGS)
 @torch.no_grad()
-def test_frames_after_a_clips_end_do_not_matter(padding: str) -> None:
+def test_frames_after_the_end_are_ignored(padding: str) -> None:
     core, x = small(padding), clip()
     alone = core(x[1:, :4])[0].y
     x[1, 4:] = float("nan")
@@ -137,6 +137,6 @@ def test_gradients_reach_every_weight(padding: str) -> None:
         ({"stride": (1,)}, "stride has 1 entries and hidden 2"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         small(**options)

@@ -39,7 +39,7 @@ def test_equations(peepholes: bool) -> None:
         torch.testing.assert_close(y[:, t], h)
 
 
-def test_on_a_map_of_one_place_it_is_an_lstm() -> None:
+def test_on_a_map_of_one_position_it_is_an_lstm() -> None:
     core = small()
     conv = core.layers[0].conv
     lstm = nn.LSTMCell(3, 4).double()
@@ -100,7 +100,7 @@ def layers_in_blocks(cell: Any) -> int:
         ({"peepholes": 1}, "peepholes is 1"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ConvLSTMConfig(**{"in_channels": 3, "hidden": (4,), **options})
 
@@ -113,6 +113,6 @@ def test_config_from_dict() -> None:
         ConvLSTMConfig.from_dict({"in_channels": 3, "hidden": [4], "peephole": True})
 
 
-def test_a_map_that_vanishes_is_refused() -> None:
+def test_too_small_maps_raise() -> None:
     with pytest.raises(InputError, match="vanishes"):
         small(hidden=(4, 4), stride=(2, 2))(torch.zeros(1, 1, 3, 3, 9, dtype=torch.float64))

@@ -26,7 +26,7 @@ def states_of(steps: int) -> list[Tensor]:
 
 
 @pytest.mark.parametrize(("order", "steps"), TRAINS)
-def test_the_train_is_a_sum_over_paths(order: int, steps: int) -> None:
+def test_the_tensor_train_is_a_sum_over_paths(order: int, steps: int) -> None:
     """z = sum over l of B_{M-2} .. B_l A_l w_l, each without biases, and what the biases alone give."""
     cell, states = cell_of(order, steps), states_of(steps)
     depth = steps - order + 1
@@ -52,7 +52,7 @@ def test_the_train_is_a_sum_over_paths(order: int, steps: int) -> None:
 
 
 @pytest.mark.parametrize(("order", "steps"), TRAINS)
-def test_with_kernels_of_one_place_it_is_a_sum_over_cores_and_ranks(order: int, steps: int) -> None:
+def test_with_kernels_of_one_it_is_a_sum_over_cores_and_ranks(order: int, steps: int) -> None:
     """z_r = sum over l, lags and ranks r_l .. r_{M-2} of A_l[r_l, c, lag] h[l + lag, c] B_l[r_{l+1}, r_l] .. ."""
     cell, states = cell_of(order, steps, kernel=1), states_of(steps)
     with torch.no_grad():
@@ -125,6 +125,6 @@ def test_parameters_of_the_networks_for_video_prediction() -> None:
         ({"kernel": 2}, "odd"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         ConvTTLSTMConfig(in_channels=3, hidden=(4,), **options)

@@ -1,4 +1,4 @@
-"""DMR: what is foretold, how guesses are read, and that they specialise."""
+"""DMR: predicted features, how guesses are read, and that they specialise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def clip(frames: int = 4) -> Tensor:
 
 
 @pytest.mark.parametrize("mlp", [None, 4])
-def test_the_mean_of_what_the_farthest_guesses_say(mlp: int | None) -> None:
+def test_the_output_is_the_mean_of_the_last_guesses(mlp: int | None) -> None:
     core, x = dmr(guesses=2, mlp=mlp), clip()
     out, state = core(x)
     assert out.future is not None
@@ -31,14 +31,14 @@ def test_the_mean_of_what_the_farthest_guesses_say(mlp: int | None) -> None:
     assert out.y.shape == (2, 4, mlp or FEATURES, 1, 1)
     assert not state.memory
     assert state.count.tolist() == [4, 4]
-    said = 0
+    found = 0
     for m, network in enumerate(core.networks):
         first, _, second = network
-        foretold = torch.relu(x.mean((-2, -1)) @ first.weight.T + first.bias) @ second.weight.T + second.bias
-        torch.testing.assert_close(out.future[:, :, m].flatten(2), foretold)
-        last = foretold[..., -FEATURES:]
-        said = said + (last if core.mlp is None else torch.relu(core.mlp(last))) / 2
-    torch.testing.assert_close(out.y[..., 0, 0], said)
+        predicted = torch.relu(x.mean((-2, -1)) @ first.weight.T + first.bias) @ second.weight.T + second.bias
+        torch.testing.assert_close(out.future[:, :, m].flatten(2), predicted)
+        last = predicted[..., -FEATURES:]
+        found = found + (last if core.mlp is None else torch.relu(core.mlp(last))) / 2
+    torch.testing.assert_close(out.y[..., 0, 0], found)
 
 
 def test_a_linear_classifier_of_it_is_the_mean_of_classifiers() -> None:
@@ -50,7 +50,7 @@ def test_a_linear_classifier_of_it_is_the_mean_of_classifiers() -> None:
     torch.testing.assert_close(head(out.y[..., 0, 0]), scores.mean(2))
 
 
-def test_a_frame_speaks_for_itself() -> None:
+def test_it_has_no_memory() -> None:
     core, x = dmr(), clip()
     other = x.clone()
     other[:, [0, 1, 3]] += 1
@@ -79,6 +79,6 @@ def test_guesses_specialise_on_a_future_with_two_modes(guesses: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"guesses": 0}, {"ahead": 0}, {"hidden": 0}, {"mlp": 0}, {"dropout": 1.5}])
-def test_what_it_refuses(wrong: dict[str, object]) -> None:
+def test_bad_options(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         dmr(**wrong)

@@ -40,7 +40,7 @@ def by_hand(query: Tensor, cells: list[Tensor], mode: Recall) -> Tensor:
 
 
 @pytest.mark.parametrize("mode", ["all", "position"])
-def test_recall_is_attention_over_the_cells_that_are_there(mode: Recall) -> None:
+def test_recall_is_attention_over_existing_cells(mode: Recall) -> None:
     """Streams of different age side by side: none, one, some, all of the history, and more than it holds."""
     ages, slots = [0, 1, 2, 4, 9], 4
     query = torch.rand(5, 3, 2, 3, 2, dtype=torch.float64)
@@ -110,7 +110,7 @@ def test_equations(mode: Recall, output_gate: str, carry: str) -> None:
 
 
 @torch.no_grad()
-def test_the_memory_goes_up_the_layers_and_on_to_the_next_frame() -> None:
+def test_the_memory_passes_through_the_layers_to_the_next_frame() -> None:
     """What a layer made of it, not what it was given; pooled on the way up, spread out on the way back."""
     core = small(hidden=(4, 4, 4), stride=(1, 2, 1))
     seen: list[tuple[Tensor, Tensor]] = []
@@ -128,7 +128,7 @@ def test_the_memory_goes_up_the_layers_and_on_to_the_next_frame() -> None:
     assert torch.equal(state.memory["m"], made[5])
 
 
-def test_the_history_is_of_one_size_and_old_cells_leave_it() -> None:
+def test_the_history_has_a_fixed_size() -> None:
     core = small(hidden=(4,), history=2)
     with torch.no_grad():
         _, before = core(clip(2))
@@ -146,7 +146,7 @@ def test_the_history_is_of_one_size_and_old_cells_leave_it() -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"recall": "position", "stride": (1, 2)}, {"carry": "plain"}, {"window": 1, "depth": 1}]
 )
-def test_gradients_reach_every_weight_from_the_last_output_alone(options: dict[str, Any]) -> None:
+def test_gradients_of_the_last_output_reach_every_weight(options: dict[str, Any]) -> None:
     core = small(**options)
     core(clip(3))[0].y[:, -1].square().sum().backward()
     for name, p in core.named_parameters():
@@ -174,6 +174,6 @@ def test_parameters_of_the_public_networks(width: int, wanted: int) -> None:
         ({"carry": "old"}, "carry is 'old'"),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:
+def test_bad_options(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         E3DLSTMConfig(**{"in_channels": 3, "hidden": (4,), **options})

@@ -1,4 +1,4 @@
-"""The decoder against a plain loop, what it foretells of which frame, and that it learns to."""
+"""The decoder against a plain loop, which frame each prediction is for, and that it learns."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_it_is_a_loop_that_reads_its_own_features() -> None:
             x = model.fc_x(h)
             torch.testing.assert_close(logits.future[:, t, k - 1], x)
         torch.testing.assert_close(logits.action[:, t], model.fc(h))
-        assert not logits.future[:, t, 6 - t :].any()  # beyond the horizon it says nothing
+        assert not logits.future[:, t, 6 - t :].any()  # no prediction beyond the horizon
 
 
 def test_one_frame_and_several_horizons() -> None:
@@ -53,7 +53,7 @@ def test_completion_reads_the_real_features() -> None:
     torch.testing.assert_close(logits.action[:, 1], model.fc(h))
 
 
-def test_it_learns_what_comes_and_says_it_of_the_right_frame() -> None:
+def test_it_learns_to_predict_the_right_frame() -> None:
     core, model = lstm(), head()
     train(core, model, ahead=3, steps=200)
     features = circling(32, 8, seed=1000)
@@ -61,13 +61,13 @@ def test_it_learns_what_comes_and_says_it_of_the_right_frame() -> None:
     for k in (1, 2, 3):
         last = features.unsqueeze(2).expand(-1, -1, 3, -1)
         assert error(future, features, k) < 0.05 * error(last, features, k)
-        for other in {1, 2, 3} - {k}:  # what is said k frames ahead is about no other frame
+        for other in {1, 2, 3} - {k}:  # the prediction k frames ahead is for no other frame
             swapped = future.clone()
             swapped[:, :, k - 1] = future[:, :, other - 1]
             assert error(swapped, features, k) > 10 * error(future, features, k)
 
 
-def test_every_parameter_learns_from_the_action_alone() -> None:
+def test_every_parameter_learns_from_the_action() -> None:
     core, model = lstm(), head(steps=4)
     read(core, model, circling(2, 4, seed=0)).action.sin().sum().backward()
     assert all(p.grad is not None and p.grad.any() for p in [*core.parameters(), *model.parameters()])

@@ -37,7 +37,7 @@ def test_without_feedback_it_is_two_stacked_lstms(projection: int) -> None:
 
 
 @pytest.mark.parametrize("projection", [0, 3])
-def test_what_is_fed_back_reaches_the_next_frame_and_not_its_own(projection: int) -> None:
+def test_the_output_is_fed_back_to_the_next_frame_only(projection: int) -> None:
     model, x = core(projection=projection), clip()
     _, state = model(x[:, :3])
     fed = state.memory["y"].clone().requires_grad_()
@@ -49,7 +49,7 @@ def test_what_is_fed_back_reaches_the_next_frame_and_not_its_own(projection: int
     y = model(x)[0].y
     for t, reached in enumerate([False, True]):
         (gradient,) = torch.autograd.grad(y[:, t].sum(), weight, retain_graph=True)
-        assert gradient[:, 0 if projection else 7 :].any() == reached  # before the first frame nothing was said
+        assert gradient[:, 0 if projection else 7 :].any() == reached  # no output before the first frame
 
 
 @pytest.mark.parametrize("projection", [0, 3])
@@ -90,6 +90,6 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
         core(**options)
 
 
-def test_it_says_what_it_is() -> None:
+def test_about_describes_it() -> None:
     assert "the output fed back" in FeedbackConfig(in_channels=5).about
     assert "3 channels of the output fed back" in FeedbackConfig(in_channels=5, projection=3).about

@@ -18,17 +18,17 @@ def head(**options: Any) -> ImagineHead:
     return ImagineHead(24, features=FEATURES, num_classes=5, **{"dropout": 0.0, **options})
 
 
-def test_without_differences_the_last_frame_stays() -> None:
+def test_without_differences_the_last_frame_is_repeated() -> None:
     core, model, features = lstm(), head(steps=5, dropout=0.8), torch.randn(2, 1, FEATURES).expand(-1, 5, -1)
     nn.init.zeros_(model.fc_x.weight)
     nn.init.zeros_(model.fc_x.bias)
-    future = read(core, model, features).future  # in training: no dropout touches what is foretold
+    future = read(core, model, features).future  # in training: dropout does not change predicted features
     for t in range(5):
         torch.testing.assert_close(future[:, t, : 5 - t], features[:, : 5 - t], rtol=0, atol=0)
 
 
 def test_equal_differences_make_a_straight_line() -> None:
-    """What is said at frame t of k frames ahead is about frame t + k: the loss is zero."""
+    """The prediction at frame t for k frames ahead is for frame t + k: the loss is zero."""
     core, model, difference = lstm(torch.float64), head(steps=6).double(), torch.tensor([0.5, -1.0, 0.0, 2.0])
     nn.init.zeros_(model.fc_x.weight)
     model.fc_x.bias.data.copy_(difference)
@@ -38,7 +38,7 @@ def test_equal_differences_make_a_straight_line() -> None:
 
 
 @pytest.mark.parametrize("residual", [True, False])
-def test_it_is_a_loop_on_what_it_imagines(residual: bool) -> None:
+def test_it_is_a_loop_that_reads_its_own_predictions(residual: bool) -> None:
     core, model = lstm(torch.float64), head(steps=5, residual=residual).double()
     features = circling(2, 5, seed=0).double()
     logits, (out, _) = read(core, model, features), core(features[..., None, None])
@@ -60,7 +60,7 @@ def test_completion_adds_differences_to_the_real_features() -> None:
         torch.testing.assert_close(future[:, 2, k - 1], features[:, k + 1], rtol=0, atol=0)
 
 
-def test_it_learns_what_comes() -> None:
+def test_it_learns_to_predict() -> None:
     core, model = lstm(), head()
     train(core, model, ahead=3, steps=150)
     features = circling(32, 8, seed=1000)
@@ -70,7 +70,7 @@ def test_it_learns_what_comes() -> None:
         assert error(future, features, k) < 0.05 * error(last, features, k)
 
 
-def test_the_contrast_teaches_every_parameter_but_the_classifier() -> None:
+def test_the_contrastive_loss_trains_every_parameter_except_the_classifier() -> None:
     core, model, features = lstm(), head(steps=4), circling(3, 4, seed=0)
     valid = torch.ones(3, 4, dtype=torch.bool)
     feature_loss(read(core, model, features).future, features, valid, "contrastive").sum().backward()

@@ -89,6 +89,6 @@ def test_bad_options(options: dict[str, object], message: str) -> None:
         core(**options)
 
 
-def test_it_says_what_it_is() -> None:
+def test_about_describes_it() -> None:
     assert LSTMConfig(in_channels=5, hidden=7).about == "1 LSTM layer of 7 channels on the mean of each map"
     assert LSTMConfig(in_channels=5, hidden=7, layers=2).about.startswith("2 LSTM layers")

@@ -40,7 +40,7 @@ def test_gradients_are_those_of_autograd(kernel: int, bias: bool, frames: int) -
     torch.testing.assert_close(gradients(conv, x, ours), gradients(conv, x, plain))
 
 
-def test_a_slice_of_a_weight_and_a_state_that_is_learnt() -> None:
+def test_slices_of_weights_and_learnt_states() -> None:
     conv, x, _ = case(torch.float64)
     weight = torch.randn(4, 7, 3, 3, dtype=torch.float64, requires_grad=True)
     start = torch.zeros(2, 4, 6, 5, dtype=torch.float64, requires_grad=True)
@@ -53,7 +53,7 @@ def test_a_slice_of_a_weight_and_a_state_that_is_learnt() -> None:
     assert conv.weight.grad is None
 
 
-def test_under_autocast_as_little_is_lost_as_by_autograd() -> None:
+def test_autocast_is_as_precise_as_autograd() -> None:
     conv, x, h = case(torch.float32, frames=12)
     exact = case(torch.float64, frames=12)
     exact[0].load_state_dict(conv.state_dict())
@@ -73,7 +73,7 @@ def test_under_autocast_as_little_is_lost_as_by_autograd() -> None:
     assert errors[0] < 1.2 * errors[1]
 
 
-def test_where_nothing_is_learnt_it_is_the_plain_convolution() -> None:
+def test_without_gradients_it_is_the_plain_convolution() -> None:
     conv, x, h = case(torch.float64)
     with torch.no_grad():
         assert torch.equal(repeated(conv.weight, conv.bias)(h), conv(h))

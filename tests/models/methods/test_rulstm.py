@@ -67,7 +67,7 @@ def test_horizons() -> None:
         model(**frame)
 
 
-def test_every_step_draws_its_own_mask() -> None:
+def test_every_step_has_its_own_dropout_mask() -> None:
     """0.8 of what the LSTM reads and of what the classifier reads is dropped, in training."""
     model, m, masks = head(dropout=0.8).train(), maps(), []
     model.dropout.register_forward_hook(lambda _, given, out: masks.append((given[0] != 0) & (out == 0)))

@@ -40,7 +40,7 @@ def test_a_linear_classifier_of_it_is_the_consensus_of_classifiers() -> None:
     torch.testing.assert_close(head(core(x)[0].y[:, -1].flatten(1)), torch.stack(scores).mean(0))
 
 
-def test_slots_that_were_never_filled_are_not_read() -> None:
+def test_empty_entries_are_not_read() -> None:
     core = tsn(segments=4)
     x = torch.randn(1, 3, FEATURES, 1, 1, dtype=torch.float64)
     state = core.init_state(1, 1, 1)
@@ -49,7 +49,7 @@ def test_slots_that_were_never_filled_are_not_read() -> None:
 
 
 @pytest.mark.parametrize("hidden", [None, 3])
-def test_a_core_without_parameters_knows_where_it_is(hidden: int | None) -> None:
+def test_a_core_without_parameters_has_a_device(hidden: int | None) -> None:
     core = tsn(hidden=hidden)
     assert len(list(core.parameters())) == (0 if hidden is None else 2)
     assert not [name for name in core.state_dict() if "like" in name]
@@ -66,6 +66,6 @@ def test_dropout_is_for_training() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"segments": 0}, {"hidden": 0}, {"dropout": 1.0}, {"dropout": -0.1}, {"parts": 3}])
-def test_what_it_refuses(wrong: dict[str, object]) -> None:
+def test_bad_options(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         tsn(**wrong)

@@ -32,7 +32,7 @@ def maps() -> Tensor:
 
 @given(seed=st.integers(0, 99))
 @settings(max_examples=10, deadline=None)
-def test_a_verb_is_as_likely_as_its_actions(seed: int) -> None:
+def test_a_verb_is_the_sum_of_its_actions(seed: int) -> None:
     logits = made(MarginalHead, seed)(y=maps())
     p, verb, noun = logits.action.softmax(-1), logits["verb"].softmax(-1), logits["noun"].softmax(-1)
     for v in range(VERBS):
@@ -43,7 +43,7 @@ def test_a_verb_is_as_likely_as_its_actions(seed: int) -> None:
 
 @given(seed=st.integers(0, 99))
 @settings(max_examples=10, deadline=None)
-def test_an_action_is_as_likely_as_its_verb_and_its_noun(seed: int) -> None:
+def test_an_action_is_the_product_of_verb_and_noun(seed: int) -> None:
     logits = made(VerbNounHead, seed)(y=maps())
     verb, noun = logits["verb"].softmax(-1), logits["noun"].softmax(-1)
     for a, (v, n) in enumerate(PAIRS):
@@ -61,7 +61,7 @@ def test_cross_entropy_of_the_verbs_is_marginal_cross_entropy() -> None:
 
 
 @BOTH
-def test_what_it_learns(kind: type[PairHead]) -> None:
+def test_it_learns(kind: type[PairHead]) -> None:
     """Every weight from verbs and nouns alone; the pairs are in the config and not among the weights."""
     head = made(kind, norm="batch", dropout=0.5)
     assert not [name for name in head.state_dict() if "pairs" in name]
@@ -72,7 +72,7 @@ def test_what_it_learns(kind: type[PairHead]) -> None:
 
 
 @BOTH
-def test_a_step_is_as_in_a_clip(kind: type[PairHead]) -> None:
+def test_a_step_equals_a_clip(kind: type[PairHead]) -> None:
     head, y = made(kind, norm="batch").eval(), maps()
     whole, step = head(y=y), head(y=y[:, 2])
     for task in ("action", "verb", "noun"):
@@ -91,7 +91,7 @@ def test_without_verbs_and_nouns_it_is_one_linear_layer(kind: type[PairHead]) ->
 
 @BOTH
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ({"pairs": ()}, "0 entries and there are 7 actions"),
         ({"num_verbs": None}, "give both, or neither"),
@@ -99,16 +99,14 @@ def test_without_verbs_and_nouns_it_is_one_linear_layer(kind: type[PairHead]) ->
         ({"num_verbs": None, "num_nouns": None}, "pairs is given without num_verbs and num_nouns"),
     ],
 )
-def test_verb_and_noun_of_an_action_are_given_and_never_made_up(
-    kind: type[PairHead], given: dict[str, Any], told: str
-) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_verb_and_noun_of_an_action_must_be_given(kind: type[PairHead], given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         made(kind, **given)
 
 
 @BOTH
 @pytest.mark.parametrize(
-    ("pairs", "told"),
+    ("pairs", "message"),
     [
         (PAIRS[:-1], "6 entries and there are 7 actions"),
         ([*PAIRS[:-1], [3, 0]], r"pairs\[6\] has the verb 3; there are 0 to 2"),
@@ -119,13 +117,13 @@ def test_verb_and_noun_of_an_action_are_given_and_never_made_up(
         (5, "pairs is 5"),
     ],
 )
-def test_pairs_that_it_refuses(kind: type[PairHead], pairs: Any, told: str) -> None:
-    with pytest.raises(ConfigError, match=told):
+def test_bad_pairs(kind: type[PairHead], pairs: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         made(kind, pairs=pairs)
 
 
 @BOTH
 @pytest.mark.parametrize("wrong", [{"num_verbs": 0}, {"num_nouns": 0}, {"num_classes": 0}, {"dropout": 1.0}])
-def test_sizes_that_it_refuses(kind: type[PairHead], wrong: dict[str, Any]) -> None:
+def test_bad_sizes(kind: type[PairHead], wrong: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         made(kind, **wrong)
