@@ -35,6 +35,7 @@ from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError, HorstError, InputError
 from horst.io import LOCK, PARTIAL, lock, read_json, write_text
 from horst.synth import kitchen, somethings
+from horst.video.frame import Image
 from horst.video.sampling import UNOBSERVED, anticipation_frames
 
 MADE = "made.json"
@@ -128,7 +129,7 @@ def make_somethings(
     spec = DatasetSpec(
         generator="somethings", count=clips, seed=seed, size=(size, size), templates=templates, packed=packed
     )
-    return _make(Path(folder), spec, _make_somethings, processes)
+    return _make(Path(folder), spec, processes)
 
 
 def make_kitchen(
@@ -142,7 +143,7 @@ def make_kitchen(
 ) -> Path:
     """Write `videos` videos for anticipation; see `horst.synth.kitchen`."""
     spec = DatasetSpec(generator="kitchen", count=videos, seed=seed, size=size, packed=packed)
-    return _make(Path(folder), spec, _make_kitchen, processes)
+    return _make(Path(folder), spec, processes)
 
 
 def open_somethings(
@@ -161,14 +162,10 @@ def open_kitchen(
     return open_source(DataConfig.from_file(made))
 
 
-def _make(
-    folder: Path,
-    spec: DatasetSpec,
-    write: Callable[[Path, DatasetSpec, int | None], dict[str, str]],
-    processes: int | None,
-) -> Path:
+def _make(folder: Path, spec: DatasetSpec, processes: int | None) -> Path:
     with claim(folder, spec) as unfinished:
         if unfinished:
+            write = _make_somethings if spec.generator == "somethings" else _make_kitchen
             source = write(folder, spec, processes)
             # JSON is valid YAML. No frame rate: each model reads the clips at its own.
             lines = [f"{key}: {value}" for key, value in source.items()]
@@ -196,7 +193,7 @@ def _make_somethings(folder: Path, spec: DatasetSpec, processes: int | None) -> 
         text = json.dumps(table, indent=1, ensure_ascii=False) + "\n"
         write_text(folder / "annotations" / f"{name}.json", text)
     videos = {folder / "videos" / f"{clip.id}.webm": clip for clip in clips}
-    _write_missing("making somethings", videos, partial(_write_somethings, size), processes)
+    _write_videos("somethings", videos, partial(somethings.render, size=size), somethings.FPS, processes)
     return {"source": "ssv2", "name": "somethings", "annotations": "annotations", "videos": "videos"}
 
 
@@ -210,7 +207,7 @@ def _make_kitchen(folder: Path, spec: DatasetSpec, processes: int | None) -> dic
         render = partial(_kitchen_clips, {video.id: video for video in videos}, size)
         return _pack(folder, annotations, render, ClipConfig(size=size, fps=4.0, mode="strict"), processes)
     files = {folder / "videos" / f"{video.id}.mp4": video for video in videos}
-    _write_missing("making kitchen", files, partial(_write_kitchen, size), processes)
+    _write_videos("kitchen", files, partial(kitchen.render, size=size), kitchen.FPS, processes)
     return {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
 
 
@@ -221,26 +218,21 @@ def _pack(
     return {"source": "packed", "folder": "packed"}
 
 
-def _write_missing(
-    title: str, files: Mapping[Path, Any], write: Callable[[tuple[Path, Any]], None], processes: int | None
+def _write_videos(
+    name: str, files: Mapping[Path, Any], render: Callable[..., Iterable[Image]], fps: int, processes: int | None
 ) -> None:
     """Write the files that an earlier run has not finished."""
     missing = [piece for piece in files.items() if not piece[0].exists()]
     for folder in {path.parent for path in files}:
         folder.mkdir(exist_ok=True)
-    run_jobs(title, write, missing, processes=processes, done=len(files) - len(missing))
+    write = partial(_write_video, render, fps)
+    run_jobs(f"making {name}", write, missing, processes=processes, done=len(files) - len(missing))
 
 
-def _write_somethings(size: int, piece: tuple[Path, somethings.ClipSpec]) -> None:
+def _write_video(render: Callable[..., Iterable[Image]], fps: int, piece: tuple[Path, Any]) -> None:
     from horst.video.encode import write_video
 
-    write_video(piece[0], somethings.render(piece[1], size=size), somethings.FPS)
-
-
-def _write_kitchen(size: tuple[int, int], piece: tuple[Path, kitchen.VideoSpec]) -> None:
-    from horst.video.encode import write_video
-
-    write_video(piece[0], kitchen.render(piece[1], size=size), kitchen.FPS)
+    write_video(piece[0], render(piece[1]), fps)
 
 
 def _somethings_clips(

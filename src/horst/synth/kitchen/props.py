@@ -250,8 +250,8 @@ def hot(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
 def foam(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     """Soapy water in the sink."""
     surface = c.box(0, 0.01, 2 * w - 0.03, 2 * h - 0.04, 0.035)
-    dark, bright = tx.flat(c.h, c.w, (0.52, 0.70, 0.78)), tx.flat(c.h, c.w, (0.72, 0.85, 0.90))
-    c.fill(surface, tx.mix(dark, bright, blur(rng.random((c.h, c.w), dtype=np.float32), 3)), 1.0, 0.82)
+    ripples = blur(rng.random((c.h, c.w), dtype=np.float32), 3)
+    c.fill(surface, tx.mix((0.52, 0.70, 0.78), (0.72, 0.85, 0.90), ripples), 1.0, 0.82)
     for _ in range(46):
         x, y, r = rng.uniform(-0.15, 0.15), rng.uniform(-0.08, 0.09), rng.uniform(0.005, 0.016)
         c.solid(np.maximum(c.ellipse(x, y, r, r), surface), (0.95, 0.97, 0.98), r, 0.4)

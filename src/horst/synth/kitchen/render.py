@@ -10,7 +10,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -46,8 +46,7 @@ _OSCILLATIONS: dict[str, tuple[float, float, float, float]] = {
 """Width and height of the motion, frequency in Hz, and tilt of the held object."""
 
 
-@dataclass(frozen=True, slots=True)
-class Oscillation:
+class Oscillation(NamedTuple):
     """A periodic motion on top of a hand's path: chopping, rubbing, stirring, pouring."""
 
     start: float

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,7 @@ GAP = (0.0, 2.0)
 INTERLEAVED = 0.7  # probability that a second recipe is in progress at the same time
 
 
-@dataclass(frozen=True, slots=True)
-class ActionClass:
+class ActionClass(NamedTuple):
     """A verb-noun pair with its class ids."""
 
     id: int

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Verb:
+class Verb(NamedTuple):
     """What all actions of a verb have in common."""
 
     seconds: float  # typical length
@@ -49,9 +49,8 @@ DOORS = ("fridge", "cupboard")
 SWITCHES = ("tap", "hob", "kettle")
 VESSELS = ("pan", "cup", "plate")
 HANDS = 2
-
+# places with numbered slots for any object; everywhere else an object has its own slot, its home
 CAPACITY = {"counter": 6, "sink": 5, "rack": 5, "board": 3}
-"""Places with numbered slots for any object. Everywhere else an object has its own slot, its home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +61,16 @@ class Location:
     slot: int = 0
 
 
-_HOMES = {
-    "fridge": ("milk", "onion", "carrot", "tomato", "egg", "onion", "tomato", "egg", "egg"),
-    "cupboard": ("plate", "cup", "pasta", "plate", "cup", "plate"),
-    "shelf": ("oil", "tea"),
-    "rail": ("knife", "spoon", "spoon"),
-    "hob": ("pan",),
-    "base": ("kettle",),
-    "edge": ("sponge",),
-    "hook": ("cloth",),
-}
+_HOMES = {  # the nouns of the objects in each slot
+    "fridge": "milk onion carrot tomato egg onion tomato egg egg", "cupboard": "plate cup pasta plate cup plate",
+    "shelf": "oil tea", "rail": "knife spoon spoon", "hob": "pan", "base": "kettle", "edge": "sponge", "hook": "cloth",
+}  # fmt: skip
+# where each object belongs; objects are named noun.number: several plates share the noun `plate`
 HOME: Mapping[str, Location] = {
-    f"{noun}.{nouns[:slot].count(noun)}": Location(place, slot)
+    f"{noun}.{nouns.split()[:slot].count(noun)}": Location(place, slot)
     for place, nouns in _HOMES.items()
-    for slot, noun in enumerate(nouns)
+    for slot, noun in enumerate(nouns.split())
 }
-"""Where each object belongs. Objects are named noun.number: several plates share the noun `plate`."""
 
 
 class ImpossibleStepError(ValueError):
@@ -106,8 +99,7 @@ class World:
     dirty: frozenset[str] = frozenset()
     wet: frozenset[str] = frozenset()
     form: Mapping[str, str] = field(default_factory=dict)  # `peeled` or `cut` for vegetables that are no longer whole
-    inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Nouns inside a vessel, in the order they were added."""
+    inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # nouns in a vessel, in the order added
     waste: tuple[str, ...] = ()  # peel, shells and tea bags that are not yet thrown away, by noun
     basin: bool = False  # the sink holds soapy water: washing needs no running tap
 
@@ -116,9 +108,7 @@ class World:
 
     def held(self) -> tuple[str, ...]:
         """The held objects, right hand (slot 0) first."""
-        return tuple(
-            sorted((i for i, at in self.where.items() if at.place == "hand"), key=lambda i: self.where[i].slot)
-        )
+        return tuple(sorted(self.at("hand"), key=lambda item: self.where[item].slot))
 
     def at(self, place: str) -> tuple[str, ...]:
         return tuple(item for item, at in self.where.items() if at.place == place)
@@ -174,7 +164,6 @@ def _take(world: World, step: ActionStep) -> World:
 
 
 def _put(world: World, step: ActionStep) -> World:
-    _need(step.item in world.held(), step, "not in a hand")
     if step.place in HOME:
         _need_vessel(world, step)
         world = _filled(world, step.place, (*world.contents(step.place), step.noun))
@@ -196,7 +185,6 @@ def _switch(world: World, step: ActionStep) -> World:
 
 
 def _wash(world: World, step: ActionStep) -> World:
-    _need(step.item in world.held(), step, "not in a hand")
     _need("tap" in world.on or world.basin, step, "no water")
     if step.noun in DISHES:
         _need("sponge.0" in world.held(), step, "no sponge in the other hand")
@@ -221,14 +209,12 @@ def _cut(world: World, step: ActionStep) -> World:
 
 
 def _crack(world: World, step: ActionStep) -> World:
-    _need(step.item in world.held(), step, "not in a hand")
     _need_vessel(world, step)
     world = _filled(world, step.place, (*world.contents(step.place), step.noun))
     return replace(_moved(world, step.item, "gone", step), waste=(*world.waste, step.noun))
 
 
 def _pour(world: World, step: ActionStep) -> World:
-    _need(step.item in world.held(), step, "not in a hand")
     if step.place != "sink":
         _need_vessel(world, step)
     if step.noun == "pan":
@@ -267,4 +253,6 @@ _RULES = {
 
 def apply(world: World, step: ActionStep) -> World:
     """The world after `step`. Raises `ImpossibleStepError` if the world does not allow it."""
+    if step.verb in ("put", "wash", "crack", "pour"):
+        _need(step.item in world.held(), step, "not in a hand")
     return _RULES[step.verb](world, step)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -27,24 +26,18 @@ _HAND = 0.48
 # base, tip and radius of the four fingers by pose, little finger on the right; the palm's middle is (0, 0.09)
 _FINGERS: dict[Pose, tuple[tuple[Point, Point, float], ...]] = {
     "open": (
-        ((0.036, 0.060), (0.066, -0.010), 0.0115),
-        ((0.016, 0.045), (0.031, -0.042), 0.0135),
-        ((-0.007, 0.042), (-0.005, -0.050), 0.0140),
-        ((-0.030, 0.050), (-0.042, -0.034), 0.0135),
+        ((0.036, 0.060), (0.066, -0.010), 0.0115), ((0.016, 0.045), (0.031, -0.042), 0.0135),
+        ((-0.007, 0.042), (-0.005, -0.050), 0.0140), ((-0.030, 0.050), (-0.042, -0.034), 0.0135),
     ),
     "grip": (
-        ((0.040, 0.062), (0.060, 0.012), 0.0125),
-        ((0.022, 0.048), (0.050, -0.022), 0.0140),
-        ((0.002, 0.044), (0.026, -0.040), 0.0145),
-        ((-0.020, 0.050), (0.000, -0.036), 0.0140),
+        ((0.040, 0.062), (0.060, 0.012), 0.0125), ((0.022, 0.048), (0.050, -0.022), 0.0140),
+        ((0.002, 0.044), (0.026, -0.040), 0.0145), ((-0.020, 0.050), (0.000, -0.036), 0.0140),
     ),
     "point": (
-        ((0.036, 0.062), (0.046, 0.040), 0.0150),
-        ((0.017, 0.050), (0.024, 0.024), 0.0160),
-        ((-0.004, 0.048), (-0.001, 0.020), 0.0160),
-        ((-0.027, 0.050), (-0.022, -0.046), 0.0140),
+        ((0.036, 0.062), (0.046, 0.040), 0.0150), ((0.017, 0.050), (0.024, 0.024), 0.0160),
+        ((-0.004, 0.048), (-0.001, 0.020), 0.0160), ((-0.027, 0.050), (-0.022, -0.046), 0.0140),
     ),
-}
+}  # fmt: skip
 _THUMBS: dict[Pose, tuple[Point, Point]] = {
     "open": ((-0.040, 0.100), (-0.082, 0.036)),
     "grip": ((-0.040, 0.095), (-0.050, 0.010)),
@@ -52,8 +45,7 @@ _THUMBS: dict[Pose, tuple[Point, Point]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Hand:
+class Hand(NamedTuple):
     """The layers of a hand by pose."""
 
     back: dict[Pose, Sprite]
@@ -81,18 +73,17 @@ def make_hand(
     arm = _Arm(size, texels, mirrored=left, length=_LENGTH)
     texture = choose_texture(rng, 2 * arm.w, arm.w, sleeve)
     arm.sleeve(texture, sleeve, cuff=uniform(rng, 0.20, 0.34))
-    back: dict[Pose, Sprite] = {}
-    front: dict[Pose, Sprite] = {}
+    layers = Hand({}, {})
     for pose in _FINGERS:
         # only the hand differs by pose: paint it, and put the same sleeve over it
         hand = _Arm(size, texels, mirrored=left, length=_HAND)
         hand.hand(skin, pose)
-        back[pose] = arm.over(hand).sprite(pivot=(0.0, arm.top))
+        layers.back[pose] = arm.over(hand).sprite(pivot=(0.0, arm.top))
         over = _Arm(size, texels, mirrored=left, length=_HAND)
         if pose == "grip":
             over.thumb(skin, pose)
-        front[pose] = over.sprite(pivot=(0.0, over.top))
-    return Hand(back, front)
+        layers.front[pose] = over.sprite(pivot=(0.0, over.top))
+    return layers
 
 
 class _Arm(ShapeCanvas):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,7 @@ Rng = np.random.Generator
 Planes = NDArray[np.float32]  # (C, H, W): numpy is about six times as fast on planes as on interleaved channels
 
 
-@dataclass(frozen=True, slots=True)
-class Camera:
+class Camera(NamedTuple):
     """A camera: the scene point in the centre of the image, zoom, and roll in radians."""
 
     x: float = 0.5

@@ -92,14 +92,10 @@ def tinted(colour: Colour, light: Array) -> RGB:
     return np.clip(light[..., None] * np.asarray(colour, np.float32), 0.0, 1.0).astype(np.float32)
 
 
-def mix(a: RGB, b: RGB, t: Plane) -> RGB:
+def mix(a: Colour | RGB, b: Colour | RGB, t: Plane) -> RGB:
     """a where t is 0, b where t is 1."""
-    return (a + (b - a) * t[..., None]).astype(np.float32)
-
-
-def flat(height: int, width: int, colour: Colour) -> RGB:
-    """One colour."""
-    return np.broadcast_to(np.asarray(colour, np.float32), (height, width, 3)).copy()
+    start, end = np.asarray(a, np.float32), np.asarray(b, np.float32)
+    return (start + (end - start) * t[..., None]).astype(np.float32)
 
 
 def plain(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
@@ -136,8 +132,7 @@ def checks(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     across = _bands(width, period, float(rng.random()))[None, :]
     along = _bands(height, period, float(rng.random()))[:, None]
     weave = 0.96 + 0.06 * value_noise(rng, height, width, max(width, height) / 2.0, 1)
-    pale = flat(height, width, shade(colour, 1.75))
-    return mix(pale, flat(height, width, colour), ((across + along) * 0.5).astype(np.float32)) * weave[..., None]
+    return mix(shade(colour, 1.75), colour, ((across + along) * 0.5).astype(np.float32)) * weave[..., None]
 
 
 def stripes(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
@@ -147,15 +142,15 @@ def stripes(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     along = (x * math.cos(turn) + y * math.sin(turn)) / max(width, height) * uniform(rng, 4.0, 9.0)
     band = smoothstep((np.sin(along * 2 * math.pi) * 3.0 + 0.5).astype(np.float32))
     other = shade(colour, 1.7) if sum(colour) < 2.2 else shade(colour, 0.6)
-    return mix(flat(height, width, colour), flat(height, width, other), band)
+    return mix(colour, other, band)
 
 
 def speckles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Terrazzo: a light ground with blobs of the colour and a darker one."""
     cells = max(height, width) / 6.0
     first, second = value_noise(rng, height, width, cells, 1), value_noise(rng, height, width, cells * 0.7, 1)
-    ground = mix(plain(rng, height, width, shade(colour, 1.45)), flat(height, width, colour), _threshold(first, 0.72))
-    return mix(ground, flat(height, width, shade(colour, 0.55)), _threshold(second, 0.78))
+    ground = mix(plain(rng, height, width, shade(colour, 1.45)), colour, _threshold(first, 0.72))
+    return mix(ground, shade(colour, 0.55), _threshold(second, 0.78))
 
 
 def dots(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
@@ -166,7 +161,7 @@ def dots(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     gap = np.hypot((x + 0.5 * (row % 2)) % 1.0 - 0.5, y - row - 0.5) * pitch
     spots = smoothstep((pitch * 0.27 - gap + 0.5).astype(np.float32))
     other = shade(colour, 1.8) if sum(colour) < 2.2 else shade(colour, 0.5)
-    return mix(plain(rng, height, width, colour), flat(height, width, other), spots)
+    return mix(plain(rng, height, width, colour), other, spots)
 
 
 def tiles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
@@ -177,7 +172,7 @@ def tiles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     tone = 0.88 + 0.2 * rng.random((int(iy.max()) + 1, int(ix.max()) + 1), dtype=np.float32)
     joint = np.minimum(np.abs(x - np.round(x)), np.abs(y - np.round(y))) * pitch
     face = tinted(colour, tone[iy, ix])
-    return mix(flat(height, width, shade(colour, 1.55)), face, smoothstep((joint - 0.3).astype(np.float32)))
+    return mix(shade(colour, 1.55), face, smoothstep((joint - 0.3).astype(np.float32)))
 
 
 def gradient(rng: Rng, height: int, width: int, colour: Colour) -> RGB:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -200,8 +201,7 @@ _DRIFT = 0.16
 _NEAR, _FAR = 1.14, -0.16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Background:
+class Background(NamedTuple):
     """The layers of the background, far to near, and how they move."""
 
     wall: Sprite

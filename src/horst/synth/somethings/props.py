@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -31,7 +30,7 @@ def ball(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     sectors = int(rng.integers(2, 4)) * 2
     turn = np.arctan2(c.y + 0.15 * w, c.x - 0.1 * w) + uniform(rng, 0.0, 6.28)
     bands = smoothstep(np.sin(turn * sectors / 2) * 6.0 + 0.5)
-    paint = tx.mix(tx.flat(c.h, c.w, colour), tx.flat(c.h, c.w, tx.contrast(colour)), bands)
+    paint = tx.mix(colour, tx.contrast(colour), bands)
     c.solid(c.ellipse(0, 0, w, w), paint, w, 0.55)
     c.solid(c.ellipse(0.1 * w, -0.15 * w, 0.16 * w, 0.16 * w), tx.contrast(colour), w, 0.2)
 
@@ -46,7 +45,7 @@ def orange(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None
 def apple(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     left, right = (c.ellipse(side * w, 0.05 * h, 0.76 * w, 0.93 * h) for side in (-0.24, 0.24))
     blush = tx.value_noise(rng, c.h, c.w, 3.0, 2)
-    warm = tx.mix(tx.flat(c.h, c.w, colour), tx.flat(c.h, c.w, (0.93, 0.80, 0.35)), blush * 0.35)
+    warm = tx.mix(colour, (0.93, 0.80, 0.35), blush * 0.35)
     c.solid(np.minimum(left, right), warm, 0.8 * w, 0.5)
     c.fill(c.ellipse(0, -0.72 * h, 0.2 * w, 0.08 * h), tx.shade(colour, 0.5))
     c.fill(c.capsule((0, -0.72 * h), (0.1 * w, -1.0 * h), 0.05 * w), (0.33, 0.22, 0.12))
@@ -238,8 +237,7 @@ def cloth(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.fill(np.maximum(drape, hem - 0.08 * h - c.y), tx.contrast(colour), folds, 0.7)
 
 
-@dataclass(frozen=True, slots=True)
-class PropType:
+class PropType(NamedTuple):
     """A type of object: its role, its size in scene units, its painter and its colours."""
 
     role: Role

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -95,8 +95,7 @@ class SceneObject:
         return place.x, ground(place.depth) - place.lift - self.rise(place.angle) * magnification(place.depth)
 
 
-@dataclass(frozen=True, slots=True)
-class Occluder:
+class Occluder(NamedTuple):
     """An out-of-focus cloth before the camera that hides the last part of the clip, or passes by."""
 
     start: float  # when it enters, as a fraction of the clip
@@ -279,8 +278,7 @@ class SceneState:
         return replace(self, places=self.places[:index] + (place,) + self.places[index + 1 :])
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
+class _Move(NamedTuple):
     weight: float
     seconds: float
     at: Callable[[float], SceneState]
