@@ -69,17 +69,10 @@ PAN_BOWL = (-0.075, -0.015)  # the centre of the pan's bowl on its canvas: the p
 
 def kettle(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
     colour = look.kettle
-    c.solid(
-        c.convex((-w, -0.42 * h), (-0.5 * w, -0.1 * h), (-0.45 * w, 0.35 * h), corner=0.006),
-        tx.shade(colour, 0.85),
-        0.02,
-        0.2,
-    )
-    ring = c.ring(0.5 * w, -0.02 * h, 0.42 * w, 0.52 * h, 0.012)
-    c.solid(ring, _BLACK, 0.012, 0.3)
-    body = c.convex(
-        (-0.42 * w, -0.7 * h), (0.42 * w, -0.7 * h), (0.66 * w, 0.95 * h), (-0.66 * w, 0.95 * h), corner=0.008
-    )
+    spout = c.convex((-w, -0.42 * h), (-0.5 * w, -0.1 * h), (-0.45 * w, 0.35 * h), corner=0.006)
+    c.solid(spout, tx.shade(colour, 0.85), 0.02, 0.2)
+    c.solid(c.ring(0.5 * w, -0.02 * h, 0.42 * w, 0.52 * h, 0.012), _BLACK, 0.012, 0.3)
+    body = c.taper(0, 0.42 * w, -0.7 * h, 0.66 * w, 0.95 * h, 0.008)
     c.fill(body, colour, c.cylinder_light(0.75 * w))
     c.streak(body, -0.3 * w, 0.14 * w, 0.6)
     c.solid(c.ellipse(0, -0.68 * h, 0.44 * w, 0.18 * h), tx.shade(colour, 1.15), 0.02, 0.2)
@@ -134,10 +127,8 @@ def tomato(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> No
     c.solid(c.ellipse(0, 0, w, h), RAW["tomato"], w, 0.6)
     for k in range(5):
         turn = 2 * math.pi * k / 5 + 0.3
-        c.fill(
-            c.capsule((0, -0.45 * h), (0.42 * w * math.cos(turn), -0.45 * h + 0.3 * h * math.sin(turn)), 0.005, 0.002),
-            _GREEN,
-        )
+        tip = (0.42 * w * math.cos(turn), -0.45 * h + 0.3 * h * math.sin(turn))
+        c.fill(c.capsule((0, -0.45 * h), tip, 0.005, 0.002), _GREEN)
 
 
 def egg(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
@@ -153,7 +144,7 @@ def pasta(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> Non
 
 
 def milk(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
-    c.fill(c.convex((-0.5 * w, -h), (0.5 * w, -h), (0.95 * w, -0.45 * h), (-0.95 * w, -0.45 * h)), (0.80, 0.86, 0.93))
+    c.fill(c.taper(0, 0.5 * w, -h, 0.95 * w, -0.45 * h), (0.80, 0.86, 0.93))
     c.solid(c.box(0, 0.27 * h, 1.9 * w, 1.46 * h, 0.004), (0.95, 0.96, 0.97), 0.012, 0.1, 0.3)
     c.fill(c.box(0, 0.55 * h, 1.9 * w, 0.5 * h), (0.22, 0.46, 0.78))
     c.solid(c.ellipse(0.2 * w, -0.72 * h, 0.26 * w, 0.14 * h), (0.80, 0.20, 0.20), 0.01, 0.3)
@@ -169,7 +160,7 @@ def oil(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
 
 
 def tea(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:
-    c.fill(c.convex((-0.8 * w, -h), (0.8 * w, -h), (w, -0.6 * h), (-w, -0.6 * h)), (0.52, 0.68, 0.44))
+    c.fill(c.taper(0, 0.8 * w, -h, w, -0.6 * h), (0.52, 0.68, 0.44))
     c.solid(c.box(0, 0.2 * h, 2 * w, 1.6 * h, 0.003), (0.30, 0.50, 0.28), 0.01, 0.1, 0.3)
     c.fill(c.ellipse(0, 0.2 * h, 0.55 * w, 0.45 * h), (0.93, 0.90, 0.76))
     c.fill(c.ellipse(0.05 * w, 0.2 * h, 0.22 * w, 0.28 * h), (0.45, 0.62, 0.30))

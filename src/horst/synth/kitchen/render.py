@@ -87,9 +87,7 @@ class Motion:
     changes: list[float]
     sides: list[tuple[Side, Side]]
     """Which hand is which slot of the world, per world: objects on the left are taken with the left hand."""
-    hands: tuple[Trajectory, Trajectory] = field(
-        default_factory=lambda: (Trajectory([0.0], [REST[RIGHT]]), Trajectory([0.0], [REST[LEFT]]))
-    )
+    hands: list[Trajectory] = field(default_factory=lambda: [Trajectory([0.0], [at]) for at in REST])
     gaze: Trajectory = field(default_factory=lambda: Trajectory([0.0], [(0.0, 0.1)]))
     oscillations: list[Oscillation] = field(default_factory=list)
 
@@ -328,7 +326,7 @@ class _VideoRenderer:
         for door in DOORS:
             if swing[door] > 0.0:
                 for item in sorted(world.at(door), key=lambda i: -HOME[i].slot):
-                    self._draw_item(world, item, *layout.where(world, item), shadow=False)
+                    self._draw_item(world, item, layout.where(world, item), shadow=False)
         for door, ((x, y), (width, _), hinge) in room.DOOR_FRAMES.items():
             shut, at = 1.0 - 0.84 * swing[door], layout.point((x + hinge * width / 2, y))
             self.frame.draw(self.sprites[door], *at, stretch=(shut, 1.0), light=1.0 - 0.25 * swing[door])
@@ -337,17 +335,15 @@ class _VideoRenderer:
         hidden = ("hand", "gone", *DOORS)
         items = [item for item, at in world.where.items() if at.place not in hidden and noun_of(item) != "tea"]
         for item in sorted(items, key=lambda item: layout.where(world, item)[1]):  # far ones first
-            self._draw_item(world, item, *layout.where(world, item))
+            self._draw_item(world, item, layout.where(world, item))
         for noun in world.waste[: len(world.waste) - (lifted in world.waste)]:
             if noun != "tea":
                 self._draw(f"scraps {noun}", layout.scraps(world, noun))
         self._draw("tap", layout.point(room.TAP))
 
-    def _draw_item(
-        self, world: World, item: str, x: float, y: float, *, tilt: float = 0.0, shadow: bool = True
-    ) -> None:
+    def _draw_item(self, world: World, item: str, at: Point, *, tilt: float = 0.0, shadow: bool = True) -> None:
         """An object in its state, with what is inside."""
-        noun, form = noun_of(item), world.form.get(item, "")
+        (x, y), noun, form = at, noun_of(item), world.form.get(item, "")
         name = f"peeled {noun}" if form == "peeled" else "tea bag" if noun == "tea" else noun
         prop = props.PROPS[name]
         if shadow:
@@ -428,7 +424,7 @@ class _VideoRenderer:
             ix, iy = x - (cos * gx - sin * gy), y - (sin * gx + cos * gy)
             if tilt < -0.4 and segment and segment.verb == "pour" and segment.noun in props.POURED:
                 self._draw(f"stream {segment.noun}", (ix - 0.06, iy + 0.01))
-            self._draw_item(world, item, ix, iy, tilt=tilt, shadow=False)
+            self._draw_item(world, item, (ix, iy), tilt=tilt, shadow=False)
             self.frame.draw(hand.front[pose], x, y, angle=angle)
 
     def _view(self, time: float) -> RGB:

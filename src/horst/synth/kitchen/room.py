@@ -161,9 +161,7 @@ def _plant(c: ShapeCanvas, rng: Rng) -> None:
         reach = uniform(rng, 0.09, 0.15)
         tip = (x - reach * 0.8 * math.cos(turn), y - 0.03 - reach * math.sin(turn))
         c.solid(c.capsule((x, y - 0.03), tip, 0.007, 0.014), tx.vary(rng, (0.28, 0.52, 0.25), 0.06), 0.012, 0.15)
-    pot = c.convex(
-        (x - 0.055, y - 0.04), (x + 0.055, y - 0.04), (x + 0.04, y + 0.05), (x - 0.04, y + 0.05), corner=0.003
-    )
+    pot = c.taper(x, 0.055, y - 0.04, 0.04, y + 0.05, 0.003)
     c.fill(pot, (0.76, 0.45, 0.30), np.clip(1.0 - 5.0 * (c.x - x), 0.6, 1.2))
     c.fill(np.maximum(pot, c.y - y + 0.022), (0.84, 0.53, 0.37))
 
@@ -179,7 +177,7 @@ def _board(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
 def _bin(c: ShapeCanvas) -> None:
     x, y = BIN
     _contact(c, c.ellipse(x, y + 0.05, 0.11, 0.13), 0.04, 0.45)
-    body = c.convex((x - 0.10, y), (x + 0.10, y), (x + 0.085, y + 0.24), (x - 0.085, y + 0.24))
+    body = c.taper(x, 0.10, y, 0.085, y + 0.24)
     c.fill(body, (0.34, 0.38, 0.40), np.clip(0.95 - 3.0 * (c.x - x), 0.6, 1.25))
     c.solid(c.ellipse(x, y, 0.105, 0.062), (0.48, 0.52, 0.54), 0.012, 0.3, 0.2)
     c.fill(c.ellipse(x, y + 0.004, 0.088, 0.048), (0.10, 0.11, 0.12))

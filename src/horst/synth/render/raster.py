@@ -394,6 +394,11 @@ class ShapeCanvas:
             top = top + corner * np.log(np.exp((stack - top) / corner).sum(axis=0))
         return top.astype(np.float32)
 
+    def taper(self, x: float, top: float, y_top: float, bottom: float, y_bottom: float, corner: float = 0.0) -> Plane:
+        """Distance to an upright trapezoid around x, of half widths `top` and `bottom`."""
+        upper, lower = ((x - top, y_top), (x + top, y_top)), ((x + bottom, y_bottom), (x - bottom, y_bottom))
+        return self.convex(*upper, *lower, corner=corner)
+
     def band(self, shape: Plane, y: float, half_height: float) -> Plane:
         """The part of a shape in a horizontal band."""
         return np.maximum(shape, np.abs(self.y - y) - half_height)

@@ -326,9 +326,8 @@ def _paint_table(rng: Rng, canvas: ShapeCanvas) -> None:
     back, front = scene.ground(_FAR) - 0.5, scene.ground(_NEAR) - 0.5
     for leg in (left[1] + 0.03, right[1] - 0.03):
         canvas.fill(canvas.box(leg, front + 0.3, 0.045, 0.6), tx.shade(colour, 0.35))
-    apron = canvas.convex(
-        (left[1], front), (right[1], front), (right[1] - 0.004, front + 0.035), (left[1] + 0.004, front + 0.035)
-    )
+    low = front + 0.035
+    apron = canvas.convex((left[1], front), (right[1], front), (right[1] - 0.004, low), (left[1] + 0.004, low))
     canvas.fill(apron, tx.shade(colour, 0.5))
     board = canvas.convex((left[0], back), (right[0], back), (right[1], front), (left[1], front))
     light = 0.80 + 0.22 * np.clip(depth, 0, 1) - 0.12 * (x - 0.5)

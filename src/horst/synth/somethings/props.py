@@ -14,16 +14,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import Colour, Plane, Rng, ShapeCanvas, Sprite, smoothstep
+from horst.synth.render.raster import Colour, Rng, ShapeCanvas, Sprite, smoothstep
 from horst.synth.render.textures import uniform
 
 Role = Literal["roller", "thing", "cover"]
-
-
-def _tapered(c: ShapeCanvas, top: float, y: float, bottom: float, base: float, corner: float) -> Plane:
-    """A body that is wider at its base, in half sizes of the canvas' body."""
-    (w, h), points = c.half, ((-top, y), (top, y), (bottom, base), (-bottom, base))
-    return c.convex(*((px * w, py * h) for px, py in points), corner=corner)
 
 
 def ball(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
@@ -57,9 +51,8 @@ def wheel(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     spokes = int(rng.integers(3, 6))
     for k in range(spokes):
         turn = 2 * math.pi * k / spokes
-        c.fill(
-            c.ellipse(0.38 * w * math.cos(turn), 0.38 * w * math.sin(turn), 0.15 * w, 0.15 * w), tx.shade(colour, 0.4)
-        )
+        x, y = 0.38 * w * math.cos(turn), 0.38 * w * math.sin(turn)
+        c.fill(c.ellipse(x, y, 0.15 * w, 0.15 * w), tx.shade(colour, 0.4))
     c.solid(c.ellipse(0, 0, 0.16 * w, 0.16 * w), (0.8, 0.8, 0.8), 0.1 * w, 0.4)
 
 
@@ -131,9 +124,8 @@ def car(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
 
 
 def block(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
-    c.fill(
-        c.convex((-0.7 * w, -h), (w, -h), (w, -0.7 * h), (0.7 * w, -0.62 * h), (-w, -0.62 * h)), tx.shade(colour, 1.3)
-    )
+    top = c.convex((-0.7 * w, -h), (w, -h), (w, -0.7 * h), (0.7 * w, -0.62 * h), (-w, -0.62 * h))
+    c.fill(top, tx.shade(colour, 1.3))
     c.fill(c.convex((0.7 * w, -0.62 * h), (w, -h), (w, 0.66 * h), (0.7 * w, h)), tx.shade(colour, 0.62))
     c.fill(c.box(-0.15 * w, 0.19 * h, 1.7 * w, 1.62 * h, 0.004), colour, 0.95)
     dot = tx.contrast(colour)
@@ -172,7 +164,7 @@ def bowl(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
 
 def bucket(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     light = c.cylinder_light(w)
-    body = _tapered(c, 0.7, -0.85, 0.93, 0.95, corner=0.004)
+    body = c.taper(0, 0.7 * w, -0.85 * h, 0.93 * w, 0.95 * h, 0.004)
     c.fill(body, tx.choose_texture(rng, c.h, c.w, colour), light)
     for y in (-0.35, 0.25):
         c.fill(c.band(body, y * h, 0.035 * h), tx.shade(colour, 0.62), light)
@@ -186,7 +178,7 @@ def carton(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None
     dull = (0.5 * colour[0] + 0.36, 0.5 * colour[1] + 0.27, 0.5 * colour[2] + 0.16)
     ribs = 0.97 + 0.03 * np.sin(c.x * 330.0)
     face = tx.plain(rng, c.h, c.w, dull)
-    lid = c.convex((-0.84 * w, -h), (0.84 * w, -h), (w, -0.66 * h), (-w, -0.66 * h))
+    lid = c.taper(0, 0.84 * w, -h, w, -0.66 * h)
     c.fill(lid, np.clip(face * 1.18, 0.0, 1.0))
     front = c.box(0, 0.17 * h, 2 * w, 1.66 * h, 0.003)
     c.fill(front, face, (ribs * (0.98 - 0.12 * (c.y / h))))
@@ -200,7 +192,7 @@ def carton(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None
 def hat(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     felt = 0.88 + 0.2 * tx.value_noise(rng, c.h, c.w, 24.0, 2)
     paint = tx.tinted(colour, felt)
-    crown = _tapered(c, 0.52, -0.94, 0.66, 0.75, corner=0.01)
+    crown = c.taper(0, 0.52 * w, -0.94 * h, 0.66 * w, 0.75 * h, 0.01)
     c.fill(crown, paint, c.cylinder_light(0.75 * w))
     c.fill(c.ellipse(0, -0.84 * h, 0.48 * w, 0.12 * h), tx.shade(colour, 1.12), felt)
     c.fill(c.band(crown, 0.4 * h, 0.16 * h), tx.contrast(colour), c.cylinder_light(0.75 * w))
@@ -214,7 +206,7 @@ def basket(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None
     over = np.sin((u + (row % 2)) * math.pi) * 0.5 + 0.5
     round_strand = 1.0 - (2.0 * (v - row) - 1.0) ** 2
     weave = (0.55 + 0.3 * over + 0.25 * round_strand) * c.cylinder_light(w)
-    body = _tapered(c, 0.78, -0.92, 0.94, 0.96, corner=0.006)
+    body = c.taper(0, 0.78 * w, -0.92 * h, 0.94 * w, 0.96 * h, 0.006)
     c.fill(body, straw, weave)
     c.fill(c.ellipse(0, -0.86 * h, 0.76 * w, 0.13 * h), tx.shade(straw, 1.1), (0.8 + 0.2 * over))
     braid = 0.8 + 0.3 * np.abs(np.sin((c.x / w * 9.0 + c.y / h * 3.0) * math.pi))

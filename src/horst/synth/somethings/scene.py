@@ -335,9 +335,8 @@ class Animation:
         def at(u: float) -> SceneState:
             e = smooth(u)
             current = last if u > 0.55 else hand.pose
-            return replace(
-                state, hand=HandState(_mix(hand.x, x, e), _mix(hand.y, y, e), current, _mix(hand.turn, 0.0, e))
-            )
+            moved = HandState(_mix(hand.x, x, e), _mix(hand.y, y, e), current, _mix(hand.turn, 0.0, e))
+            return replace(state, hand=moved)
 
         self._add(weight, 0.0, at)
 
