@@ -19,7 +19,7 @@ from horst.synth.render.hands import Pose, make_hand, reach_angle
 from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, bilinear, blur
 from horst.synth.render.textures import choose, uniform
 from horst.synth.somethings import scene
-from horst.synth.somethings.actions import ACTIONS, MIRRORED
+from horst.synth.somethings.actions import ACTIONS, MIRRORED, ActionAnimation
 from horst.synth.somethings.props import PROPS, kinds, make_prop
 from horst.video.frame import Image
 
@@ -73,8 +73,8 @@ def plan(clips: int, seed: int, *, val_fraction: float = 0.2, templates: Sequenc
     return specs
 
 
-def _animate(template: str, seed: int) -> scene.Animation:
-    animation = scene.Animation(scene.sample_scene(seed), np.random.default_rng([seed, 1]))
+def _animate(template: str, seed: int) -> ActionAnimation:
+    animation = ActionAnimation(scene.sample_scene(seed), np.random.default_rng([seed, 1]))
     ACTIONS[template](animation)
     return animation
 
