@@ -83,11 +83,9 @@ class Client:
         from websockets.sync.client import connect
 
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        options: Any = {"open_timeout": self.timeout, "compression": None, "max_size": 1 << 22}
         try:
-            opened = connect(
-                self.url, additional_headers=headers, open_timeout=self.timeout, compression=None, max_size=1 << 22
-            )
-            self._socket = self._stack.enter_context(opened)
+            self._socket = self._stack.enter_context(connect(self.url, additional_headers=headers, **options))
         except (OSError, InvalidHandshake) as error:
             raise ServerError(f"cannot connect to {self.url}: {error}") from error
         try:
@@ -100,10 +98,9 @@ class Client:
     def push(self, image: Image, time: float) -> dict[str, Any]:
         """Send a frame (H, W, 3) uint8 RGB with its time in seconds, and wait for its answer."""
         self.send(image, time)
-        while True:
+        while self._waiting:
             answer = self.receive()
-            if not self._waiting:
-                return answer
+        return answer
 
     def send(self, image: Image, time: float) -> int:
         """Send a frame without waiting; returns its number. `receive` returns the answers, in order."""

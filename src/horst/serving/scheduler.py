@@ -99,19 +99,16 @@ class Session:
     def _push(self, request: FrameRequest) -> None:
         if request.image is None:
             self.slot.reset()
-            request.answer("reset")
-            return
+            return request.answer("reset")
         try:
             new = self.slot.push(request.image, request.time)
         except HorstError as error:
-            request.answer("rejected", str(error))
-            return
+            return request.answer("rejected", str(error))
+        if not new:
+            return request.answer("not_due")
         self._samples += new
         request.last_sample, request.image = self._samples, None
-        if new:
-            self._pending.append(request)
-        else:
-            request.answer("not_due")
+        self._pending.append(request)
 
     def answer_pending(self, prediction: Prediction | None) -> bool:
         """Answer requests after a step, which predicted the oldest sample or nothing; whether any was answered."""
@@ -244,6 +241,7 @@ class Scheduler:
             return {}
 
     def _failed(self, what: str, sessions: list[Session], reason: str = "internal server error") -> None:
+        """Log the error that is being handled, and evict sessions."""
         log.exception(what, self.name)
         self.metrics.add(failures=1)
         self._evict(sessions, reason)

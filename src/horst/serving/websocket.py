@@ -107,14 +107,13 @@ class WebSocketSession(Session):
             await self._end({"type": "error", "code": "internal", "message": "internal server error"}, 1011)
 
     async def _serve(self) -> None:
+        """Open the session and give up its slot at the end."""
         message = await self._receive()
         if isinstance(message, bytes) or message.get("type") != "start":
             raise _CloseError("start", "the first message must be start")
         try:
-            options = self.options = StreamOptions.parse(message, self.limits)
-            await asyncio.to_thread(
-                self.manager.open, self, options.model, options.policy, options.threshold, options.attention
-            )
+            self.options = o = StreamOptions.parse(message, self.limits)
+            await asyncio.to_thread(self.manager.open, self, o.model, o.policy, o.threshold, o.attention)
         except BusyError as error:
             raise _CloseError("busy", str(error), 1013) from error
         except HorstError as error:
@@ -126,18 +125,10 @@ class WebSocketSession(Session):
                 self.manager.leave(self)
 
     async def _exchange(self) -> None:
-        model = self.scheduler.model
-        await self._send(
-            {
-                "type": "ready",
-                "model": self.scheduler.name,
-                "size": list(model.size),
-                "fps": model.fps,
-                "tasks": dict(model.head.classes),
-                "order": model.core.order,
-                "limits": asdict(self.limits),
-            }
-        )
+        """Answer the frames that the client sends, until it stops."""
+        name, model = self.scheduler.name, self.scheduler.model
+        facts = {"size": model.size, "fps": model.fps, "tasks": dict(model.head.classes), "order": model.core.order}
+        await self._send({"type": "ready", "model": name, **facts, "limits": asdict(self.limits)})
         answering, reading = asyncio.create_task(self._send_answers()), asyncio.create_task(self._read())
         try:
             done, _ = await asyncio.wait((answering, reading), return_when=asyncio.FIRST_COMPLETED)
@@ -171,11 +162,10 @@ class WebSocketSession(Session):
                 continue
             kind = message.get("type")
             if kind == "stop":
-                self._requests.append(STOP)
-                self._changed.set()
+                self._add(STOP)
                 return
             if kind == "reset":
-                self._submit(FrameRequest(0, 0.0, reset=True))
+                self._add(FrameRequest(0, 0.0, reset=True))
                 self.scheduler.wake()
             elif kind == "start":
                 raise _CloseError("start", "the stream has already started: reset it, or open another one")
@@ -188,8 +178,7 @@ class WebSocketSession(Session):
             number, moment, image = split_frame(message, self.limits.frame_bytes)
         except InputError as error:
             number = int.from_bytes(message[:4], "little") if len(message) >= 4 else 0
-            self._requests.append(FrameRequest(number, math.nan, status="rejected", message=str(error)))
-            self._changed.set()
+            self._add(FrameRequest(number, math.nan, status="rejected", message=str(error)))
             return
         request, now = FrameRequest(number, moment), monotonic()
         self._allowance = min(self.limits.rate, self._allowance + (now - self._updated) * self.limits.rate)
@@ -198,18 +187,18 @@ class WebSocketSession(Session):
             request.answer("rejected", f"more than {self.limits.rate:g} frames per second")
         elif self._in_flight >= self.limits.in_flight:
             request.answer("skipped")
-        if request.status is None:
-            self._submit(request)
-            self.decoders.submit(self._decode, request, image)
-        else:
-            self._requests.append(request)
         self._allowance -= request.status != "rejected"
-        self._changed.set()
+        self._add(request)
+        if request.status is None:
+            self.decoders.submit(self._decode, request, image)
 
-    def _submit(self, request: FrameRequest) -> None:
+    def _add(self, request: FrameRequest) -> None:
+        """A request that waits for its answer, or has one that waits to be sent."""
         self._requests.append(request)
-        self._in_flight += 1
-        self.submit(request)
+        if request.status is None:
+            self._in_flight += 1
+            self.submit(request)
+        self._changed.set()
 
     def _decode(self, request: FrameRequest, image: bytes) -> None:
         """In another thread."""
