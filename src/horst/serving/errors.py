@@ -39,10 +39,8 @@ log = logging.getLogger("horst.serving")
 
 
 class ErrorDetail(BaseModel):
-    code: str
-    """For programs."""
-    message: str
-    """For people."""
+    code: str  # for programs
+    message: str  # for people
 
 
 class ErrorResponse(BaseModel):

@@ -22,10 +22,8 @@ seed 0, so they are new to it. Nothing hides the action, and the model predicts 
 @dataclass(frozen=True, slots=True)
 class SampleClip:
     name: str
-    label: str
-    """The action with the names of the objects."""
-    action: str
-    """The class that the package's model predicts."""
+    label: str  # the action with the names of the objects
+    action: str  # the class that the package's model predicts
     seconds: float
 
 

@@ -40,19 +40,16 @@ class FrameRequest:
     """One frame of a client, or a request to reset."""
 
     number: int
-    time: float
-    """Seconds, on the clock of the client."""
+    time: float  # seconds, on the clock of the client
     arrived: float = field(default_factory=perf_counter)
-    image: Image | None = None
-    """None until it is decoded."""
+    image: Image | None = None  # None until it is decoded
     reset: bool = False
     submitted: bool = False
     status: Status | None = None
     prediction: Prediction | None = None
     message: str | None = None
     answered: float = 0.0
-    last_sample: int = 0
-    """The last sample that this frame decided, counted over the whole stream."""
+    last_sample: int = 0  # the last sample that this frame decided, counted over the whole stream
 
     def answer(self, status: Status, message: str | None = None) -> None:
         self.image, self.message, self.answered = None, message, perf_counter()

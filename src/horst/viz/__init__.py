@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING
 from horst.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from horst.viz.attention_map import attention as attention
     from horst.viz.charts import accuracy_curve as accuracy_curve
     from horst.viz.charts import confusion as confusion
     from horst.viz.charts import reliability as reliability
+    from horst.viz.clip_figures import attention as attention
+    from horst.viz.clip_figures import timeline as timeline
     from horst.viz.style import save_svg as save_svg
-    from horst.viz.timelines import timeline as timeline
 
 _NAMES = {
-    "accuracy_curve": "charts", "attention": "attention_map", "confusion": "charts", "reliability": "charts",
-    "save_svg": "style", "timeline": "timelines",
+    "accuracy_curve": "charts", "attention": "clip_figures", "confusion": "charts", "reliability": "charts",
+    "save_svg": "style", "timeline": "clip_figures",
 }  # fmt: skip
 __getattr__ = lazy_names(__name__, _NAMES)

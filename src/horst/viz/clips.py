@@ -23,9 +23,8 @@ from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions
 from horst.models import Predictor
 from horst.video.frame import Image
-from horst.viz.attention_map import attention
+from horst.viz.clip_figures import attention, timeline
 from horst.viz.style import escape, inline, jpeg
-from horst.viz.timelines import timeline
 
 TOP = 5  # most likely classes that count as predicted before an action
 GREY, MAP_SCALE = 128, 16
@@ -37,22 +36,14 @@ class StreamedClip:
     """A clip and what the model predicted at each of its frames."""
 
     id: str
-    label: int | None
-    """The true class, if known."""
-    names: tuple[str, ...]
-    """(C,)"""
-    frames: list[Image]
-    """(H, W, 3) each; grey where the data are feature maps."""
-    times: NDArray[np.float64]
-    """(T,) seconds: into the clip, or to the action, below 0."""
-    probabilities: NDArray[np.float64]
-    """(T, C)"""
-    temporal: tuple[Any, ...]
-    """By layer, (1, T, S); empty for a model without attention weights."""
-    spatial: tuple[Any, ...]
-    """By layer, (1, T, S, h, w)."""
-    parts: tuple[tuple[int, int], ...] = ()
-    """(verb, noun) of every class."""
+    label: int | None  # the true class, if known
+    names: tuple[str, ...]  # (C,)
+    frames: list[Image]  # (H, W, 3) each; grey where the data are feature maps
+    times: NDArray[np.float64]  # (T,) seconds: into the clip, or to the action, below 0
+    probabilities: NDArray[np.float64]  # (T, C)
+    temporal: tuple[Any, ...]  # by layer, (1, T, S); empty for a model without attention weights
+    spatial: tuple[Any, ...]  # by layer, (1, T, S, h, w)
+    parts: tuple[tuple[int, int], ...] = ()  # (verb, noun) of every class
 
 
 def stream_clip(model: Predictor, module: ClipBatches, split: Split, index: int) -> StreamedClip:
@@ -65,12 +56,17 @@ def stream_clip(model: Predictor, module: ClipBatches, split: Split, index: int)
     with eval_mode(model), torch.inference_mode():
         device = next(model.parameters()).device
         out = clip_output(model, item.frames[None].to(device), attention=model.core.order > 0)
+    if item.frames.dtype == torch.uint8:
+        images = list(item.frames.permute(0, 2, 3, 1).contiguous().numpy())
+    else:
+        height, width = item.frames.shape[2:]
+        images = [np.full((MAP_SCALE * height, MAP_SCALE * width, 3), GREY, np.uint8)] * count
     begin, step = (0.0, 1 / clip.fps) if annotations.task == "recognition" else (-clip.stride * count, clip.stride)
     return StreamedClip(
         id=item.id,
         label=item.labels.get("action"),
         names=annotations.classes["action"],
-        frames=_images(item.frames),
+        frames=images,
         times=begin + step * np.arange(count, dtype=np.float64),
         probabilities=out.logits.action[0].double().softmax(-1).cpu().numpy(),
         temporal=out.core.temporal or (),
@@ -101,13 +97,6 @@ def clip_section(clip: StreamedClip, moments: tuple[int, ...] = (), kind: str = 
         f"<div class=card><h3>{escape(name)}{chip}</h3><span class=soft>clip {escape(clip.id)}</span>"
         f"{inline(over_time)}{''.join(inline(figure, widest) for figure in figures)}</div>"
     )
-
-
-def _images(frames: Tensor) -> list[Image]:
-    if frames.dtype == torch.uint8:
-        return list(frames.permute(0, 2, 3, 1).contiguous().numpy())
-    grey = np.full((MAP_SCALE * frames.shape[2], MAP_SCALE * frames.shape[3], 3), GREY, np.uint8)
-    return [grey] * len(frames)
 
 
 def choose_clips(predictions: Predictions, count: int) -> list[tuple[int, str]]:
@@ -144,13 +133,10 @@ def _ranked(rows: Tensor, value: Tensor) -> list[int]:
 class Moment:
     """A prediction before an action."""
 
-    start: float
-    """Seconds into the video at which the action starts."""
+    start: float  # seconds into the video at which the action starts
     label: int
-    image: Image
-    """The last frame that the model has seen."""
-    probabilities: NDArray[np.float64]
-    """(C,)"""
+    image: Image  # the last frame that the model has seen
+    probabilities: NDArray[np.float64]  # (C,)
 
     @property
     def rank(self) -> int:

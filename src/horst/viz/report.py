@@ -70,12 +70,13 @@ def report_page(evaluated: EvaluatedModel, predictions: Predictions, evaluation:
 
 
 def headline(evaluation: Evaluation) -> str:
-    """The most important numbers."""
+    """The most important numbers, large, each with its name below."""
     metrics = evaluation.metrics
     found = {what: f"{percent(metrics[key])}%" for key, what in HEADLINE.items() if key in metrics}
     if "action/time_to_action" in metrics:
         found["before the action it is among the top 5"] = f"{metrics['action/time_to_action']:.2f} s"
-    return tiles(found)
+    tiles = (f"<div><b>{escape(value)}</b>{escape(name)}</div>" for name, value in found.items())
+    return f"<div class=tiles>{''.join(tiles)}</div>"
 
 
 def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
@@ -261,11 +262,6 @@ def section(title: str, intro: str, *parts: str) -> str:
     """A heading, a sentence on what follows, and parts that are HTML."""
     words = f"<p class=soft>{escape(intro)}</p>" if intro else ""
     return f"<section><h2>{escape(title)}</h2>{words}{''.join(parts)}</section>"
-
-
-def tiles(entries: Mapping[str, str]) -> str:
-    """Large numbers, each with its name below."""
-    return f"<div class=tiles>{''.join(f'<div><b>{escape(v)}</b>{escape(k)}</div>' for k, v in entries.items())}</div>"
 
 
 def row(*figures: Figure) -> str:

@@ -35,8 +35,7 @@ from horst.io import write_text
 from horst.video.images import encode_picture
 
 STYLE = (files("horst") / "assets" / "figure.css").read_text(encoding="utf-8")
-COLOURS = dict(re.findall(r"--(\w+):(#\w{6})", STYLE.partition("@media")[0]))
-"""Light colours by the names of their CSS variables."""
+COLOURS = dict(re.findall(r"--(\w+):(#\w{6})", STYLE.partition("@media")[0]))  # light, by names of CSS variables
 NAMES = {colour: name for name, colour in COLOURS.items()}
 SERIES = [COLOURS[f"c{i}"] for i in range(6)]  # colours of curves, in order
 INK, SOFT, LINE, AXIS, WELL, RIGHT, WRONG = (
