@@ -285,7 +285,7 @@ def statuses(times: list[float], monkeypatch: pytest.MonkeyPatch, answered: bool
         session = WebSocketSession(None, manager, decoders)  # type: ignore[arg-type]
         for time in times:
             now = time
-            session._take(join_frame(7, time, b"image"))
+            session._take_frame(join_frame(7, time, b"image"))
             session._in_flight = 0 if answered else session._in_flight
         assert {request.number for request in session._requests} == {7}
         return [request.status or "submitted" for request in session._requests]
@@ -323,7 +323,7 @@ def test_rejected_frame_is_answered_by_its_number() -> None:
         manager = SimpleNamespace(limits=Limits(frame_bytes=4), metrics=None)
         session = WebSocketSession(None, manager, None)  # type: ignore[arg-type]
         for message in (join_frame(258, 0.0, b"large"), b"\x03\0\0\0", b"\x03\0\0", b"\x01\x02\0\0\xff"):
-            session._take(message)
+            session._take_frame(message)
         return [(request.number, request.status) for request in session._requests]
 
     assert asyncio.run(run()) == [(258, "rejected"), (3, "rejected"), (0, "rejected"), (513, "rejected")]

@@ -54,12 +54,10 @@ class Guard:
         headers = Headers(scope=scope)
         origin = headers.get("origin")
         preflight = scope["type"] == "http" and scope["method"] == "OPTIONS" and origin is not None
-        response = self._refuse(scope, headers, origin)
-        if response is None and not preflight:
+        response = self._refuse(scope, headers, origin) or (Response(status_code=204) if preflight else None)
+        if response is None:
             await self.app(scope, receive, _with_headers(scope, send, origin))
             return
-        if response is None:
-            response = Response(status_code=204)
         if scope["type"] == "websocket":
             await receive()
         known = origin if response.status_code in (204, 401) else None  # tell nothing to other origins
@@ -79,12 +77,10 @@ class Guard:
         return error_response(401, message, "token", {"www-authenticate": "Bearer"})
 
     def _allowed(self, origin: str, host: str) -> bool:
-        if origin.lower() in self.origins:
-            return True
         parts = _split(origin)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
-            return False
-        return parts.netloc == host.lower() or _hostname(parts.netloc) in LOCAL
+        site = parts.scheme in ("http", "https") and parts.netloc
+        own = site and (site == host.lower() or _hostname(site) in LOCAL)
+        return bool(own) or origin.lower() in self.origins
 
     def _has_token(self, scope: Scope, headers: Headers) -> bool:
         assert self.token is not None

@@ -57,7 +57,11 @@ class FrameRequest:
 
 
 class Session:
-    """One client and its stream. The scheduler's thread calls all methods but `submit`."""
+    """One client and its stream. The scheduler's thread calls all methods but `submit`.
+
+    A request is in `_queue` until its image is decoded and pushed to the slot, then in `_pending` until the model has
+    run on the samples that it decided.
+    """
 
     scheduler: Scheduler
     slot: Slot
@@ -66,8 +70,8 @@ class Session:
         self.opened = monotonic()
         self.closed = False
         self.evicted: str | None = None  # why the server ended the session
-        self._queue: deque[FrameRequest] = deque()  # not yet pushed to the slot
-        self._pending: deque[FrameRequest] = deque()  # pushed; some of their samples wait
+        self._queue: deque[FrameRequest] = deque()
+        self._pending: deque[FrameRequest] = deque()
         self._samples = 0
 
     def notify(self) -> None:
@@ -204,10 +208,10 @@ class Scheduler:
         """Push new frames, run one step, and answer. Repeats while samples wait."""
         self._scheduled = False
         try:
-            changed = self._push_ready()
+            changed = self._push_all()
             predictions = self._step()
             changed |= {session for session in self._sessions if session.answer_pending(predictions.get(session.slot))}
-            changed |= self._push_ready()  # a reset may have waited for this step
+            changed |= self._push_all()  # a reset may have waited for this step
             for session in changed:
                 session.notify()
         except Exception:  # a bug: nobody waits forever, and new sessions are served
@@ -215,7 +219,7 @@ class Scheduler:
         if any(session.slot.waiting for session in self._sessions):
             self.wake()
 
-    def _push_ready(self) -> set[Session]:
+    def _push_all(self) -> set[Session]:
         """Push the frames of all sessions; returns those that had any."""
         pushed = set()
         for session in tuple(self._sessions):

@@ -158,7 +158,7 @@ class WebSocketSession(Session):
                 await self._has_room.wait()
             message = await self._receive()
             if isinstance(message, bytes):
-                self._take(message)
+                self._take_frame(message)
                 continue
             kind = message.get("type")
             if kind == "stop":
@@ -172,7 +172,7 @@ class WebSocketSession(Session):
             else:
                 raise _CloseError("type", f"unknown message {str(kind)[:40]!r}; known are start, reset, stop")
 
-    def _take(self, message: bytes) -> None:
+    def _take_frame(self, message: bytes) -> None:
         """A frame: it is added to the requests now, whatever its status will be."""
         try:
             number, moment, image = split_frame(message, self.limits.frame_bytes)

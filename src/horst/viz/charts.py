@@ -25,8 +25,7 @@ from horst.viz import style
 
 NAMED = 80  # the most classes that have room for their names
 SIDE, NAMES = 470.0, 240.0  # points for the matrix and for a name
-DASHES: dict[str, Any] = {"top1": "-", "top5": (0, (3, 2)), "recall5": (0, (1, 1.5))}
-"""Line styles where a colour stands for a run."""
+DASHES: dict[str, Any] = {"top1": "-", "top5": (0, (3, 2)), "recall5": (0, (1, 1.5))}  # where a colour is a run
 
 
 @style.styled

@@ -24,8 +24,7 @@ from horst.video.frame import Image
 from horst.viz import style
 
 TOP = 5  # classes that are listed
-GAP, PANEL, BETWEEN = 5.0, 236.0, 20.0
-"""Points between past frames; for the current frame and its predictions; and from there to the past."""
+GAP, PANEL, BETWEEN = 5.0, 236.0, 20.0  # points between past frames; for the current frame; from there to the past
 ROOM, LARGEST, SMALLEST = 756.0, 90.0, 46.0  # width of all past frames of a row, and limits for each
 DARK = 0.22  # brightness of a frame without weight: it can still be seen
 EVEN = 0.02

@@ -27,8 +27,7 @@ from horst.viz.clip_figures import attention, timeline
 from horst.viz.style import escape, inline, jpeg
 
 TOP = 5  # most likely classes that count as predicted before an action
-GREY, MAP_SCALE = 128, 16
-"""Stand-in for frames where the data are feature maps: the grey level, and pixels per cell of the map."""
+GREY, MAP_SCALE = 128, 16  # frames where the data are feature maps: the grey level, and pixels per cell of the map
 
 
 @dataclass(frozen=True, slots=True)

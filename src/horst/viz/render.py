@@ -39,11 +39,9 @@ COLOURS = [
     (255, 214, 90), (84, 222, 222), (245, 140, 210), (170, 210, 100), (160, 170, 255),
 ]  # fmt: skip
 HEAT = (255, 176, 46)
-TOP, CURVES, VISIBLE = 5, 4, 0.12
-"""Classes that are listed; classes with a curve; and the probability that a curve must have reached."""
+TOP, CURVES, VISIBLE = 5, 4, 0.12  # classes that are listed; curves; the probability that a curve must have reached
 DARK, EVEN = 0.42, 0.02
 """Brightness of a past frame without weight; maps that vary by less than this share of their maximum are uniform."""
-
 LONGEST_STILL = 2.0
 """Seconds that a frame is shown at most if none follows: a camera that was off for an hour is not an hour of video."""
 

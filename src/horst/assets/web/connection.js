@@ -3,7 +3,7 @@
 import { request } from "./api.js";
 import { sentence } from "./notice.js";
 import { token } from "./token.js";
-import { packed } from "./wire.js";
+import { joinFrame } from "./wire.js";
 
 const RETRY_SECONDS = [0.5, 1, 2, 4, 8];
 const MAX_IN_FLIGHT = 3; // frames without an answer: more would only add latency
@@ -57,7 +57,7 @@ export class Connection {
     if (this.#sent.size === 0) this.#received = performance.now();
     this.#sent.set(number, { ...about, time, at: performance.now() });
     this.#inOrder(async () => {
-      const bytes = packed(number, time, await picture);
+      const bytes = joinFrame(number, time, await picture);
       if (socket === this.#socket && socket?.readyState === WebSocket.OPEN) socket.send(bytes);
     });
   }

@@ -21,7 +21,7 @@ import { TeachPanel } from "./teach.js";
 import { Timeline } from "./timeline.js";
 import { takeTokenFromUrl } from "./token.js";
 import { Training } from "./training.js";
-import { unpacked } from "./wire.js";
+import { decodeAttention } from "./wire.js";
 
 const TOP = 10; // more than the bars show: lines of the timeline continue below rank 5
 
@@ -95,7 +95,7 @@ function receive({ status, prediction, message }, sent) {
   answer.show(prediction.top);
   meter.add(sent.at, prediction.age);
   if (!prediction.attention) return;
-  const attention = unpacked(prediction.attention);
+  const attention = decodeAttention(prediction.attention);
   const newest = attention.times.findLastIndex((one) => one !== null);
   overlay.show(newest < 0 || attention.even ? null : attention.maps[newest]);
   strip.show(attention, prediction.time, 1 / connection.ready.fps);

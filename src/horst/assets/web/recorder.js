@@ -2,7 +2,7 @@
 
 import { $ } from "./dom.js";
 import { FrameSampler, jpeg } from "./sampler.js";
-import { joined, packed } from "./wire.js";
+import { joinRecording, joinFrame } from "./wire.js";
 
 const SECONDS = 3;
 const MAX_SECONDS = 10;
@@ -68,6 +68,6 @@ export class Recorder {
     const length = pictures.length ? pictures.at(-1).time - pictures[0].time : 0;
     if (ended === "dropped" || length < MIN_SECONDS) return null;
     const bytes = await Promise.all(pictures.map((one) => one.bytes));
-    return joined(bytes.map((picture, i) => packed(i, pictures[i].time, picture)));
+    return joinRecording(bytes.map((picture, i) => joinFrame(i, pictures[i].time, picture)));
   }
 }

@@ -1,9 +1,9 @@
-// Binary formats: frames and recordings out, attention maps in.
+// Binary formats: frames and recordings out (read by horst.serving.frames), attention maps in.
 
 const HEAD = 12;
 
 /** A frame on the wire: uint32 number, float64 seconds (little-endian), then the encoded image. */
-export function packed(number, time, picture) {
+export function joinFrame(number, time, picture) {
   const bytes = new Uint8Array(HEAD + picture.byteLength);
   const view = new DataView(bytes.buffer);
   view.setUint32(0, number, true);
@@ -12,20 +12,18 @@ export function packed(number, time, picture) {
   return bytes;
 }
 
-/** A recording: frames, each preceded by its length. */
-export function joined(frames) {
-  const lengths = frames.map((frame) => Uint32Array.of(frame.byteLength));
-  return new Blob(frames.flatMap((frame, i) => [littleEndian(lengths[i][0]), frame]));
-}
-
-function littleEndian(value) {
-  const bytes = new ArrayBuffer(4);
-  new DataView(bytes).setUint32(0, value, true);
-  return bytes;
+/** A recording: frames, each preceded by its length (uint32, little-endian). */
+export function joinRecording(frames) {
+  const length = (frame) => {
+    const bytes = new ArrayBuffer(4);
+    new DataView(bytes).setUint32(0, frame.byteLength, true);
+    return bytes;
+  };
+  return new Blob(frames.flatMap((frame) => [length(frame), frame]));
 }
 
 /** Attention of a prediction: weights, times in seconds (null: no frame yet), and maps with levels in 0..1. */
-export function unpacked({ temporal, times, spatial, shape }) {
+export function decodeAttention({ temporal, times, spatial, shape }) {
   const [count, height, width] = shape;
   const bytes = Uint8Array.from(atob(spatial), (letter) => letter.charCodeAt(0));
   const size = height * width;
