@@ -27,25 +27,25 @@ def test_a_step_has_the_tensors_that_the_model_steps_with(model: Predictor) -> N
     told = contract(model, "step")
     state = dict(model.init_state(2, *model.size).tensors())
     assert [port.name for port in told.inputs] == ["frame", *state]
-    assert told.inputs[0].shape == ("batch", 3, 24, 32)
+    assert told.inputs[0].shape == ["batch", 3, 24, 32]
     assert told.inputs[0].dtype == "uint8"
     assert told.inputs[1:] == told.state
     for port in told.state:
-        assert port.shape == ("batch", *state[port.name].shape[1:])
+        assert port.shape == ["batch", *state[port.name].shape[1:]]
         assert getattr(torch, port.dtype) == state[port.name].dtype
     out, after = model.step(torch.zeros(2, 3, 24, 32, dtype=torch.uint8), model.init_state(2, *model.size))
     logits: Tensor = out.logits.action
-    assert told.outputs[0].to_dict() == {"name": "action", "shape": ["batch", logits.shape[-1]], "dtype": "float32"}
+    assert told.outputs[0]._asdict() == {"name": "action", "shape": ["batch", logits.shape[-1]], "dtype": "float32"}
     assert [port.name for port in told.outputs[1:]] == [told.about["state"][name] for name, _ in after.tensors()]
-    assert told.about["inputs"] == [port.to_dict() for port in told.inputs]
-    assert told.about["outputs"] == [port.to_dict() for port in told.outputs]
+    assert told.about["inputs"] == [port._asdict() for port in told.inputs]
+    assert told.about["outputs"] == [port._asdict() for port in told.outputs]
 
 
 @pytest.mark.parametrize(("frames", "axis"), [(None, "time"), (1, 1), (7, 7)])
 def test_a_clip_of_any_length_or_a_fixed_one(model: Predictor, frames: int | None, axis: int | str) -> None:
     told = contract(model, "clip", frames=frames)
-    assert told.inputs[0].shape == ("batch", axis, 3, 24, 32)
-    assert told.outputs[0].shape == ("batch", axis, 3)
+    assert told.inputs[0].shape == ["batch", axis, 3, 24, 32]
+    assert told.outputs[0].shape == ["batch", axis, 3]
     assert told.state == ()
     assert told.about["state"] == {}
 

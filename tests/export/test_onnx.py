@@ -18,9 +18,8 @@ from horst.errors import ConfigError, ExportError
 from horst.export import Graph, export_model, open_graph
 from horst.export.check import compare, random_frames
 from horst.export.contract import contract
-from horst.export.scan import clip_of
 from horst.export.step import trace
-from horst.export.to_onnx import to_onnx
+from horst.export.to_onnx import clip_of, to_onnx
 from horst.models import Predictor, create_model, save
 
 

@@ -14,8 +14,8 @@ from torch.export import ExportedProgram
 from horst.errors import ExportError
 from horst.export import Format, export_model, open_graph
 from horst.export.contract import Contract, contract
+from horst.export.export import compile_program
 from horst.export.step import trace
-from horst.export.to_torch import compile_program
 from horst.models import Predictor
 
 Traced = tuple[Predictor, Contract, ExportedProgram]

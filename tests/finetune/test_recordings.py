@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from horst.errors import BusyError, DataError, InputError
 from horst.finetune import RecordingLimits, Recordings
-from horst.finetune.names import LONGEST_LABEL, check_label, check_model_name, label_folder
+from horst.finetune.finetuner import check_model_name
+from horst.finetune.recordings import LONGEST_LABEL, check_label, label_folder
 from horst.video.frame import Image
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from horst.errors import ExportError
 from horst.export.graph import Array, Graph
 from horst.models import Predictor
 
-LIMIT = 1e-4
-"""The largest difference that counts as equal, for logits of size 1."""
+LIMIT = 1e-4  # the largest difference that counts as equal, for logits of size 1
 WARM_UP = 3
 
 
@@ -45,8 +43,7 @@ def compare(graph: Graph, model: Predictor, frames: int, *, seed: int = 0) -> fl
     The streams share a batch of the graph; if the graph is a step, the second stream is reset half way.
     """
     seen = random_frames(model, 2, frames, seed)
-    unroll = graph.about["unroll"]
-    clip = graph.about["what"] == "clip"
+    unroll, clip = graph.about["unroll"], graph.about["what"] == "clip"
     half = frames if clip else frames // 2
     gaps, sizes = [0.0], [0.0]
     found = _clip(graph, seen) if clip else _steps(graph, seen, half)
@@ -113,7 +110,25 @@ def _clip(graph: Graph, seen: Tensor) -> list[dict[str, Array]]:
 
 def time_both(graph: Graph, model: Predictor, frames: int, *, repeat: int) -> tuple[float, float]:
     """Median milliseconds per frame of one stream, of the graph and of the model, measured alternately."""
-    by_graph, by_model = _clips(graph, model, frames) if graph.about["what"] == "clip" else _single_steps(graph, model)
+    unroll, clip = graph.about["unroll"], graph.about["what"] == "clip"
+    count = frames if clip else 1
+    seen = random_frames(model, 1, count, 0)
+    frame, graph_state, model_state = seen[:, 0], graph.start(1), None if clip else model.init_state(1, *model.size)
+
+    def by_graph() -> None:
+        nonlocal graph_state
+        if clip:
+            graph.clip(seen.numpy())
+        else:
+            graph_state = graph.step(frame.numpy(), graph_state)[1]
+
+    def by_model() -> None:
+        nonlocal model_state
+        if model_state is None:
+            model(seen, unroll=unroll)
+        else:
+            model_state = model.step(frame, model_state, unroll=unroll)[1]
+
     taken: tuple[list[float], list[float]] = [], []
     with torch.inference_mode():
         for _ in range(WARM_UP + repeat):
@@ -122,32 +137,4 @@ def time_both(graph: Graph, model: Predictor, frames: int, *, repeat: int) -> tu
                 run()
                 times.append(1e3 * (time.perf_counter() - begin))
     of_graph, of_model = (statistics.median(times[WARM_UP:]) for times in taken)
-    count = frames if graph.about["what"] == "clip" else 1
     return of_graph / count, of_model / count
-
-
-def _single_steps(graph: Graph, model: Predictor) -> tuple[Callable[[], None], Callable[[], None]]:
-    frame = random_frames(model, 1, 1, 0)[:, 0]
-    pixels, unroll = frame.numpy(), graph.about["unroll"]
-    theirs, ours = [graph.start(1)], [model.init_state(1, *model.size)]
-
-    def by_graph() -> None:
-        theirs[0] = graph.step(pixels, theirs[0])[1]
-
-    def by_model() -> None:
-        ours[0] = model.step(frame, ours[0], unroll=unroll)[1]
-
-    return by_graph, by_model
-
-
-def _clips(graph: Graph, model: Predictor, frames: int) -> tuple[Callable[[], None], Callable[[], None]]:
-    seen = random_frames(model, 1, frames, 0)
-    pixels, unroll = seen.numpy(), graph.about["unroll"]
-
-    def by_graph() -> None:
-        graph.clip(pixels)
-
-    def by_model() -> None:
-        model(seen, unroll=unroll)
-
-    return by_graph, by_model

@@ -9,7 +9,7 @@ A stream starts from a state of zeros. `about` is this contract as JSON, stored 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from torch import Tensor
 
@@ -21,25 +21,18 @@ from horst.models import Predictor
 What = Literal["step", "clip"]
 Format = Literal["onnx", "torch", "aoti"]
 
-FORMAT = 1
-"""Version of the contract; it changes when clients have to."""
-KEY = "horst"
-"""The key of `about` in a file."""
+FORMAT = 1  # version of the contract; it changes when clients have to
+KEY = "horst"  # the key of `about` in a file
 BATCH, TIME = "batch", "time"
 NEXT = "next_"
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output tensor."""
+class Port(NamedTuple):
+    """An input or output tensor. Axes of variable length are named."""
 
     name: str
-    shape: tuple[int | str, ...]
-    """Axes of variable length are named."""
+    shape: list[int | str]
     dtype: str
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"name": self.name, "shape": list(self.shape), "dtype": self.dtype}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +50,12 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
     _check(model, what, frames, unroll)
     kind = "float32" if isinstance(model.backbone, PrecomputedMaps) else "uint8"
     image = (model.backbone.input_channels, *model.size)
-    state: tuple[Port, ...] = ()
-    time: tuple[int | str, ...] = ()
-    if what == "step":
-        seen = Port("frame", (BATCH, *image), kind)
-        state = tuple(
-            Port(name, (BATCH, *tensor.shape[1:]), str(tensor.dtype).removeprefix("torch."))
-            for name, tensor in model.init_state(1, *model.size).tensors()
-        )
-    else:
-        time = (frames or TIME,)
-        seen = Port("frames", (BATCH, *time, *image), kind)
-    logits = tuple(Port(task, (BATCH, *time, count), "float32") for task, count in model.head.classes.items())
-    after = tuple(Port(f"{NEXT}{port.name}", port.shape, port.dtype) for port in state)
+    time = [frames or TIME] if what == "clip" else []
+    seen = Port("frames" if time else "frame", [BATCH, *time, *image], kind)
+    tensors = model.init_state(1, *model.size).tensors() if what == "step" else ()
+    state = tuple(Port(n, [BATCH, *t.shape[1:]], str(t.dtype).removeprefix("torch.")) for n, t in tensors)
+    logits = tuple(Port(task, [BATCH, *time, count], "float32") for task, count in model.head.classes.items())
+    after = tuple(port._replace(name=f"{NEXT}{port.name}") for port in state)
     about = {
         "format": FORMAT,
         "horst": horst.__version__,
@@ -83,8 +69,8 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
         "tasks": dict(model.head.classes),
         "labels": model.labels or {},
         "unroll": unroll,
-        "inputs": [port.to_dict() for port in (seen, *state)],
-        "outputs": [port.to_dict() for port in (*logits, *after)],
+        "inputs": [port._asdict() for port in (seen, *state)],
+        "outputs": [port._asdict() for port in (*logits, *after)],
         "state": {port.name: f"{NEXT}{port.name}" for port in state},
         "start": "zeros",
     }

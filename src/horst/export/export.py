@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 import torch
+from torch.export import ExportedProgram
 
 from horst.config import check_type
 from horst.errors import ConfigError, ExportError
 from horst.export.check import ExportReport, compare, time_both
-from horst.export.contract import Format, What, contract
+from horst.export.contract import KEY, Contract, Format, What, contract
 from horst.export.graph import open_graph
-from horst.export.scan import clip_of
 from horst.export.step import trace
-from horst.export.to_onnx import OPSET, to_onnx
-from horst.export.to_torch import compile_program, save_program
+from horst.export.to_onnx import OPSET, clip_of, to_onnx
 from horst.io import atomic_write
 from horst.models import Predictor
 
 SUFFIX: dict[str, str] = {"onnx": ".onnx", "torch": ".pt2", "aoti": ".pt2"}
-COMPARED = 24
-"""Frames: enough for the ring of S states to wrap around, also after a reset half way."""
+COMPARED = 24  # frames: enough for the ring of S states to wrap around, also after a reset half way
 
 
 def export_model(
@@ -88,3 +88,23 @@ def export_model(
         except OSError as failure:
             raise ExportError(f"{path} cannot be written: {failure}") from failure
     return ExportReport(path, size, compared, error, graph_ms, eager_ms, torch.get_num_threads())
+
+
+def save_program(program: ExportedProgram, contract: Contract, path: Path) -> None:
+    torch.export.save(program, path, extra_files={f"{KEY}.json": json.dumps(contract.about)})
+
+
+def compile_program(program: ExportedProgram, contract: Contract, path: Path) -> None:
+    from torch._inductor import aoti_compile_and_package, cpp_builder, exc
+
+    try:
+        cpp_builder.get_cpp_compiler()
+    except exc.InvalidCxxCompiler as error:
+        raise ExportError("AOTInductor needs a C++ compiler: install g++, or set the variable CXX") from error
+    options = {"aot_inductor.metadata": {KEY: json.dumps(contract.about)}}
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            aoti_compile_and_package(program, package_path=str(path), inductor_configs=options)
+        except (exc.CppCompileError, RuntimeError) as error:
+            raise ExportError(f"AOTInductor cannot compile this model's step: {error}") from error

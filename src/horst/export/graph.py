@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from horst.errors import ExportError, MissingExtraError
 from horst.export.contract import FORMAT, KEY, Format
-from horst.export.to_torch import ABOUT
 from horst.extras import require
 
 Array = NDArray[Any]
@@ -60,9 +59,7 @@ def open_graph(path: Path, format: Format, *, threads: int | None = None) -> Gra
         raise ExportError(f"{path} is damaged or not a file of the format {format}: {reason}") from error
     about = _about(text)
     if about.get("format") != FORMAT:
-        raise ExportError(
-            f"{path} does not have contract version {FORMAT}: it was written by another version or program"
-        )
+        raise ExportError(f"{path} does not have contract version {FORMAT}: another version or program wrote it")
     return Graph(about, run)
 
 
@@ -92,9 +89,9 @@ def _open_onnx(path: Path, threads: int) -> tuple[str, Run]:
 
 
 def _open_torch(path: Path, threads: int) -> tuple[str, Run]:
-    files = {ABOUT: ""}
+    files = {f"{KEY}.json": ""}
     program = torch.export.load(path, extra_files=files)
-    return files[ABOUT], _by_torch(program.module())
+    return files[f"{KEY}.json"], _by_torch(program.module())
 
 
 def _open_aoti(path: Path, threads: int) -> tuple[str, Run]:

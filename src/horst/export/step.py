@@ -15,8 +15,7 @@ from horst.layers import HORST, HORSTState, LayerState, RecurrentState
 from horst.layers.state import Entry
 from horst.models import Predictor
 
-KEPT = ("keys", "filters", "values")
-"""The tensors of a layer's ring."""
+KEPT = ("keys", "filters", "values")  # the tensors of a layer's ring
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +65,9 @@ class StepModule(nn.Module):
         layers = []
         for i in range(len(core.cells)):
             keys, filters, values, count = tensors[4 * i : 4 * i + 4]
-            layers.append(FromZeros(keys, filters, values, count, self._zero(i)))
+            zero = Entry(*(self.get_buffer(f"zero_{name}_{i}") for name in KEPT))
+            layers.append(FromZeros(keys, filters, values, count, zero))
         return HORSTState(tuple(layers), core.config)
-
-    def _zero(self, i: int) -> Entry:
-        return Entry(*(self.get_buffer(f"zero_{name}_{i}") for name in KEPT))
 
 
 def example(contract: Contract, batch: int) -> tuple[Tensor, ...]:

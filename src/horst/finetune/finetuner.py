@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,18 +17,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import horst
 from horst.config import check_type
 from horst.errors import BusyError, ConfigError, InputError
 from horst.finetune.job import check_minutes
-from horst.finetune.names import MODEL_NAME, check_model_name
 from horst.finetune.recordings import Recordings
 from horst.finetune.run import How
 from horst.finetune.scratch import ENOUGH
 from horst.models.checkpoint import CONFIG
 from horst.models.hub import pretrained_models
 
-GRACE = 5.0
-"""Seconds that a cancelled worker has to end before it is killed."""
+GRACE = 5.0  # seconds that a cancelled worker has to end before it is killed
+MODEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,46}[A-Za-z0-9])?")
+WINDOWS_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,6 @@ class Finetuner:
         self.cancel()
 
     def _spawn(self, request: dict[str, Any]) -> subprocess.Popen[str]:
-        import horst
-
         paths = [str(Path(horst.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "horst.finetune.worker"],
@@ -177,3 +177,22 @@ class Finetuner:
             path = old.with_name(old.name[1:-4])
             if not path.exists() and MODEL_NAME.fullmatch(path.name):
                 os.replace(old, path)
+
+
+def check_model_name(name: str, taken: list[str]) -> str:
+    """InputError unless it is a valid folder name on every system, and not one of `taken`."""
+    if not isinstance(name, str) or not MODEL_NAME.fullmatch(name):
+        raise InputError(
+            f"the model's name is {name!r}; it takes 1 to 48 letters, digits, - and _, and neither - nor _ at its ends"
+        )
+    if name.lower() in WINDOWS_DEVICES or name.lower() in taken:
+        raise InputError(f"the name {name!r} is taken: choose another one for the model")
+    return name
+
+
+def finetuned_models(folder: Path) -> list[str]:
+    """Names of the finetuned models in a folder."""
+    if not folder.is_dir():
+        return []
+    there = (entry.name for entry in folder.iterdir() if (entry / "config.json").is_file())
+    return sorted(name for name in there if MODEL_NAME.fullmatch(name))

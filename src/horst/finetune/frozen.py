@@ -9,8 +9,6 @@ Shapes: N frames of all clips, T frames of one, C channels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -25,20 +23,12 @@ from horst.training.config import Loss
 from horst.training.losses import frame_weights
 from horst.video.jitter import jitter_clip, resample_clip
 
-VARIATIONS = 6
-"""Variations of each clip, if there is time."""
-DECAY = 0.01
-"""Weight decay: with half a dozen clips the weights would grow without bound."""
+VARIATIONS = 6  # of each clip, if there is time
+DECAY = 0.01  # weight decay: with half a dozen clips the weights would grow without bound
 STEPS = 100
 
-
-@dataclass(frozen=True, slots=True)
-class ClipFeatures:
-    """Features of a clip, or of a variation of it."""
-
-    clip: int
-    means: Tensor
-    """(T, C): spatial means of y."""
+ClipFeatures = tuple[int, Tensor]
+"""A clip, and the spatial means of y (T, C) of it or of a variation of it."""
 
 
 def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple[Predictor, HeldOut | None]:
@@ -52,10 +42,10 @@ def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple
     originals, variations = _features(job, base, seed, report)
     results: list[tuple[Tensor, int]] = []
     for fold in job.folds():
-        head, _ = _fit_head(job, base, [f for f in originals + variations if f.clip not in fold])
+        head, _ = _fit_head(job, base, [f for f in originals + variations if f[0] not in fold])
         with torch.no_grad():
             for index in fold:
-                logits = head(y=originals[index].means.clone()[..., None, None]).action
+                logits = head(y=originals[index][1].clone()[..., None, None]).action
                 results.append((logits, job.targets[index]))
     head, loss = _fit_head(job, base, originals + variations)
     report(FinetuneProgress(0.99, 1 + VARIATIONS, 1 + VARIATIONS, loss, "saving"))
@@ -81,7 +71,7 @@ def _features(
             with torch.inference_mode():
                 out, _ = base.core(base.backbone(frames).unsqueeze(0))
                 means = out.y[0].mean((-2, -1)).clone()
-            (variations if number else originals).append(ClipFeatures(index, means))
+            (variations if number else originals).append((index, means))
             done = (number + (index + 1) / len(job.sources)) / (1 + passes)
             fraction = min(0.98, max(done, job.spent if number else 0.0))
             report(FinetuneProgress(fraction, number + 1, 1 + passes, None, "computing features"))
@@ -99,21 +89,19 @@ def _features(
 
 def _fit_head(job: FinetuneJob, base: Predictor, features: list[ClipFeatures]) -> tuple[RecognitionHead, float]:
     """A head for these features, and its loss. Later frames have larger weights, and all labels the same."""
-    means = torch.cat([f.means for f in features]).clone()
-    target = torch.cat([torch.full((len(f.means),), job.targets[f.clip]) for f in features])
-    weight = torch.cat([_ramp(len(f.means)) * job.weight(f.clip) for f in features])
+    means = torch.cat([y for _, y in features]).clone()
+    target = torch.cat([torch.full((len(y),), job.targets[clip]) for clip, y in features])
+    weight = torch.cat([_ramp(len(y)) * job.weight(clip) for clip, y in features])
     weight /= weight.sum()
     head = create_head("recognition", base.core.channels, num_classes=len(job.labels), norm="batch")
     assert isinstance(head, RecognitionHead)
     head.eval()
     norm = head.pool.norms["y"]
     assert isinstance(norm, FrameNorm)
-    assert norm.running_mean is not None
-    assert norm.running_var is not None
     with torch.no_grad():
-        norm.running_mean.copy_(weight @ means)
-        norm.running_var.copy_(weight @ (means - norm.running_mean).square())
-        norm.weight.copy_((1 + norm.eps / norm.running_var.clamp_min(norm.eps / 100)).sqrt())  # eps is not negligible
+        mean = norm.get_buffer("running_mean").copy_(weight @ means)
+        variance = norm.get_buffer("running_var").copy_(weight @ (means - mean).square())
+        norm.weight.copy_((1 + norm.eps / variance.clamp_min(norm.eps / 100)).sqrt())  # eps is not negligible
         normed = norm(means)
         head.fc.weight.zero_()
         head.fc.bias.zero_()

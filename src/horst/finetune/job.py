@@ -10,12 +10,11 @@ from torch import Tensor
 
 from horst.data.clips import Clip
 from horst.errors import InputError
-from horst.finetune.names import check_label
+from horst.finetune.recordings import check_label
 
 ClipSource = Clip | Callable[[], Clip]
 """A clip, or a function that reads it: the clips of a folder need not all be in memory."""
-MIN_HELD_OUT = 3
-"""Clips that each label needs before one of them is held out."""
+MIN_HELD_OUT = 3  # clips that each label needs before one of them is held out
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,17 @@
     <folder>/<digest of the label>/<id>.safetensors
 
 A file has the JPEG frames of one clip, their times, and its label; it is written atomically. There is no other state.
-Labels are user input: see `horst.finetune.names`.
+Labels are user input: a label may be any line of text and never becomes a path.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 import secrets
 import threading
 import time
+import unicodedata
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,7 +28,6 @@ from safetensors.numpy import save_file
 
 from horst.data.clips import Clip
 from horst.errors import BusyError, DataError, HorstError, InputError
-from horst.finetune.names import check_label, label_folder
 from horst.io import atomic_write
 from horst.video.frame import Image
 from horst.video.images import decode_picture, encode_picture
@@ -36,6 +37,9 @@ from horst.video.sampling import SLACK
 FORMAT = "1"
 QUALITY = 90
 ID = re.compile(r"[0-9a-f]{20}")
+LONGEST_LABEL = 80  # characters
+UNPRINTABLE = ("Cc", "Cs", "Cn", "Zl", "Zp")
+"""Unicode categories that a label must not have: control characters, surrogates, unassigned, line breaks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,6 +193,26 @@ class Recordings:
                 f"the clip has {len(times)} frames in {seconds:.2f} s; it must have at least {limits.shortest:g} s"
             )
         return times, images
+
+
+def check_label(label: str) -> str:
+    """The label, stripped and in Unicode's form NFC; InputError unless it is one line of printable text."""
+    if not isinstance(label, str):
+        raise InputError(f"the label is a {type(label).__name__}; it must be text")
+    kept = unicodedata.normalize("NFC", label).strip()
+    if not kept or len(kept) > LONGEST_LABEL:
+        raise InputError(f"the label has {len(kept)} characters; it must have 1 to {LONGEST_LABEL}")
+    strange = [c for c in kept if unicodedata.category(c) in UNPRINTABLE]
+    if strange:
+        raise InputError(f"the label holds the character U+{ord(strange[0]):04X}; it must be one printable line")
+    if not any(unicodedata.category(c)[0] in "LNSP" for c in kept):
+        raise InputError("the label has no visible character")
+    return kept
+
+
+def label_folder(label: str) -> str:
+    """The folder of a label: a digest, so that no label leads to another folder, on any file system."""
+    return hashlib.sha256(label.encode()).hexdigest()[:16]
 
 
 def _read_header(file: Path) -> Recording:

@@ -27,19 +27,15 @@ from horst.training.losses import clip_loss, frame_weights
 from horst.training.optimisers import create_optimiser
 from horst.video.jitter import jitter_clip, resample_clip, scramble_appearance
 
-ENOUGH = 10
-"""Clips of each label below which the result is poor."""
+ENOUGH = 10  # clips of each label below which the result is poor
 SIZE, FPS = (48, 48), 6.0
-CACHED_SIZE = (60, 60)
-"""Frame size of cached clips: crops show a part of it."""
-CACHE_BYTES = 256 * 2**20
-"""Size of the clip cache; other clips are read again each time."""
+CACHED_SIZE = (60, 60)  # frame size of cached clips: crops show a part of it
+CACHE_BYTES = 256 * 2**20  # size of the clip cache; other clips are read again each time
 BATCH = 8
 WARMUP = 20
 LOSS = Loss(steps="every", ramp=True, label_smoothing=0.1)
 OPTIMISER = Optimiser(name="adamw", lr=0.004, weight_decay=0.02, lookahead=False)
-TRY_AT = 0.75
-"""The fraction of the time after which held-out clips are evaluated; from then on they are trained on too."""
+TRY_AT = 0.75  # fraction of the time after which held-out clips are evaluated; from then on they are trained on too
 
 
 def create(labels: list[str], seed: int) -> Predictor:
@@ -58,9 +54,8 @@ def create(labels: list[str], seed: int) -> Predictor:
             size=SIZE,
             fps=FPS,
         )
-    for cell in model.modules():
-        if isinstance(cell, HORSTCell):
-            _start_as_difference(cell)
+    for cell in (module for module in model.modules() if isinstance(module, HORSTCell)):
+        _start_as_difference(cell)
     return model
 
 
@@ -88,7 +83,7 @@ def train(job: FinetuneJob, seed: int, report: Report) -> tuple[Predictor, HeldO
     model = create(job.labels, seed)
     rng = np.random.default_rng(seed)
     optimiser = create_optimiser(model.parameters(), OPTIMISER)
-    cache, all_clips = ClipCache(job), list(range(len(job.sources)))
+    cache, all_clips = dict[int, Clip](), list(range(len(job.sources)))
     held = next(iter(job.folds()), [])
     used = [i for i in all_clips if i not in held]
     queue: list[int] = []
@@ -103,7 +98,7 @@ def train(job: FinetuneJob, seed: int, report: Report) -> tuple[Predictor, HeldO
             decay = 0.5 * (1 + math.cos(math.pi * min(1, job.spent)))
             group["lr"] = OPTIMISER.lr * min(1.0, (step + 1) / WARMUP) * decay
         clips = []
-        for clip in map(cache.clip, chosen):
+        for clip in (_cached_clip(job, index, cache) for index in chosen):
             clips.append(scramble_appearance(jitter_clip(clip.frames, clip.times, FPS, SIZE, rng), rng))
         loss = _step(model, optimiser, job, chosen, clips)
         step, seen = step + 1, seen + len(chosen)
@@ -115,23 +110,17 @@ def train(job: FinetuneJob, seed: int, report: Report) -> tuple[Predictor, HeldO
     return model.eval(), held_out
 
 
-class ClipCache:
-    """The clips of a job in a small size, as many as fit into memory."""
-
-    def __init__(self, job: FinetuneJob) -> None:
-        self.job, self.clips, self.bytes = job, dict[int, Clip](), 0
-
-    def clip(self, index: int) -> Clip:
-        if index in self.clips:
-            return self.clips[index]
-        clip = self.job.clip(index)
-        frames = torch.from_numpy(clip.frames).permute(0, 3, 1, 2)
-        small = F.interpolate(frames, CACHED_SIZE, mode="bilinear", antialias=True, align_corners=False)
-        clip = Clip(small.permute(0, 2, 3, 1).numpy(), clip.times)
-        if self.bytes + clip.frames.nbytes <= CACHE_BYTES:
-            self.clips[index] = clip
-            self.bytes += clip.frames.nbytes
-        return clip
+def _cached_clip(job: FinetuneJob, index: int, cache: dict[int, Clip]) -> Clip:
+    """A clip in a small size. `cache` holds as many of them as fit into CACHE_BYTES."""
+    if index in cache:
+        return cache[index]
+    clip = job.clip(index)
+    frames = torch.from_numpy(clip.frames).permute(0, 3, 1, 2)
+    small = F.interpolate(frames, CACHED_SIZE, mode="bilinear", antialias=True, align_corners=False)
+    clip = Clip(small.permute(0, 2, 3, 1).numpy(), clip.times)
+    if clip.frames.nbytes + sum(kept.frames.nbytes for kept in cache.values()) <= CACHE_BYTES:
+        cache[index] = clip
+    return clip
 
 
 def _step(
@@ -158,10 +147,8 @@ def _update_norms(model: Predictor, job: FinetuneJob, used: list[int]) -> None:
     model.eval()
     rows = torch.cat([_output(model, job, index).core.y[0].mean((-2, -1)) for index in used])
     for norm in (module for module in model.modules() if isinstance(module, FrameNorm)):
-        assert norm.running_mean is not None
-        assert norm.running_var is not None
-        norm.running_mean.copy_(rows.mean(0))
-        norm.running_var.copy_(rows.var(0, correction=0))
+        norm.get_buffer("running_mean").copy_(rows.mean(0))
+        norm.get_buffer("running_var").copy_(rows.var(0, correction=0))
 
 
 @torch.no_grad()

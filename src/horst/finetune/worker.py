@@ -14,12 +14,13 @@ import time
 from dataclasses import asdict
 from typing import Any
 
-from horst.errors import HorstError
+import torch
 
-INTERVAL = 0.1
-"""Shortest time between two lines of progress, in seconds."""
-NICE = 10
-"""About a tenth of the processor if others want it: serving comes first."""
+from horst.errors import HorstError
+from horst.finetune import FinetuneProgress, Recordings, finetune
+
+INTERVAL = 0.1  # shortest time between two lines of progress, in seconds
+NICE = 10  # about a tenth of the processor if others want it: serving comes first
 
 
 def main() -> None:
@@ -37,10 +38,6 @@ def main() -> None:
 
 
 def _finetune(request: dict[str, Any]) -> float | None:
-    import torch
-
-    from horst.finetune import FinetuneProgress, Recordings, finetune
-
     torch.set_num_threads(request.pop("threads"))
     last = 0.0
 

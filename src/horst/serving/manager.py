@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
-from horst.finetune.names import finetuned_models
+from horst.finetune.finetuner import finetuned_models
 from horst.models import Predictor, PredictorConfig, open_model, pretrained_models
 from horst.models.checkpoint import WEIGHTS, read_config, read_labels
 from horst.serving.limits import Limits
