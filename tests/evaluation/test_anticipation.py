@@ -25,11 +25,12 @@ from horst.evaluation.challenge import challenge, write_challenge
 from horst.evaluation.evaluate import Evaluation, evaluate, evaluate_predictions, predict
 from horst.evaluation.guard import check
 from horst.evaluation.measure import all_scores, measure, metric_names, primary_metric
-from horst.evaluation.metrics import TIMES, accuracy_of_ranks, label_ranks, marginalize, recall_of_ranks
+from horst.evaluation.metrics import accuracy_of_ranks, label_ranks, marginalize, recall_of_ranks
 from horst.evaluation.paper import paper_tables
 from horst.evaluation.predictions import Predictions
 from horst.models import Predictor
 
+TIMES = (2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)  # seconds before the action at which RULSTM's protocol predicts
 VERBS, NOUNS = 4, 6
 ACTIONS = [(0, 0), (0, 1), (1, 0), (1, 2), (3, 3), (3, 4), (0, 5)]
 """No action has verb 2."""
@@ -348,6 +349,7 @@ def test_report(epic: DataConfig, tmp_path: Path) -> None:
     assert "protocol rulstm: examples that saw too much: 1 at 2s" in text
     assert ("1 that no frame precedes (left out)" in text) == ("many-shot" in text)
     assert ("1 could not be read (misses)" in text) == ("unseen" in text)
-    assert Evaluation.from_dict(json.loads(json.dumps(found.to_dict()))) == found
+    found.save(tmp_path / "val.json")
+    assert Evaluation.load(tmp_path / "val.json") == found
     unlabelled = replace(found, metrics={}, prior={})
     report.show(unlabelled, console)

@@ -195,8 +195,9 @@ def test_evaluation(data_yaml: Path, tmp_path: Path) -> None:
     assert "area under top-1" in text
     again = evaluate(tiny(), module, autocast=torch.bfloat16, progress=True)
     assert again.metrics.keys() == found.metrics.keys()
+    (tmp_path / "typo.json").write_text('{"metric": {}}')
     with pytest.raises(DataError, match="no entry 'metric', did you mean 'metrics'"):
-        Evaluation.from_dict({"metric": {}})
+        Evaluation.load(tmp_path / "typo.json")
     (tmp_path / "bad.json").write_text("[]")
     with pytest.raises(DataError, match=r"bad\.json"):
         Evaluation.load(tmp_path / "bad.json")

@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 from horst.errors import DataError, InputError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.paper import _part, paper_table, paper_tables
-from horst.evaluation.runs import group_runs
-from horst.evaluation.table import table, table_data
+from horst.evaluation.table import group_runs, table, table_data
 from horst.registry import Part
 
 HORST = {"table": "early-recognition", "row": "HORST"}

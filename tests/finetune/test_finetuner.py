@@ -41,7 +41,7 @@ def recordings(tmp_path: Path) -> Recordings:
 def finetuner(recordings: Recordings, tmp_path: Path) -> Iterator[Finetuner]:
     made = Finetuner(recordings, tmp_path / "models")
     yield made
-    made.close()
+    made.cancel()
 
 
 def wait(until: Callable[[], bool], seconds: float = 60) -> None:

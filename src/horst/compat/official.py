@@ -21,26 +21,19 @@ from horst.weights import load_checked
 
 StateDict = Mapping[str, Tensor]
 
-# Our names to theirs, for parameters with one counterpart.
-LAYER_NAMES = {
-    "ff_x.0.weight": "encoder.0.weight",
-    "ff_x.1.weight": "encoder.1.weight",
-    "ff_x.1.bias": "encoder.1.bias",
-    "ff_q.0.weight": "mha.q_pre_f.0.weight",
-    "ff_q.1.weight": "mha.q_pre_f.1.weight",
-    "ff_q.1.bias": "mha.q_pre_f.1.bias",
-    "filter_q.conv.weight": "mha.sf_Q.f.0.weight",
-    "filter_q.conv.bias": "mha.sf_Q.f.0.bias",
-    "filter_k.conv.weight": "mha.sf_K.f.0.weight",
-    "filter_k.conv.bias": "mha.sf_K.f.0.bias",
-    "output.ff.0.weight": "out_t.0.weight",
-    "output.ff.1.weight": "out_t.1.weight",
-    "output.ff.1.bias": "out_t.1.bias",
-    "output.se.squeeze.weight": "out_t.3.f.1.weight",
-    "output.se.squeeze.bias": "out_t.3.f.1.bias",
-    "output.se.excite.weight": "out_t.3.f.3.weight",
-    "output.se.excite.bias": "out_t.3.f.3.bias",
+# Our names to theirs, for modules with one counterpart.
+WITHOUT_BIAS = {"ff_x.0": "encoder.0", "ff_q.0": "mha.q_pre_f.0", "output.ff.0": "out_t.0"}
+WITH_BIAS = {
+    "ff_x.1": "encoder.1",
+    "ff_q.1": "mha.q_pre_f.1",
+    "filter_q.conv": "mha.sf_Q.f.0",
+    "filter_k.conv": "mha.sf_K.f.0",
+    "output.ff.1": "out_t.1",
+    "output.se.squeeze": "out_t.3.f.1",
+    "output.se.excite": "out_t.3.f.3",
 }
+LAYER_NAMES = {f"{ours}.weight": f"{theirs}.weight" for ours, theirs in (WITHOUT_BIAS | WITH_BIAS).items()}
+LAYER_NAMES |= {f"{ours}.bias": f"{theirs}.bias" for ours, theirs in WITH_BIAS.items()}
 KEY_VALUE_NAMES = [f"mha.{side}_pre_f.{part}" for side in "kv" for part in ("0.weight", "1.weight", "1.bias")]
 NEVER_USED = ("agg_f.", "mha.v_post_f.")
 HEAD_NAMES = {
@@ -70,8 +63,8 @@ def horst_from_official(state_dict: StateDict, *, stride: Sequence[int], steps: 
     """
     weights = without_wrapper(state_dict)
     layers = _layers(weights, stride)
-    names = LAYER_NAMES.values(), KEY_VALUE_NAMES
-    expected = [f"layers.{layer}.{name}" for layer, _ in layers for group in names for name in group]
+    names = [*LAYER_NAMES.values(), *KEY_VALUE_NAMES]
+    expected = [f"layers.{layer}.{name}" for layer, _ in layers for name in names]
     ignored = [key for key in weights if any(f".{part}" in key for part in NEVER_USED)]
     check_keys(weights, expected, ignored)
     encoders = [_convolution(weights, f"layers.{layer}.encoder.0.weight") for layer, _ in layers]
@@ -86,11 +79,9 @@ def horst_from_official(state_dict: StateDict, *, stride: Sequence[int], steps: 
     )
     converted = {}
     for i, (layer, _) in enumerate(layers):
-        theirs = {key: weights[f"layers.{layer}.{key}"] for group in names for key in group}
+        theirs, hidden = {key: weights[f"layers.{layer}.{key}"] for key in names}, encoders[i].shape[0]
         for side in "kv":
-            _convolution(
-                weights, f"layers.{layer}.mha.{side}_pre_f.0.weight", (encoders[i].shape[0], 2 * encoders[i].shape[0])
-            )
+            _convolution(weights, f"layers.{layer}.mha.{side}_pre_f.0.weight", (hidden, 2 * hidden))
         ours = {mine: theirs[name] for mine, name in LAYER_NAMES.items()} | _key_value(theirs)
         converted.update({f"layers.{i}.{name}": tensor for name, tensor in ours.items()})
     load_checked(core, converted, source="the official checkpoint")
@@ -112,9 +103,7 @@ def heads_from_official(state_dict: StateDict, *, kind: Literal["concat", "unrol
     names |= {ours: theirs for ours, theirs in optional.items() if theirs in weights}
     for fc in ("fc_a", "fc_v", "fc_n"):
         if weights[names[f"{fc}.weight"]].ndim != 2:
-            raise CheckpointError(
-                f"{names[f'{fc}.weight']!r} is not the weight of a linear layer: it must have two axes"
-            )
+            raise CheckpointError(f"{names[f'{fc}.weight']!r} must have two axes: it is the weight of a linear layer")
     actions, verbs, nouns = (weights[names[f"{fc}.weight"]].shape[0] for fc in ("fc_a", "fc_v", "fc_n"))
     channels = weights[names["fc_v.weight"]].shape[1]
     name = "unrolling" if kind == "unroll" else "verb_noun_action"

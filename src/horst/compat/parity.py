@@ -14,8 +14,7 @@ from horst.compat import horst_from_official
 from horst.layers import HORST
 from horst.models import Predictor
 
-LIMIT = 1e-5
-"""Largest relative error in fp32 that counts as equal."""
+LIMIT = 1e-5  # largest relative error in fp32 that counts as equal
 
 
 def relative_error(found: Tensor, wanted: Tensor) -> float:
@@ -52,11 +51,9 @@ def against_release() -> dict[str, float]:
         "y": relative_error(out.y, recorded["output"]),
         "y, clips of different lengths": relative_error(shorter.y, recorded["output_variable_length"]),
     }
-    for name, ours in (("e", out.e), ("statt", out.statt)):
-        theirs = [recorded[f"{name}.b{i}l0"] for i in range(len(ours))]
-        errors["e, all layers" if name == "e" else "STATT, all layers"] = max(
-            relative_error(a, b) for a, b in zip(ours, theirs, strict=True)
-        )
+    for title, name, ours in (("e", "e", out.e), ("STATT", "statt", out.statt)):
+        layers = (relative_error(layer, recorded[f"{name}.b{i}l0"]) for i, layer in enumerate(ours))
+        errors[f"{title}, all layers"] = max(layers)
     return errors
 
 

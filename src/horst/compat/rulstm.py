@@ -23,8 +23,7 @@ NAMES = {
     for p in ("weight", "bias")
     for g in ("ih", "hh")
 } | {f"head.fc.{p}": f"classifier.1.{p}" for p in ("weight", "bias")}
-DROPOUT = 0.8
-"""Dropout of the release in all three places; no parameter shows it, and it matters for further training."""
+DROPOUT = 0.8  # dropout of the release in all three places; no parameter shows it, and it matters for further training
 
 
 class RollingUnrolling(nn.Module):

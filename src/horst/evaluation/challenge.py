@@ -21,10 +21,8 @@ from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions
 from horst.io import write_text
 
-ACTIONS = 100
-"""Action scores of a segment."""
-TAU = 1.0
-"""Seconds before the action."""
+ACTIONS = 100  # action scores of a segment
+TAU = 1.0  # seconds before the action
 
 
 def challenge(

@@ -86,18 +86,6 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
 
-    @classmethod
-    def from_dict(cls, data: Any) -> Evaluation:
-        try:
-            evaluation = from_dict(cls, data, "evaluation")
-        except ConfigError as error:
-            raise DataError(str(error)) from error
-        for name in ("metrics", "prior", "counts"):
-            for key, value in getattr(evaluation, name).items():
-                if type(value) not in (int, float):
-                    raise DataError(f"evaluation.{name} has {key} = {value!r}, which is not a number")
-        return evaluation
-
     def save(self, path: str | Path) -> None:
         """Write JSON, atomically."""
         write_text(Path(path), json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
@@ -107,31 +95,28 @@ class Evaluation:
         """DataError if the file is missing, damaged, or not an evaluation."""
         path = Path(path)
         try:
-            return cls.from_dict(read_json(path))
-        except DataError as error:
+            evaluation = from_dict(cls, read_json(path), "evaluation")
+            for name in ("metrics", "prior", "counts"):
+                for key, value in getattr(evaluation, name).items():
+                    if type(value) not in (int, float):
+                        raise DataError(f"evaluation.{name} has {key} = {value!r}, which is not a number")
+            return evaluation
+        except (ConfigError, DataError) as error:
             message = f"{path}: {error}" if str(path) not in str(error) else str(error)
             raise DataError(f"{message}; evaluate again" if path.exists() else message) from error
 
 
-def evaluate(
-    model: Predictor,
-    clips: ClipBatches,
-    split: Split = "val",
-    device: torch.device | str | None = None,
-    *,
-    autocast: torch.dtype | None = None,
-    progress: bool = True,
-) -> Evaluation:
-    """Metrics of a model on a split; arguments as for `predict`."""
-    return predict_and_evaluate(model, clips, split, device, autocast=autocast, progress=progress)[1]
+def evaluate(model: Predictor, clips: ClipBatches, split: Split = "val", **options: Any) -> Evaluation:
+    """Metrics of a model on a split; options as for `predict`."""
+    return predict_and_evaluate(model, clips, split, **options)[1]
 
 
 def predict_and_evaluate(
-    model: Predictor, clips: ClipBatches, split: Split = "val", device: torch.device | str | None = None, **options: Any
+    model: Predictor, clips: ClipBatches, split: Split = "val", **options: Any
 ) -> tuple[Predictions, Evaluation]:
-    """Both the predictions and their metrics; arguments as for `predict`."""
+    """Both the predictions and their metrics; options as for `predict`."""
     begin = time.perf_counter()
-    predictions = predict(model, clips, split, device, **options)
+    predictions = predict(model, clips, split, **options)
     seconds = round(time.perf_counter() - begin, 3)
     clip = clip_for(clips, model)
     return predictions, evaluate_predictions(predictions, clips.annotations, split, clip, model=model, seconds=seconds)

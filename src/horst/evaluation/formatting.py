@@ -9,8 +9,7 @@ from horst.console import visible
 TITLES = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5", "calibration": "calibration error"}
 """Title of a metric by its kind, the part of its name between "/" and "@"."""
 ACCURACIES = ("top1", "top5", "recall5")
-SECONDS = "time_to_action"
-"""The kind of metric that is in seconds. All others are fractions of 1."""
+SECONDS = "time_to_action"  # the kind of metric that is in seconds. All others are fractions of 1.
 MINUS = "\N{MINUS SIGN}"
 
 

@@ -7,8 +7,7 @@ from horst.errors import DataError
 from horst.evaluation.predictions import Predictions
 from horst.video.sampling import Anticipation
 
-SLACK = 1e-6
-"""Seconds: packed data rounds times to microseconds."""
+SLACK = 1e-6  # seconds: packed data rounds times to microseconds
 
 
 def check(predictions: Predictions, mode: Anticipation) -> dict[str, int]:

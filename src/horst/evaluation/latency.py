@@ -31,13 +31,10 @@ from horst.evaluation.evaluate import clip_output
 from horst.models import BatchedStep, Predictor
 
 FRACTIONS = 0.25, 0.5, 0.75, 1.0
-COSTS = 0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64
-"""Seconds per step."""
-EPSILON = 1e-9
-"""Seconds: times are sums of binary fractions."""
+COSTS = 0.0, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64  # seconds per step
+EPSILON = 1e-9  # seconds: times are sums of binary fractions
 
-LabelledClip = tuple[NDArray[np.uint8], int]
-"""The frames of a clip, (T, H, W, 3), at the model's rate, and its label."""
+LabelledClip = tuple[NDArray[np.uint8], int]  # the frames of a clip, (T, H, W, 3), at the model's rate, and its label
 
 
 @dataclass(frozen=True, slots=True)

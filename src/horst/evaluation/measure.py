@@ -20,22 +20,11 @@ from torch import Tensor
 
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
-from horst.evaluation.metrics import (
-    accuracy_of_ranks,
-    area,
-    calibration_bins,
-    decided,
-    label_ranks,
-    marginalize,
-    probabilities,
-    recall_of_ranks,
-    time_of_ranks,
-)
+from horst.evaluation import metrics
 from horst.evaluation.predictions import Predictions, position_name, positions
 from horst.heads import TASKS
 
-PARTS = ("verb", "noun")
-"""Parts of an action, in the order of `Annotations.action_parts`."""
+PARTS = ("verb", "noun")  # parts of an action, in the order of `Annotations.action_parts`
 EK55, EK100 = "EPIC-Kitchens 55", "EPIC-Kitchens 100"
 
 
@@ -44,8 +33,7 @@ class Subset:
     """Classes or examples of a task that are evaluated separately."""
 
     name: str
-    members: frozenset[int] | frozenset[str]
-    """Class numbers, or ids of examples."""
+    members: frozenset[int] | frozenset[str]  # class numbers, or ids of examples
     of_classes: bool
 
     def rows(self, labels: Tensor, ids: Sequence[str]) -> Tensor:
@@ -69,22 +57,22 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
         known = labels != UNKNOWN
         if not known.any():
             continue
-        ranks = torch.stack([label_ranks(scores[:, p], labels) for p in range(len(counted.positions))], 1)
+        ranks = torch.stack([metrics.label_ranks(scores[:, p], labels) for p in range(len(counted.positions))], 1)
         sets = {s.name: rows for s in subsets(task, annotations) if (rows := s.rows(labels, counted.ids)).any()}
         for p, name in enumerate(counted.names()):
-            found |= {f"{task}/top{k}@{name}": accuracy_of_ranks(ranks[:, p], labels, k) for k in (1, 5)}
+            found |= {f"{task}/top{k}@{name}": metrics.accuracy_of_ranks(ranks[:, p], labels, k) for k in (1, 5)}
             if anticipation:
-                found[f"{task}/recall5@{name}"] = recall_of_ranks(ranks[:, p], labels, 5)
+                found[f"{task}/recall5@{name}"] = metrics.recall_of_ranks(ranks[:, p], labels, 5)
                 for subset, rows in sets.items():
-                    found[f"{task}/recall5@{name}/{subset}"] = recall_of_ranks(ranks[rows, p], labels[rows], 5)
+                    found[f"{task}/recall5@{name}/{subset}"] = metrics.recall_of_ranks(ranks[rows, p], labels[rows], 5)
             elif (known & counted.read).any():
-                found[f"calibration@{name}"] = calibration_bins(scores[:, p], labels).error
+                found[f"calibration@{name}"] = metrics.calibration_bins(scores[:, p], labels).error
         if anticipation:
-            found[f"{task}/time_to_action"] = time_of_ranks(ranks, labels, 5, counted.positions)
+            found[f"{task}/time_to_action"] = metrics.time_of_ranks(ranks, labels, 5, counted.positions)
     if not anticipation and len(counted.positions) > 1 and len(counted):
         if "action/top1@100%" in found:
-            found["area"] = area(counted.positions, [found[f"action/top1@{name}"] for name in counted.names()])
-        found["decided"] = decided(counted.answers, counted.lengths)
+            found["area"] = metrics.area(counted.positions, [found[f"action/top1@{name}"] for name in counted.names()])
+        found["decided"] = metrics.decided(counted.answers, counted.lengths)
     return found
 
 
@@ -162,10 +150,8 @@ def all_scores(predictions: Predictions, annotations: Annotations, *, rulstm_emp
         if name in annotations.classes and name not in scores:
             classes, count = [pair[part] for pair in annotations.action_parts], len(annotations.classes[name])
             # One position at a time: in double precision all of them would take much memory.
-            summed = [
-                marginalize(probabilities(scores["action"][:, p].double()), classes, count, rulstm_empty)
-                for p in range(len(predictions.positions))
-            ]
+            actions = (metrics.probabilities(at.double()) for at in scores["action"].unbind(1))
+            summed = [metrics.marginalize(at, classes, count, rulstm_empty) for at in actions]
             scores[name] = torch.stack(summed, 1).log()
     return scores
 
@@ -182,10 +168,11 @@ def prior(annotations: Annotations, split: Split) -> dict[str, float]:
         train, labels = (_labels(annotations, s, task) for s in ("train", split))
         train = train[train != UNKNOWN]
         if len(train) and labels.ne(UNKNOWN).any():
-            ranks = label_ranks(torch.bincount(train, minlength=len(names)).double().expand(len(labels), -1), labels)
-            found |= {f"{task}/top{k}": accuracy_of_ranks(ranks, labels, k) for k in (1, 5)}
+            counts = torch.bincount(train, minlength=len(names)).double()
+            ranks = metrics.label_ranks(counts.expand(len(labels), -1), labels)
+            found |= {f"{task}/top{k}": metrics.accuracy_of_ranks(ranks, labels, k) for k in (1, 5)}
             if annotations.task == "anticipation":
-                found[f"{task}/recall5"] = recall_of_ranks(ranks, labels, 5)
+                found[f"{task}/recall5"] = metrics.recall_of_ranks(ranks, labels, 5)
     return found
 
 

@@ -19,11 +19,8 @@ from horst.data.example import UNKNOWN
 from horst.errors import InputError
 from horst.masks import length_mask
 
-TIMES = (2.0, 1.75, 1.5, 1.25, 1.0, 0.75, 0.5, 0.25)
-"""Seconds before the action at which RULSTM's protocol predicts."""
 BINS = 15
-NEVER = 2**31
-"""The rank of a class that was not predicted: in no top k."""
+NEVER = 2**31  # the rank of a class that was not predicted: in no top k
 
 
 def label_ranks(scores: Tensor, labels: Tensor) -> Tensor:

@@ -29,10 +29,8 @@ from horst.models import MODELS, model_config
 from horst.models.registry import METHODS, Method
 from horst.registry import Part
 
-OF_DATA = ("num_classes", "num_verbs", "num_nouns", "pairs")
-"""Options of heads that follow from the data."""
-ANTICIPATION = {"steps": 14, "stride": 0.25}
-"""Clips of RULSTM's protocol; methods may name others."""
+OF_DATA = ("num_classes", "num_verbs", "num_nouns", "pairs")  # options of heads that follow from the data
+ANTICIPATION = {"steps": 14, "stride": 0.25}  # clips of RULSTM's protocol; methods may name others
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,8 +38,7 @@ class PaperResult:
     """A row of a table."""
 
     name: str
-    values: tuple[float | None, ...]
-    """Per cent, by column; None if the paper has no number."""
+    values: tuple[float | None, ...]  # per cent, by column; None if the paper has no number
     same: tuple[str, str] | None = None
     """(table, row) of the same model in another table: a run for that row counts for this one too."""
 
@@ -50,26 +47,17 @@ class PaperResult:
 class PaperTable:
     """A table, and the data of its numbers."""
 
-    number: int
-    """In the paper."""
+    number: int  # in the paper
     title: str
-    data: str
-    """Name of the data set, as in `Annotations.name`."""
-    classes: dict[str, int]
-    """Number of classes by task."""
-    size: str
-    """The data set in the names of models; see `horst.models.registry`."""
-    train: int
-    """Examples of the training split."""
-    examples: int
-    """Examples of the validation split."""
-    columns: dict[str, str]
-    """Metric by header; see `horst.evaluation.measure`."""
+    data: str  # name of the data set, as in `Annotations.name`
+    classes: dict[str, int]  # number of classes by task
+    size: str  # the data set in the names of models; see `horst.models.registry`
+    train: int  # examples of the training split
+    examples: int  # examples of the validation split
+    columns: dict[str, str]  # metric by header; see `horst.evaluation.measure`
     rows: tuple[PaperResult, ...]
-    fps: tuple[float, ...] = ()
-    """Recognition: allowed frame rates."""
-    decimals: int = 1
-    """As printed."""
+    fps: tuple[float, ...] = ()  # recognition: allowed frame rates
+    decimals: int = 1  # as printed
     name: str = field(default="", compare=False)
 
     def row(self, name: str) -> PaperResult:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -34,8 +34,7 @@ from horst.video.sampling import observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """Recognition: observed fractions at which a complete clip is evaluated."""
-EARLIEST = 2.0
-"""Anticipation: predictions count from this many seconds before the action on."""
+EARLIEST = 2.0  # anticipation: predictions count from this many seconds before the action on
 FORMAT = 1
 
 
@@ -111,8 +110,8 @@ class Predictions:
                 task=metadata["task"],
                 positions=tuple(metadata["positions"]),
                 ids=tuple(metadata["ids"]),
-                labels=_with_prefix("labels.", tensors),
-                scores=_with_prefix("scores.", tensors),
+                labels={name[7:]: tensors[name] for name in tensors if name.startswith("labels.")},
+                scores={name[7:]: tensors[name] for name in tensors if name.startswith("scores.")},
                 missing=tuple((ident, reason) for ident, reason in metadata["missing"]),
                 **{name: tensors[name] for name in TENSORS},
             )
@@ -309,7 +308,3 @@ def _concatenate(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         if "answers" in part:
             part["answers"] = pad(part["answers"], (0, longest - part["answers"].shape[1]), value=-1)
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-
-def _with_prefix(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -118,10 +118,6 @@ class Finetuner:
             reader.join(GRACE)
         return self.state()
 
-    def close(self) -> None:
-        """Stop the worker."""
-        self.cancel()
-
     def _spawn(self, request: dict[str, Any]) -> subprocess.Popen[str]:
         paths = [str(Path(horst.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(

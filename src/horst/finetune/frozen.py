@@ -27,8 +27,7 @@ VARIATIONS = 6  # of each clip, if there is time
 DECAY = 0.01  # weight decay: with half a dozen clips the weights would grow without bound
 STEPS = 100
 
-ClipFeatures = tuple[int, Tensor]
-"""A clip, and the spatial means of y (T, C) of it or of a variation of it."""
+ClipFeatures = tuple[int, Tensor]  # A clip, and the spatial means of y (T, C) of it or of a variation of it
 
 
 def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple[Predictor, HeldOut | None]:

@@ -38,8 +38,7 @@ class HeldOut:
     """Held-out clips that a model, which was not trained on them, classified correctly."""
 
     clips: int
-    correct: int
-    """At the end of the clip."""
+    correct: int  # at the end of the clip
     correct_at_half: int
 
     @property
@@ -59,8 +58,7 @@ class FinetuneJob:
 
     labels: list[str]
     sources: list[ClipSource]
-    targets: list[int]
-    """Index in `labels` of each clip's label."""
+    targets: list[int]  # index in `labels` of each clip's label
     seconds: float
     started: float
 

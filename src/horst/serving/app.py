@@ -67,7 +67,7 @@ def create_app(
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         manager.close()
-        finetuner.close()
+        finetuner.cancel()
         decoders.shutdown(wait=False, cancel_futures=True)
 
     app = FastAPI(
