@@ -42,12 +42,6 @@ class EvaluatedRun:
     evaluation: Evaluation
 
     @property
-    def row(self) -> tuple[str, str] | None:
-        """(table, row) of the paper."""
-        paper = self.config.get("paper")
-        return (paper["table"], paper["row"]) if paper else None
-
-    @property
     def recipe(self) -> str:
         """What the runs of a group share: all but name and seed, and the data that they were evaluated on."""
         rest = {key: value for key, value in self.config.items() if key not in ("name", "seed")}
@@ -70,7 +64,9 @@ class RunGroup:
 
     @property
     def row(self) -> tuple[str, str] | None:
-        return self.runs[0].row
+        """(table, row) of the paper."""
+        paper = self.runs[0].config.get("paper")
+        return (paper["table"], paper["row"]) if paper else None
 
     @property
     def seeds(self) -> list[int]:
