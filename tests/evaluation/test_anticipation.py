@@ -272,7 +272,7 @@ def test_verbs_and_nouns_summed_from_actions(ek100: DataConfig) -> None:
     assert "noun/recall5@0.25s" in measure(found, module.annotations)
 
 
-def test_precomputed_features(ek100: DataConfig) -> None:
+def test_precomputed_features(ek100: DataConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stored features are evaluated in the same way."""
     module, model = module_of(ek100), small(backbone={"name": "maps", "channels": 8}, size=(3, 4))
 
@@ -280,7 +280,7 @@ def test_precomputed_features(ek100: DataConfig) -> None:
         times = frame_times(seen_frames(example, clip))
         return Clip(np.full((len(times), 8, 3, 4), example.start, np.float16), times)
 
-    module._source = replace(module.source, read=read)
+    monkeypatch.setattr(module.source, "read", read)
     assert evaluate(model, module, progress=False).counts["read"] == 4
 
 
@@ -330,10 +330,10 @@ def test_challenge(ek100: DataConfig, tmp_path: Path) -> None:
         challenge(found, replace(module.annotations, action_parts=()))
 
 
-def test_wrong_steps(ek100: DataConfig) -> None:
+def test_wrong_steps(ek100: DataConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     module = module_of(ek100)
     read = module.source.read
-    module._source = replace(module.source, read=lambda example, clip: read(example, replace(clip, steps=6)))
+    monkeypatch.setattr(module.source, "read", lambda example, clip: read(example, replace(clip, steps=6)))
     with pytest.raises(DataError, match=r"has 6 positions and clip\.steps is 14"):
         predict(small(), module, progress=False)
 
