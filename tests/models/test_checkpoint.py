@@ -8,8 +8,6 @@ import pickle
 import random
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -252,27 +250,24 @@ def test_a_failing_rename_keeps_a_complete_model(saved: Path, monkeypatch: pytes
 
 
 def test_a_kill_at_any_time_leaves_a_complete_model(tmp_path: Path) -> None:
-    """A process that saves over and over is killed, again and again; what it leaves always loads."""
-    script = f"""
-import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})
-import torch; torch.set_num_threads(1)
-from horst.models import create_model, save
-model = create_model("horst_tiny", num_classes=2)
-while True:
-    save(model, {str(tmp_path / "model")!r}, overwrite=True)
-    print("saved", flush=True)
-"""
+    """A process that saves in a loop is killed; what it leaves can be loaded, and its temporary files are removed."""
+    model = create_model("horst_tiny", num_classes=2)
     for delay in (0.05, 0.083, 0.131, 0.2):
-        process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        process.stdout.readline()
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            while True:
+                save(model, tmp_path / "model", overwrite=True)
+                os.write(writer, b".")
+        os.read(reader, 1)  # saved once
         time.sleep(delay)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        process.stdout.close()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
         load(tmp_path / "model")
         save(small(), tmp_path / "model", overwrite=True)
-        assert os.listdir(tmp_path) == ["model"]  # what the killed one left behind is gone
+        assert os.listdir(tmp_path) == ["model"]
 
 
 def test_models_of_parts_are_saved(tmp_path: Path) -> None:
@@ -380,7 +375,7 @@ def test_flipped_bits_of_weights_are_named(tmp_path: Path, half: bool) -> None:
     content = file.read_bytes()
     start = 8 + int.from_bytes(content[:8], "little")
     draw = random.Random(0)
-    for _ in range(60 if half else 10):
+    for _ in range(20 if half else 5):
         flipped = bytearray(content)
         flipped[draw.randrange(start, len(content))] ^= 1 << draw.randrange(8)
         file.write_bytes(bytes(flipped))
@@ -409,10 +404,8 @@ def test_shipped_models_have_a_checksum(root: Path) -> None:
         assert safe_open(folder / "model.safetensors", "pt").metadata()["crc32"] == checksum(weights)
 
 
-def test_a_checksum_costs_little(
-    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """About 2% of the time to load a shipped model: here well under 15%, as other processes run beside."""
+def test_a_checksum_costs_little(root: Path) -> None:
+    """About 2% of the time to load a shipped model; the limit leaves room for other processes."""
     folder = root / "src/horst/assets/models/somethings"
     load(folder)
     times = []
@@ -426,8 +419,6 @@ def test_a_checksum_costs_little(
         start = time.process_time()
         checksum(weights)
         sums.append(time.process_time() - start)
-    with capsys.disabled():
-        print(f" checksum: {100 * min(sums) / min(times):.1f}% of {1000 * min(times):.0f} ms", end="")
     assert min(sums) < 0.15 * min(times)
 
 
