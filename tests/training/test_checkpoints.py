@@ -13,9 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from horst.training.callbacks import AveragedWeights
+from horst.training.callbacks import AveragedWeights, CompletionCallback
 from horst.training.checkpoints import SAVE_EVERY, SYNC_EVERY, CheckpointCallback, is_better, metrics_csv
-from horst.training.fit import train
+from horst.training.fit import prepare, train
 from horst.training.run import Run
 
 
@@ -112,3 +112,13 @@ def test_state_is_plain_data(tmp_path: Path) -> None:
     other.load_state_dict(callback.state_dict())
     assert (other.history, other.best, other._sums) == (callback.history, 0.5, {"loss": 1.5, "batches": 3.0})
     assert other.state_dict() == callback.state_dict()
+
+
+def test_checkpoints_of_earlier_versions_restore_their_callbacks(somethings: Path) -> None:
+    _, module = prepare(small_runs.config(somethings))
+    states = {"Keeper": {"best": 0.5}, "Averages": {}, "Completion": {}, "Other": {}}
+    checkpoint: dict[str, Any] = {"callbacks": states}
+    module.on_load_checkpoint(checkpoint)
+    callbacks = (CheckpointCallback, AveragedWeights, CompletionCallback)
+    assert list(checkpoint["callbacks"]) == [*(callback.__name__ for callback in callbacks), "Other"]
+    assert checkpoint["callbacks"]["CheckpointCallback"] == {"best": 0.5}

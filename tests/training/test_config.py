@@ -232,3 +232,18 @@ def test_other_clips_than_those_that_were_made(somethings: Path, tmp_path: Path)
     with pytest.raises(DataError, match="choose another folder"):
         train(small_runs.config(somethings, data={"clips": 30}), tmp_path / "run")
     assert not (tmp_path / "run").exists()
+
+
+def test_runs_of_earlier_versions(tmp_path: Path) -> None:
+    """Entries were renamed, and others did not exist: what a run did without them is kept when it is resumed."""
+    old = small_runs.plain(tmp_path / "made", batches={"resident": True})
+    file = tmp_path / "config.yaml"
+    for resident, preload in ((True, "device"), (False, None)):
+        file.write_text(yaml.safe_dump({**old, "batches": {"size": 4, "resident": resident}}))
+        config = RunConfig.from_run(file)
+        assert (config.batches.preload, config.batches.size) == (preload, 4)
+    assert (config.loss.times, config.optimiser.rectify, config.trainer.completion_from) == ("mean", False, "last")
+    new = RunConfig.from_file(file)
+    assert (new.loss.times, new.optimiser.rectify, new.trainer.completion_from) == ("sum", True, "best")
+    file.write_text(new.to_yaml())
+    assert RunConfig.from_run(file) == new

@@ -26,6 +26,8 @@ from horst.training import checkpoints
 from horst.training.config import RunConfig
 from horst.training.fit import train
 
+pytestmark = pytest.mark.slow
+
 SCENARIOS: dict[str, dict[str, Any]] = {
     "every": {"batches": {"size": 2, "prefix": [0.3, 1.0]}, "loss": {"steps": "every"}, "lr": 0.02},
     # so few frames that many batches are of one frame, and a process may hold the unreadable clip alone

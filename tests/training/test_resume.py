@@ -25,6 +25,8 @@ from horst.data.config import DataConfig
 from horst.data.source import open_source
 from horst.training.config import RunConfig
 
+pytestmark = pytest.mark.slow
+
 CHANGES = ("open", "os.rename", "os.mkdir", "os.rmdir", "os.remove", "shutil.rmtree", "os.truncate")
 RECIPES: dict[str, dict[str, Any]] = {
     "lookahead": {"batches": {"size": 3, "prefix": [0.3, 1.0]}, "trainer": {"epochs": 2}},
