@@ -17,7 +17,6 @@ MUTABLE = {"ExtractedVideo", "FrameRequest", "PeriodicReset", "NeverReset", "Mot
 """Dataclasses that count or collect while something runs."""
 
 
-@pytest.mark.xfail(reason="renaming in progress", strict=False)
 def test_class_names_are_unique() -> None:
     found: dict[str, list[str]] = defaultdict(list)
     for file in PACKAGE.rglob("*.py"):

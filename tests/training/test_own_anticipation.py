@@ -119,7 +119,7 @@ def test_pairs_are_those_of_the_rows(tmp_path: Path) -> None:
 def test_an_action_of_two_pairs_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "own.csv"
     path.write_text("path,split,label,start,verb,noun\na,train,x,1,cut,apple\nb,train,x,2,cut,bread\n")
-    with pytest.raises(DataError, match=r"'x' is 'cut' 'apple' in line 2 and 'cut' 'bread' in line 3"):
+    with pytest.raises(DataError, match=r"line 3: the action 'x' is 'cut' 'bread' here and 'cut' 'apple' in line 2"):
         read_csv(path, task="anticipation")
 
 

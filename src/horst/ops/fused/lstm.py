@@ -21,11 +21,11 @@ def lstm(observed: Tensor, recurrent: Tensor, c: Tensor) -> tuple[Tensor, Tensor
 
     h has the dtype of the gates, c keeps its own.
     """
-    h, c = _LSTM.apply(observed, recurrent, c)
+    h, c = _FusedGates.apply(observed, recurrent, c)
     return h, c
 
 
-class _LSTM(torch.autograd.Function):
+class _FusedGates(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, observed: Tensor, recurrent: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
         observed, recurrent, c = _channels_last(observed), _channels_last(recurrent), _dense(c)
