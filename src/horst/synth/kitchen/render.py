@@ -262,12 +262,12 @@ def render(spec: VideoSpec, *, size: tuple[int, int] = (128, 228)) -> Iterator[I
     """The frames of a video, (H, W, 3) uint8, at `FPS`; the same spec and size give the same bytes."""
     if min(size) < SMALLEST:
         raise ValueError(f"kitchen.render: size={size} (height, width) must be at least {SMALLEST} each way")
-    renderer = _VideoRenderer(spec, size)
+    renderer = _KitchenRenderer(spec, size)
     for index in range(round(spec.duration * FPS)):
         yield renderer.render(index / FPS)
 
 
-class _VideoRenderer:
+class _KitchenRenderer:
     """Renders one video: a frame buffer larger than the frames, and the layer of everything that stands still."""
 
     def __init__(self, spec: VideoSpec, size: tuple[int, int]) -> None:
