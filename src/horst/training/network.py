@@ -40,12 +40,12 @@ class TrainingNetwork(nn.Module):
             model: The model.
             freeze_backbone: Train core and head only.
             autocast: The precision inside a CUDA graph, which ignores a surrounding autocast.
-            features: Also return the loss of predicted features, with these options.
+            features: In training, also return the loss of predicted features, with these options.
         """
         super().__init__()
         self.model, self.freeze_backbone, self.autocast, self.features = model, freeze_backbone, autocast, features
         self.completion = False
-        """Sequence completion: an unrolling head reads the frames that really follow."""
+        """Sequence completion: in training, an unrolling head reads the frames that really follow."""
         if freeze_backbone:
             model.backbone.requires_grad_(False)
         self.train()
@@ -62,10 +62,10 @@ class TrainingNetwork(nn.Module):
             with torch.no_grad() if self.freeze_backbone else nullcontext():
                 maps = model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
             out, _ = model.core(maps)
-            unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.completion}
+            unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.completion and self.training}
             logits = model.read(out, valid, **(unrolled if model.head.unrolls else {}))
             found = tuple(logits[task] for task in logits)
-            if self.features is None:
+            if self.features is None or not self.training:
                 return found
             future = out.future if logits.future is None else logits.future
             assert future is not None  # checked when the run was prepared
