@@ -363,10 +363,10 @@ def test_every_core_has_limits() -> None:
     """Of each method's model, whatever its options are called: no whole number of it may be endless."""
     for name in MODELS:
         config = model_config(name)
-        for key, value in asdict(config.core).items():  # type: ignore[call-overload]
+        for key, value in asdict(config.core).items():
             if type(value) is int:
                 with pytest.raises(ConfigError, match="70000"):
-                    replace(config, core=replace(config.core, **{key: 70_000}))  # type: ignore[type-var]
+                    replace(config, core=replace(config.core, **{key: 70_000}))
 
 
 @pytest.mark.parametrize("half", [False, True])

@@ -35,7 +35,7 @@ def small(name: str, seed: int = 0) -> Core:
     """The core with the options of SMALL, or those of its smallest model."""
     torch.manual_seed(seed)
     models = [config for config in (make() for make in MODELS.values()) if config.core.name == name]
-    options = SMALL[name] if name in SMALL else asdict(models[-1].core)  # type: ignore[call-overload]
+    options = SMALL[name] if name in SMALL else asdict(models[-1].core)
     return create_core(core_config({"name": name, **options, "in_channels": IN})).double().eval()
 
 

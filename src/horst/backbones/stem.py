@@ -46,7 +46,6 @@ class ConvStem(Backbone):
         check_type("activation", activation, Activation)
         check_type("norm", norm, StageNorm)
         self._backend: Wanted = "auto"
-        self._chosen: dict[torch.device, BackendChoice] = {}
         self.activation, self.norm = activation, norm
         self.channels = widths[-1]
         self.normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
@@ -68,15 +67,13 @@ class ConvStem(Backbone):
     def use_backend(self, name: Wanted) -> None:
         """Choose the implementation; see `horst.ops.backend`."""
         super().use_backend(name)
-        self._backend, self._chosen = name, {}
+        self._backend = name
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation that runs on a device, and why; chosen once."""
+        """The implementation that runs on a device, and why."""
         if self.norm == "batch":
             return BackendChoice("reference", "there are no kernels for norm=batch")
-        if device not in self._chosen:
-            self._chosen[device] = choose(device, wanted=self._backend)
-        return self._chosen[device]
+        return choose(device, wanted=self._backend)
 
     def _has_kernels(self, x: Tensor) -> bool:
         """Whether the kernels run x: not in float64 or in a compiler. A copy for single frames has other norms."""

@@ -120,7 +120,7 @@ def _model(table: PaperTable, method: Method, config: Mapping[str, Any]) -> Iter
     if found.core.name != wanted.core.name:
         yield f"its core is {found.core.title}, not {wanted.core.title}"
     else:
-        yield from _differing(asdict(found.core), asdict(wanted.core))  # type: ignore[call-overload]
+        yield from _differing(asdict(found.core), asdict(wanted.core))
     yield from _part("head", found.head, wanted.head)
     precomputed = found.backbone.name == "maps" and found.core.in_channels == wanted.core.in_channels
     if not precomputed:

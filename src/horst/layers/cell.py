@@ -75,7 +75,6 @@ class HORSTCell(nn.Module):
         self.in_channels, self.channels, self.stride = in_channels, channels, stride
         self._compiled: Callable[..., tuple[Attended, Tensor, Entry]] | None = None
         self._backend: Wanted = "auto"
-        self._chosen: dict[torch.device, BackendChoice] = {}
         mode = config.attention
         self.act = activation(config.activation)
         self.ff_x = FF(in_channels, channels)
@@ -138,14 +137,12 @@ class HORSTCell(nn.Module):
         return CellOutput(y, e, statt, spatial, temporal), after
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation for clips on a device; chosen once."""
-        if device not in self._chosen:
-            self._chosen[device] = choose(device, fused.unknown(self.config), self._backend)
-        return self._chosen[device]
+        """The implementation for clips on a device."""
+        return choose(device, fused.unknown(self.config), self._backend)
 
     def use_backend(self, name: Wanted) -> None:
         """Choose the implementation for clips; see `horst.ops.backend`."""
-        self._backend, self._chosen = name, {}
+        self._backend = name
 
     def _compiled_recurrence(self) -> Callable[..., tuple[Attended, Tensor, Entry]]:
         """`recur` compiled, for training: its many small operations become a few large ones.

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 from horst.config import check_type
 from horst.errors import ConfigError
-from horst.layers.core import CoreConfig
+from horst.layers.core import LayersConfig
 from horst.ops.reference import Mode, PooledPair, SpatialWeight
 
 Variant = Literal["paper", "released"]
@@ -43,18 +43,12 @@ VARIANTS: dict[str, dict[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class HORSTConfig(CoreConfig):
+class HORSTConfig(LayersConfig):
     """A stack of HORST layers. Immutable; after construction no option is None."""
 
     name: ClassVar[str] = "horst"
     title: ClassVar[str] = "HORST"
 
-    in_channels: int
-    """Channels of the map that the first layer reads."""
-    hidden: tuple[int, ...]
-    """Channels of each layer."""
-    stride: tuple[int, ...] = ()
-    """Max pooling of each layer's input; all 1 by default."""
     order: int = 8
     """S, the number of past states that a layer attends to (Table 3)."""
     variant: Variant = "paper"
@@ -85,13 +79,7 @@ class HORSTConfig(CoreConfig):
         for name, choice in VARIANTS[self.variant].items():
             if getattr(self, name) is None:
                 object.__setattr__(self, name, choice)  # frozen for everyone else
-        CoreConfig.__post_init__(self)
-        if not self.stride:
-            object.__setattr__(self, "stride", (1,) * len(self.hidden))
-        if len(self.stride) != len(self.hidden):
-            raise ConfigError(
-                f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: pass one per layer"
-            )
+        LayersConfig.__post_init__(self)
         for channels in self.hidden:
             if channels % self.heads:
                 raise ConfigError(f"hidden has {channels} channels, which is not a multiple of {self.heads} heads")

@@ -32,24 +32,24 @@ Lengths = Tensor | Sequence[int] | None
 Device = torch.device | str | None
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class CoreConfig:
-    """The options of a core: a frozen dataclass with `in_channels`. It is plain data and is saved with the weights.
+    """The options of a core: a frozen dataclass. It is plain data and is saved with the weights.
 
     Whole numbers, and lists of them, must be positive, unless the metadata of a field says {"zero": True}. `dropout` is
     a number from 0 to below 1.
     """
 
-    __slots__ = ()
     name: ClassVar[str]
     """Its name in configs and saved models."""
     title: ClassVar[str]
     """Its name in the paper."""
     in_channels: int
+    """Channels of the maps that it reads."""
 
     def __post_init__(self) -> None:
-        cls: Any = type(self)
-        hints = _hints(cls)
-        for option in fields(self):  # type: ignore[arg-type]
+        hints = _hints(type(self))  # type: ignore[arg-type]
+        for option in fields(self):
             name, value, hint = option.name, getattr(self, option.name), hints[option.name]
             if name == "dropout":
                 check_dropout(value)
@@ -70,10 +70,42 @@ class CoreConfig:
         """From plain data (JSON). The error for an unknown option names close matches."""
         return from_dict(cls, options, cls.name)
 
+    @classmethod
+    def from_entry(cls, data: Any, where: str) -> CoreConfig:
+        """An entry of a config: {"name": ..., **options}. Without a name it is HORST."""
+        if isinstance(data, CoreConfig):
+            return data
+        if not isinstance(data, dict):
+            raise ConfigError(f"{where} is {data!r}; it takes a mapping of options")
+        return core_config(data)
+
     @property
     def about(self) -> str:
         """A short description."""
         return self.title
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LayersConfig(CoreConfig):
+    """The options of a stack of layers over maps."""
+
+    hidden: tuple[int, ...]
+    """Channels of each layer."""
+    stride: tuple[int, ...] = ()
+    """Max pooling of each layer's input; all 1 by default."""
+
+    def __post_init__(self) -> None:
+        CoreConfig.__post_init__(self)
+        if not self.stride:
+            object.__setattr__(self, "stride", (1,) * len(self.hidden))
+        if len(self.stride) != len(self.hidden):
+            raise ConfigError(
+                f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: pass one per layer"
+            )
+
+    @property
+    def about(self) -> str:
+        return f"{len(self.hidden)} {self.title} layers of {', '.join(map(str, self.hidden))} channels"
 
 
 class State(Protocol):

@@ -22,7 +22,7 @@ from horst.backbones import Backbone, create_backbone
 from horst.config import from_dict
 from horst.errors import ConfigError, InputError
 from horst.heads import Head, Logits, Unroll, Unroller, create_head
-from horst.layers import Core, CoreConfig, CoreOutput, Device, Lengths, core_config, create_core
+from horst.layers import Core, CoreConfig, CoreOutput, Device, Lengths, create_core
 from horst.layers.core import check_lengths
 from horst.registry import Part
 
@@ -61,7 +61,7 @@ class PredictorConfig:
             raise ConfigError(f"fps is {fps!r}; it takes a number from {1 / MAX_FPS} to {MAX_FPS}")
         object.__setattr__(self, "size", tuple(size))
         object.__setattr__(self, "fps", float(self.fps))
-        for name, value in asdict(self.core).items():  # type: ignore[call-overload]
+        for name, value in asdict(self.core).items():
             limit = MAX_CHANNELS if name in CHANNELS else MAX_LENGTH
             for number in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(number, int | float) and number > limit:
@@ -74,11 +74,7 @@ class PredictorConfig:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> PredictorConfig:
-        core, head = data.get("core"), data.get("head")
-        if "core" in data:
-            if not isinstance(core, dict):
-                raise ConfigError(f"core is {core!r}; it takes a mapping of options")
-            data = {**data, "core": core_config(core)}
+        head = data.get("head")
         if isinstance(head, dict) and isinstance(head.get("options"), dict):  # its name in older versions
             renamed = {("num_classes" if key == "num_actions" else key): v for key, v in head["options"].items()}
             data = {**data, "head": {**head, "options": renamed}}

@@ -188,7 +188,7 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     config = MODELS[name]()
     if "num_actions" in options:  # its name in configs of older versions
         options["num_classes"] = options.pop("num_actions")
-    core_options = [f.name for f in fields(config.core)]  # type: ignore[arg-type]
+    core_options = [f.name for f in fields(config.core)]
     of_head = [option for option in head_options(config.head.name) if option != "features"]
     known = dict.fromkeys((*core_options, *of_head, "backbone", "size", "fps"))
     for option in options:
@@ -257,5 +257,5 @@ def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> Pre
             size = before.output_size(*size)
         # only its shape is needed, so no weights are loaded
         after = create_backbone(name, **{key: value for key, value in options.items() if key != "pretrained"})
-    core = replace(config.core, in_channels=after.channels)  # type: ignore[type-var]
+    core = replace(config.core, in_channels=after.channels)
     return replace(config, backbone=Part(name=name, options=options), core=core, size=size)

@@ -13,7 +13,7 @@ import importlib.util
 import logging
 import os
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import torch
 
@@ -26,6 +26,7 @@ VARIABLE = "HORST_BACKEND"
 
 log = logging.getLogger(__name__)
 _logged: set[str] = set()
+_chosen: dict[tuple[Any, ...], BackendChoice] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,10 @@ class BackendChoice:
 
 def choose(device: torch.device, unknown: str = "", wanted: Wanted = "auto") -> BackendChoice:
     """The implementation for a device. `unknown` names the options of the layer that have no kernels."""
-    choice = _choose(device, unknown, wanted)
+    key = (device, unknown, wanted, os.environ.get(VARIABLE), _interpreted())
+    if key not in _chosen:  # streams ask at every frame
+        _chosen[key] = _choose(device, unknown, wanted)
+    choice = _chosen[key]
     text = f"{choice} ({device})"
     if text not in _logged:  # once, not for every layer
         _logged.add(text)

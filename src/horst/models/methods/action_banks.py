@@ -43,8 +43,6 @@ class ActionBanksConfig(CoreConfig):
     name: ClassVar[str] = "action_banks"
     title: ClassVar[str] = "ActionBanks"
 
-    in_channels: int
-    """D, of the features."""
     memory: int = 14
     """How many frames are stored."""
     spanning: tuple[int, ...] = (2, 3, 5)

@@ -38,8 +38,6 @@ class AVTConfig(CoreConfig):
     name: ClassVar[str] = "avt"
     title: ClassVar[str] = "AVT-h"
 
-    in_channels: int
-    """C, of the features."""
     hidden: int = 2048
     """d, the width of the transformer."""
     layers: int = 6

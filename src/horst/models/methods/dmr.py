@@ -34,8 +34,6 @@ class DMRConfig(CoreConfig):
     name: ClassVar[str] = "dmr"
     title: ClassVar[str] = "DMR"
 
-    in_channels: int
-    """Of the features."""
     hidden: int = 1024
     """Units of each network's layer."""
     guesses: int = 3

@@ -32,8 +32,6 @@ class FeedbackConfig(CoreConfig):
     name: ClassVar[str] = "feedback"
     title: ClassVar[str] = "FN"
 
-    in_channels: int
-    """Channels of the maps whose mean is read."""
     hidden: int = 1024
     """Channels of both LSTMs and of y."""
     projection: int = field(default=0, metadata={"zero": True})

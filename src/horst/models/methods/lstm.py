@@ -28,8 +28,6 @@ class LSTMConfig(CoreConfig):
     name: ClassVar[str] = "lstm"
     title: ClassVar[str] = "LSTM"
 
-    in_channels: int
-    """Channels of the maps whose mean is read."""
     hidden: int = 1024
     """Channels of h and c in every layer."""
     layers: int = 1

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from horst.config import check_type
 from horst.errors import ConfigError
-from horst.layers import CoreConfig, CoreStep, Memory, RecurrentCore
+from horst.layers import CoreStep, LayersConfig, Memory, RecurrentCore
 from horst.models.methods.repeated import Convolve, laid_out, repeated
 from horst.ops.backend import BackendChoice, Wanted, choose
 
@@ -25,31 +25,16 @@ NARROW = {"in_channels": 64, "stride": (1, 2, 1)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class StackConfig(CoreConfig):
+class StackConfig(LayersConfig):
     """The options of a stack of convolutional layers."""
 
-    in_channels: int
-    """Channels of the map that the first layer reads."""
-    hidden: tuple[int, ...]
-    """Channels of each layer."""
-    stride: tuple[int, ...] = ()
-    """Max pooling of each layer's input; all 1 by default."""
     kernel: int = 3
     """Height and width of the convolutions, odd."""
 
     def __post_init__(self) -> None:
-        CoreConfig.__post_init__(self)
+        LayersConfig.__post_init__(self)
         if self.kernel % 2 == 0:
             raise ConfigError(f"kernel is {self.kernel}; it takes an odd number, so that maps keep their size")
-        object.__setattr__(self, "stride", self.stride or (1,) * len(self.hidden))
-        if len(self.stride) != len(self.hidden):
-            raise ConfigError(
-                f"stride has {len(self.stride)} entries and hidden {len(self.hidden)}: give one per layer"
-            )
-
-    @property
-    def about(self) -> str:
-        return f"{len(self.hidden)} {self.title} layers of {', '.join(map(str, self.hidden))} channels"
 
 
 class StackedCore(RecurrentCore):
@@ -61,7 +46,6 @@ class StackedCore(RecurrentCore):
     def __init__(self, config: StackConfig) -> None:
         super().__init__(config)
         self._wanted: Wanted = "auto"
-        self._chosen: dict[torch.device, BackendChoice] = {}
 
     @property
     def channels(self) -> int:
@@ -93,15 +77,12 @@ class StackedCore(RecurrentCore):
         if name == "compiled":
             raise ConfigError(f"the backend compiled is for HORST; {self.config.title} takes auto, reference or triton")
         check_type("backend", name, Wanted)
-        self._wanted, self._chosen = name, {}
+        self._wanted = name
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation that runs on a device, and why; cached, as a stream asks at every frame."""
-        if device not in self._chosen:
-            chosen = choose(device, self.unknown, self._wanted)
-            by_variable = chosen.name == "compiled"  # from the environment; it is for HORST
-            self._chosen[device] = replace(chosen, name="reference") if by_variable else chosen
-        return self._chosen[device]
+        """The implementation that runs on a device, and why."""
+        chosen = choose(device, self.unknown, self._wanted)
+        return replace(chosen, name="reference") if chosen.name == "compiled" else chosen  # which is for HORST
 
     @property
     def unknown(self) -> str:

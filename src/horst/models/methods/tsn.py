@@ -31,8 +31,6 @@ class TSNConfig(CoreConfig):
     name: ClassVar[str] = "tsn"
     title: ClassVar[str] = "TSN"
 
-    in_channels: int
-    """Of the features."""
     hidden: int | None = None
     """Units of a layer (FC, ReLU) on each frame before the consensus; None: no layer."""
     segments: int = 4
