@@ -75,6 +75,12 @@ class Process:
         self.machine.stopped.append(self.name)
 
 
+def run_on(machine: Machine, jobs: Sequence[tuple[Job, Any]], **options: Any) -> list[launcher.FailedJob]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launcher, "start_process", machine.launch)
+        return launcher.run_jobs(jobs, **options)
+
+
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """a and b with seeds 0 to 4."""
@@ -87,9 +93,7 @@ def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
 @pytest.mark.parametrize(("parallel", "devices"), [(1, ()), (3, ()), (1, (0, 2)), (2, (0, 1, 3))])
 def test_runs_are_spread(jobs: list[Job], parallel: int, devices: tuple[int, ...]) -> None:
     machine, said = Machine(), []
-    failures = launcher.run_jobs(
-        [(job, "new") for job in jobs], parallel=parallel, devices=devices, launch=machine.launch, report=said.append
-    )
+    failures = run_on(machine, [(job, "new") for job in jobs], parallel=parallel, devices=devices, report=said.append)
     assert machine.most == dict.fromkeys(map(str, devices) if devices else [""], parallel)
     assert [failure.job.name for failure in failures] == ["a-seed1"]
     assert len(machine.started) == 10
@@ -118,16 +122,14 @@ class Full(Machine):
 def test_a_run_without_memory_is_put_off(jobs: list[Job], devices: tuple[int, ...]) -> None:
     machine, said = Full(), []
     everything = [(job, "new") for job in jobs]
-    failures = launcher.run_jobs(everything, parallel=4, devices=devices, launch=machine.launch, report=said.append)
+    failures = run_on(machine, everything, parallel=4, devices=devices, report=said.append)
     assert failures == []
     assert sum("no memory for it beside" in line for line in said) == 2 * max(len(devices), 1)
     assert sum(": done, " in line for line in said) == len(jobs)
     assert said[-1].endswith("10 of 10")
 
     machine = Full(room=0)  # too large for the device as it is
-    failures = launcher.run_jobs(
-        everything[:2], parallel=2, devices=devices[:1], launch=machine.launch, report=said.append
-    )
+    failures = run_on(machine, everything[:2], parallel=2, devices=devices[:1], report=said.append)
     assert sorted(failure.job.name for failure in failures) == ["a-seed0", "b-seed0"]
     assert "out of memory" in failures[0].lines[-1]
 
@@ -138,15 +140,15 @@ def test_devices_are_counted_among_those_that_a_scheduler_gave(
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-5")
     some = [(job, "new") for job in jobs[2:4]]
     machine = Machine()
-    launcher.run_jobs(some, devices=(1, 0), launch=machine.launch, report=lambda text: None)
+    run_on(machine, some, devices=(1, 0), report=lambda text: None)
     assert machine.most == {"GPU-5": 1, "4": 1}
     machine = Machine()
-    launcher.run_jobs(some, launch=machine.launch, report=lambda text: None)
+    run_on(machine, some, report=lambda text: None)
     assert machine.most == {"": 1}  # as it is
     for given in ("4, GPU-5", ""):
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
         with pytest.raises(ConfigError, match=f"--devices has 2, and CUDA_VISIBLE_DEVICES is '{given}'"):
-            launcher.run_jobs(some, devices=(0, 2) if given else (2,), launch=Machine().launch)
+            run_on(Machine(), some, devices=(0, 2) if given else (2,))
 
 
 def test_devices_count_from_0(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +164,7 @@ def test_devices_count_from_0(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) 
 def test_what_begins_and_ends_is_said(jobs: list[Job]) -> None:
     said: list[str] = []
     states = [(jobs[0], "new"), (jobs[1], "stopped"), (jobs[2], "trained"), (jobs[3], "done")]
-    (failure,) = launcher.run_jobs(states, launch=Machine().launch, report=said.append)
+    (failure,) = run_on(Machine(), states, report=said.append)
     names = [job.title for job in jobs]
     assert said == [
         f"{names[0]}: starts; {jobs[0].log}",
@@ -190,7 +192,7 @@ def test_a_failure_for_memory_is_put_off_beside_others_alone(jobs: list[Job], si
     said: list[str] = []
     machine = Once()
     given = [(job, "new") for job in jobs[:3]]
-    failures = launcher.run_jobs(given, parallel=2, launch=machine.launch, report=said.append)
+    failures = run_on(machine, given, parallel=2, report=said.append)
     postponed = f"{jobs[1].title}: postponed, as there is no memory for it beside 1 others"
     if sign == "another error":
         assert postponed not in said
@@ -243,7 +245,7 @@ def test_only_what_is_left_is_started(jobs: list[Job]) -> None:
     machine = Machine()
     one, two, _, three = jobs[:4]  # but for the one that fails
     states = [(one, "done"), (two, "stopped"), (three, "trained")]
-    assert launcher.run_jobs(states, launch=machine.launch, report=lambda text: None) == []
+    assert run_on(machine, states, report=lambda text: None) == []
     assert [words[:2] for words in machine.started] == [
         ["train", "--resume"],
         ["evaluate", str(three.folder)],
@@ -253,7 +255,7 @@ def test_only_what_is_left_is_started(jobs: list[Job]) -> None:
 def test_an_interruption_stops_all(jobs: list[Job]) -> None:
     machine = Machine(looks=1000, interrupted_after=3)
     with pytest.raises(KeyboardInterrupt):
-        launcher.run_jobs([(job, "new") for job in jobs], parallel=4, launch=machine.launch, report=lambda text: None)
+        run_on(machine, [(job, "new") for job in jobs], parallel=4, report=lambda text: None)
     assert sorted(machine.stopped) == sorted(machine.running)
     assert len(machine.stopped) == 3
     with pytest.raises(ConfigError, match="parallel is 0"):
@@ -276,7 +278,7 @@ time.sleep(100)
     assert process.stdout is not None
     inner = int(process.stdout.readline())
     begin = time.monotonic()
-    launcher._ProcessGroup(process).stop()
+    launcher.ProcessGroup(process).stop()
     assert time.monotonic() - begin < 20
     assert process.poll() is not None
     limit = time.monotonic() + 10

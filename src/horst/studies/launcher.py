@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 import horst
 from horst.config import check_positive
@@ -34,18 +33,30 @@ OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_
 """What torch prints if the memory of a GPU is full."""
 
 
-class Process(Protocol):
-    """A process that was started."""
+@dataclass(frozen=True, slots=True)
+class ProcessGroup:
+    """A process with its workers, or with the other processes of a distributed run."""
+
+    process: subprocess.Popen[bytes]
 
     def poll(self) -> int | None:
-        """Its exit status; None while it runs."""
+        """The exit status; None while it runs."""
+        return self.process.poll()
 
     def stop(self) -> None:
-        """End it and all processes that it has started."""
+        """Interrupt it, then kill what is left. The run keeps its last checkpoint either way."""
+        self._signal("SIGINT")
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(STOP_SECONDS)
+        self._signal("SIGKILL")
+        self.process.wait()
 
-
-Launch = Callable[[Sequence[str], Path, Mapping[str, str], Sequence[int]], Process]
-"""(arguments of `horst`, log, environment, files to keep open) -> the process."""
+    def _signal(self, name: str) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            if sys.platform == "win32":
+                self.process.kill()
+            else:
+                os.killpg(self.process.pid, getattr(signal, name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +70,7 @@ class FailedJob:
 @dataclass(frozen=True, slots=True)
 class _RunningJob:
     job: Job
-    process: Process
+    process: ProcessGroup
     begin: float = field(default_factory=time.monotonic)
 
 
@@ -68,7 +79,6 @@ def run_jobs(
     *,
     parallel: int = 1,
     devices: Sequence[int] = (),
-    launch: Launch | None = None,
     report: Callable[[str], None] = print,
     locks: Sequence[int] = (),
 ) -> list[FailedJob]:
@@ -80,12 +90,10 @@ def run_jobs(
         jobs: With their states.
         parallel: How many at once on each device.
         devices: Numbers of GPUs, among those of CUDA_VISIBLE_DEVICES if that is set. By default every run sees all.
-        launch: Starts a process.
         report: Called with a line when a run starts or ends.
         locks: The files of the folders' locks; processes that outlive this one keep them.
     """
     check_positive(parallel=parallel)
-    start = launch or start_process
     visible = {device: _visible(device) for device in devices}
     waiting = deque((job, arguments) for job, state in jobs if (arguments := job.command(state)))
     total, ended = len(waiting), 0
@@ -101,7 +109,7 @@ def run_jobs(
                     job, arguments = waiting.popleft()
                     report(f"{job.title}: {'continues' if '--resume' in arguments else 'starts'}; {job.log}")
                     environment = {} if device is None else {VISIBLE: visible[device]}
-                    slots[slot] = _RunningJob(job, start(arguments, job.log, environment, locks))
+                    slots[slot] = _RunningJob(job, start_process(arguments, job.log, environment, locks))
                 elif running is not None and (status := running.process.poll()) is not None:
                     job, lines, slots[slot] = running.job, last_lines(running.job.log), None
                     others = sum(other is not None for (place, _), other in slots.items() if place == device)
@@ -140,34 +148,9 @@ def _visible(device: int) -> str:
     return names[device]
 
 
-@dataclass(frozen=True, slots=True)
-class _ProcessGroup:
-    """A process with its workers, or with the other processes of a distributed run."""
-
-    process: subprocess.Popen[bytes]
-
-    def poll(self) -> int | None:
-        return self.process.poll()
-
-    def stop(self) -> None:
-        """Interrupt it, then kill what is left. The run keeps its last checkpoint either way."""
-        self._signal("SIGINT")
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(STOP_SECONDS)
-        self._signal("SIGKILL")
-        self.process.wait()
-
-    def _signal(self, name: str) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self.process.kill()
-            else:
-                os.killpg(self.process.pid, getattr(signal, name))
-
-
 def start_process(
     arguments: Sequence[str], log: Path, environment: Mapping[str, str], locks: Sequence[int] = ()
-) -> Process:
+) -> ProcessGroup:
     """`python -m horst` of this code, in a process group of its own: only this process ends it, with its workers."""
     log.parent.mkdir(parents=True, exist_ok=True)
     code = str(Path(horst.__file__).parents[1])
@@ -184,7 +167,7 @@ def start_process(
             start_new_session=True,
             pass_fds=() if sys.platform == "win32" else tuple(locks),
         )
-    return _ProcessGroup(process)
+    return ProcessGroup(process)
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:

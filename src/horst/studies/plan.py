@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from horst.config import differences
 from horst.data.batches import ClipDataset
@@ -249,19 +249,10 @@ def prepare_data(jobs: Iterable[Job]) -> None:
             if preload:
                 PreloadedClips(clips, torch.device("cpu"), workers)
                 continue
-            for _ in DataLoader(_Decoded(clips), batch_size=32, num_workers=workers, generator=torch.Generator()):
+            # Workers decode into the cache and return only the number of clips.
+            whole = [(index, 1.0) for index in range(len(clips))]
+            loader: DataLoader[Any] = DataLoader(
+                clips, batch_size=32, sampler=whole, num_workers=workers, collate_fn=len, generator=torch.Generator()
+            )
+            for _ in loader:
                 pass
-
-
-class _Decoded(Dataset[int]):
-    """Decodes clips into their cache without sending them to another process."""
-
-    def __init__(self, clips: ClipDataset) -> None:
-        self.clips = clips
-
-    def __len__(self) -> int:
-        return len(self.clips)
-
-    def __getitem__(self, index: int) -> int:
-        self.clips[index, 1.0]
-        return index
