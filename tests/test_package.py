@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "src" / "horst"
-MUTABLE = {"ExtractedVideo", "FrameRequest", "PeriodicReset", "NeverReset", "MotionReset", "_Active", "_Process"}
+MUTABLE = {"ExtractedVideo", "FrameRequest", "PeriodicReset", "NeverReset", "MotionReset"}
 """Dataclasses that count or collect while something runs."""
 
 
