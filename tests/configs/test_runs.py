@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -212,7 +212,7 @@ def test_the_models_of_the_ablations_differ_from_horst_in_what_the_row_says() ->
         for name, core in cores.items():
             if not name.startswith("ssv2") or not name.endswith(variant) or "horst" in name:
                 continue
-            changed = {key for key in type(core).__slots__ if getattr(core, key) != getattr(base, key)}
+            changed = {f.name for f in fields(core) if getattr(core, f.name) != getattr(base, f.name)}
             expected = {
                 "attention-temporal": {"attention"},
                 "attention-spatial": {"attention", "spatial_weight"},
