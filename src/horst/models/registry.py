@@ -18,7 +18,7 @@ import torch
 
 from horst.backbones import create_backbone
 from horst.errors import ConfigError, did_you_mean
-from horst.heads import HEADS, head_options
+from horst.heads import head_options
 from horst.layers import CoreConfig, HORSTConfig
 from horst.models.hub import open_model, pretrained_models
 from horst.models.predictor import Labels, Predictor, PredictorConfig
@@ -239,11 +239,6 @@ def create_model(name: str, *, pretrained: bool = False, labels: Labels | None =
     elif options:
         raise ConfigError(f"a pretrained model has no option {next(iter(options))!r}: it takes num_classes or labels")
     return model.eval()
-
-
-def task_of(config: PredictorConfig) -> str:
-    """The task of a model: "recognition" or "anticipation"."""
-    return HEADS[config.head.name].task
 
 
 def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> PredictorConfig:

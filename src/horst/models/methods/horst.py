@@ -12,11 +12,12 @@ The layers are in `horst.layers`, the heads in `horst.heads`. docs/reference/mod
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from horst.layers import HORSTConfig
 from horst.models.predictor import PredictorConfig
-from horst.models.registry import METHODS, Method, recognition, register_model
+from horst.models.registry import METHODS, MODELS, Method, recognition, register_model
 from horst.registry import Part
 
 
@@ -54,24 +55,6 @@ def horst_tiny_anticipation() -> PredictorConfig:
     return replace(horst_tiny(), head=Part(name="verb_noun_action", options=options), size=(96, 168), fps=4.0)
 
 
-@register_model
-def horst_ek55_unroll() -> PredictorConfig:
-    """horst_ek55 with the unrolling head (HORST-url)."""
-    return _unrolling(horst_ek55())
-
-
-@register_model
-def horst_ek100_unroll() -> PredictorConfig:
-    """horst_ek100 with the unrolling head (HORST-url)."""
-    return _unrolling(horst_ek100())
-
-
-@register_model
-def horst_tiny_anticipation_unroll() -> PredictorConfig:
-    """horst_tiny_anticipation with the unrolling head (HORST-url)."""
-    return _unrolling(horst_tiny_anticipation())
-
-
 def _epic(hidden: tuple[int, int], **classes: int) -> PredictorConfig:
     return PredictorConfig(
         backbone=Part(name="bn_inception"),
@@ -82,8 +65,14 @@ def _epic(hidden: tuple[int, int], **classes: int) -> PredictorConfig:
     )
 
 
-def _unrolling(config: PredictorConfig) -> PredictorConfig:
+def _unrolling(model: str) -> PredictorConfig:
+    """A model with the unrolling head (HORST-url)."""
+    config = MODELS[model]()
     return replace(config, head=Part(name="unrolling", options=config.head.options))
+
+
+for _model in ("horst_ek55", "horst_ek100", "horst_tiny_anticipation"):
+    MODELS.register(f"{_model}_unroll")(partial(_unrolling, _model))
 
 
 def _register(name: str, title: str, task: str, models: dict[str, str], **card: Any) -> None:
