@@ -40,7 +40,13 @@ def run(place: Path, *command: str, **environment: str) -> str:
 def test_it_trains_evaluates_and_predicts(place: Path) -> None:
     run(place, "-m", "horst", "train", "my_run.yaml")
     assert (place / "runs" / "mine" / "best" / "model.safetensors").is_file()
-    assert "top-1" in run(place, "-m", "horst", "evaluate", "runs/mine")
+    refused = subprocess.run(
+        [sys.executable, "-m", "horst", "evaluate", "runs/mine"], cwd=place, capture_output=True, text=True
+    )
+    assert refused.returncode == 2
+    assert f"set HORST_IMPORTS={place / 'my_parts.py'}" in refused.stderr
+    assert "top-1" in run(place, "-m", "horst", "evaluate", "runs/mine", HORST_IMPORTS="my_parts.py")
+    assert "Smoothing" in run(place, "-m", "horst", "models", "--data", "tiny", HORST_IMPORTS="my_parts.py")
     assert "up" in run(place, "-m", "horst", "predict", "runs/mine", "0.mp4", HORST_IMPORTS="my_parts.py")
 
 

@@ -43,7 +43,9 @@ def table(name: str) -> str:
         lines = [["method", "idea", "state", "trained parameters", "published parameters", "paper, 25% / 50%"]]
         for method in (m for m in list_methods(name) if not m.options):
             results = [printed(method, f"action/top1@{share}%", "early-recognition") for share in (25, 50)]
-            lines.append([*described(method), f"{trained(method):,}", method.parameters, " / ".join(results)])
+            lines.append(
+                [*described(method), f"{trained(method):,}", method.parameters, " / ".join(filter(None, results))]
+            )
     else:
         lines = [["method", "idea", "loss", "state", "trained parameters", "published parameters", "EK55", "EK100"]]
         for method in list_methods(name):

@@ -107,6 +107,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return name in self._entries or (self.import_paths and isinstance(name, str) and ":" in name)
 
     def __iter__(self) -> Iterator[str]:
+        _import_environment()
         return iter(self._entries)
 
     def __len__(self) -> int:

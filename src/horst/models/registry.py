@@ -69,7 +69,7 @@ class Method:
     @property
     def year(self) -> int:
         """Of its paper."""
-        return int(re.search(r"\b(19|20)\d\d\b", self.reference).group())  # type: ignore[union-attr]
+        return int(re.search(YEAR, self.reference).group())  # type: ignore[union-attr]
 
     def options_for(self, size: str) -> dict[str, Any]:
         """`options` for the model of a data set: the layers of an ablation are as wide there as the others."""
@@ -89,6 +89,8 @@ class Method:
 
 
 METHODS: Registry[Method] = Registry("method")
+YEAR = r"\b(19|20)\d\d\b"
+_MAKERS: dict[str, tuple[str, str, str]] = {}  # module, function and task of the models of methods
 
 
 @overload
@@ -120,11 +122,24 @@ def register_method(name: str, *, task: str, **card: Any) -> Callable[[Any], Any
     """
 
     def add(function: Callable[[str], PredictorConfig]) -> Callable[[str], PredictorConfig]:
+        if task not in SIZES:
+            raise ConfigError(f"the task of method {name!r} is {task!r}; choose from {', '.join(SIZES)}")
         models = {size: f"{function.__name__}_{size}" for size in SIZES[task]}
+        try:
+            method = Method(name=name, task=task, models=models, module=function.__module__, **card)
+        except TypeError as error:
+            raise ConfigError(f"the card of method {name!r}: {error}") from error
+        if not re.search(YEAR, method.reference):
+            raise ConfigError(f"the reference of method {name!r} has no year: {method.reference!r}")
+        maker = (function.__module__, function.__qualname__, task)
+        for model in models.values():
+            if _MAKERS.get(model, maker) != maker:
+                raise ConfigError(f"there is a model {model!r} already: write one function per task, with its own name")
         for size, model in models.items():
             if model not in MODELS:
                 MODELS.register(model)(partial(function, size))
-        METHODS.register(name)(Method(name=name, task=task, models=models, module=function.__module__, **card))
+            _MAKERS[model] = maker
+        METHODS.register(name)(method)
         return function
 
     return add

@@ -132,7 +132,7 @@ def state(job: Job) -> State:
     run = Run(job.folder)
     if not run.config.is_file():
         return "new"
-    if changed := differences(_essence(RunConfig.from_file(run.config)), _essence(job.config)):
+    if changed := differences(_essence(RunConfig.from_file(run.config, run_imports=False)), _essence(job.config)):
         raise ConfigError(
             f"{job.folder} holds another run: {'; '.join(changed[:3])}. Give another --folder, or delete it"
         )
@@ -158,7 +158,10 @@ def finished(folder: Path) -> dict[str, Path]:
     for study in sorted(file.parent for file in folder.parent.glob(f"*/{ASKED}")):
         for file in sorted(study.glob("[!.]*/config.yaml")) if study != folder else ():
             with suppress(HorstError, OSError):  # a run of another version
-                config, about = RunConfig.from_file(file), read_json(file.parent / "environment.json")
+                config, about = (
+                    RunConfig.from_file(file, run_imports=False),
+                    read_json(file.parent / "environment.json"),
+                )
                 if _state(Run(file.parent), config) == "done":
                     found.setdefault(identity(config, about.get("commit")), file.parent)
     return found

@@ -12,6 +12,7 @@ in packaged files they are relative to the current directory.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +28,7 @@ from horst.data.config import DataConfig
 from horst.errors import ConfigError
 from horst.models.hub import is_address
 from horst.ops.backend import Wanted
-from horst.registry import Registry, import_file
+from horst.registry import ENVIRONMENT, Registry, import_file
 
 RankingForm = Literal["score", "margin", "both"]
 Distance = Literal["mse", "contrastive"]
@@ -251,11 +252,16 @@ class RunConfig:
     """Python files or modules that register parts of one's own; they are imported before the config is read."""
 
     @classmethod
-    def from_file(cls, path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
-        """The run of a YAML file or a packaged name. `overrides`, such as "trainer.epochs=3", change single entries;
-        paths in them are relative to the current directory."""
+    def from_file(cls, path: str | Path, overrides: Sequence[str] = (), *, run_imports: bool = True) -> RunConfig:
+        """The run of a YAML file or a packaged name.
+
+        Args:
+            path: The file or name.
+            overrides: Changes of single entries, such as "trainer.epochs=3"; paths are relative to the current folder.
+            run_imports: Whether the files in `imports` are executed. Not when a run of somebody else is only read.
+        """
         path = find_config(path)
-        return cls._from_data(read_run(path), path, overrides)
+        return cls._from_data(read_run(path), path, overrides, run_imports)
 
     @classmethod
     def from_run(cls, path: str | Path) -> RunConfig:
@@ -263,15 +269,22 @@ class RunConfig:
         return cls._from_data(_merged(OLD_DEFAULTS, read_run(Path(path))), path)
 
     @classmethod
-    def _from_data(cls, data: dict[str, Any], path: str | Path, overrides: Sequence[str] = ()) -> RunConfig:
+    def _from_data(
+        cls, data: dict[str, Any], path: str | Path, overrides: Sequence[str] = (), run_imports: bool = True
+    ) -> RunConfig:
+        hint = ""
         try:
             for override in overrides:
                 data = _override(data, override)
-            for file in convert(data.get("imports", ()), tuple[str, ...], "imports"):
-                import_file(file)
+            files = convert(data.get("imports", ()), tuple[str, ...], "imports")
+            if run_imports:
+                for file in files:
+                    import_file(file)
+            elif files:
+                hint = f". The run uses code of its own; to execute it, set {ENVIRONMENT}={os.pathsep.join(files)}"
             return from_dict(cls, data)
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
+            raise ConfigError(f"{path}: {error}{hint}") from error
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that gives the same run again from any folder: its paths are absolute."""

@@ -94,7 +94,7 @@ def open_evaluated(
 ) -> EvaluatedModel:
     """A run, or any model and a data set. `training`: what a run that has just ended has opened and read."""
     run = Run(Path(source))
-    config = RunConfig.from_file(run.config) if run.config.is_file() else None
+    config = RunConfig.from_file(run.config, run_imports=False) if run.config.is_file() else None
     if batch is not None:
         check_positive(batch=batch)
     if data is not None:
