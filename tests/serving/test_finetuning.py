@@ -44,7 +44,7 @@ def test_finetune_and_use_a_model(tmp_path: Path) -> None:
             assert time.monotonic() < end
             time.sleep(0.2)
         assert (state["state"], state["model"]) == ("done", "mine"), state
-        assert [model["name"] for model in http.get("/api/models").json() if model["taught"]] == ["mine"]
+        assert [model["name"] for model in http.get("/api/models").json() if model["finetuned"]] == ["mine"]
         with server.socket({"model": "mine"}) as client:
             client.send(frame(0, 0.0))
             top = receive(client)["prediction"]["top"]["action"]

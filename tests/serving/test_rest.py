@@ -36,7 +36,7 @@ def test_info_and_models(server: Running) -> None:
     models = {model["name"]: model for model in http.get(f"{server.url}/api/models").json()}
     assert set(models) >= {"tiny", "somethings", "kitchen"}
     assert models["kitchen"]["tasks"] == {"action": 75, "verb": 14, "noun": 20}
-    assert not models["tiny"]["taught"]
+    assert not models["tiny"]["finetuned"]
 
 
 def test_finetuned_model_is_served_at_once(server: Running) -> None:
@@ -48,7 +48,7 @@ def test_finetuned_model_is_served_at_once(server: Running) -> None:
         "fps": 5.0,
         "size": list(SIZE),
         "tasks": {"action": 4},
-        "taught": True,
+        "finetuned": True,
     } in models
     with server.socket({"model": "mine"}):
         pass

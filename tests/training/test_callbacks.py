@@ -34,15 +34,15 @@ def average_of(weights: list[Tensor], decay: float, first: int = 0) -> Tensor:
 
 
 def run(averages: AveragedWeights, weights: list[Tensor], first: int = 0, batches: int = 1) -> None:
-    taught = module(weights[0])
-    averages.on_train_start(SimpleNamespace(global_step=first), taught)
+    trained = module(weights[0])
+    averages.on_train_start(SimpleNamespace(global_step=first), trained)
     for step, value in enumerate(weights[1:], first + 1):
         for batch in range(batches):  # of which the last makes a step
             done = batch == batches - 1
             with torch.no_grad():
-                taught.network.weight.copy_(value[:, None] if done else torch.full_like(value, 99.0)[:, None])
+                trained.network.weight.copy_(value[:, None] if done else torch.full_like(value, 99.0)[:, None])
             trainer = SimpleNamespace(global_step=step if done else step - 1)
-            averages.on_train_batch_end(trainer, taught, None, None, batch)
+            averages.on_train_batch_end(trainer, trained, None, None, batch)
 
 
 @given(decay=st.sampled_from([0.0, 0.1, 0.5, 0.9, 0.999, 1.0]), steps=st.integers(0, 40), batches=st.integers(1, 3))
@@ -82,13 +82,13 @@ def test_what_is_saved_is_the_average(ema: float, somethings: Path, tmp_path: Pa
 
     start, end = AveragedWeights.on_train_start, AveragedWeights.on_train_batch_end
 
-    def on_start(self: AveragedWeights, trainer: Any, taught: Any) -> None:
-        seen.append(copied(taught.network))
-        start(self, trainer, taught)
+    def on_start(self: AveragedWeights, trainer: Any, trained: Any) -> None:
+        seen.append(copied(trained.network))
+        start(self, trainer, trained)
 
-    def on_end(self: AveragedWeights, trainer: Any, taught: Any, *args: Any) -> None:
-        seen.append(copied(taught.network))
-        end(self, trainer, taught, *args)
+    def on_end(self: AveragedWeights, trainer: Any, trained: Any, *args: Any) -> None:
+        seen.append(copied(trained.network))
+        end(self, trainer, trained, *args)
 
     monkeypatch.setattr(AveragedWeights, "on_train_start", on_start)
     monkeypatch.setattr(AveragedWeights, "on_train_batch_end", on_end)

@@ -131,8 +131,10 @@ def test_nothing_of_the_padding_is_in_it(
         assert not scores.grad[~valid].any()
         found.append((clips, scores.grad[:, : max(lengths)]))
     (a, grad_a), (b, grad_b) = found
-    torch.testing.assert_close(grad_a, grad_b, rtol=1e-5, atol=1e-8)  # sums of more numbers are summed in another order
-    torch.testing.assert_close(tuple(a), tuple(b), rtol=1e-5, atol=1e-8)
+    # Sums of more numbers are summed in another order. An entry near 0 is a difference of larger terms, so the bound is
+    # relative to the largest entry: relative to itself, fp32 rounding alone exceeds 1e-6 (1.5e-5 with seed 5).
+    torch.testing.assert_close(grad_a, grad_b, rtol=0, atol=1e-6 * grad_a.abs().max().item())
+    torch.testing.assert_close(tuple(a), tuple(b), rtol=1e-6, atol=0)
 
 
 def test_labels_that_nobody_knows() -> None:

@@ -39,7 +39,7 @@ class ModelInfo:
     fps: float
     size: tuple[int, int]
     tasks: dict[str, int]
-    taught: bool
+    finetuned: bool
 
 
 class ModelManager:

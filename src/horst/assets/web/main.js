@@ -124,7 +124,7 @@ function clear() {
 
 async function listModels(chosen = null) {
   const models = await data("/api/models");
-  fill($("model"), models.map((one) => [one.name, one.taught ? `${one.name} (trained here)` : one.title || one.name]));
+  fill($("model"), models.map((one) => [one.name, one.finetuned ? `${one.name} (trained here)` : one.title || one.name]));
   if (chosen) $("model").value = chosen;
 }
 
