@@ -7,8 +7,6 @@ A folder imports only from folders to its left; `ops`, `layers` and `heads` need
 imported when they are first used, so that `import horst` and `horst --help` are fast.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from horst.lazy import lazy_names

@@ -3,8 +3,6 @@
 Every error names the entry, its value and what is allowed, with the closest known names.
 """
 
-from __future__ import annotations
-
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
@@ -14,8 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from horst.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
-Task = Literal["recognition", "anticipation"]
-"""The task of a data set or a head."""
+Task = Literal["recognition", "anticipation"]  # the task of a data set or a head
 _NAMES: dict[Any, str] = {
     int: "a whole number",
     float: "a number",

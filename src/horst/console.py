@@ -4,8 +4,6 @@ Every command prints through `Console`: brackets are not markup, `:name:` is not
 printed as its escape (`\\x1b`). To style a name, use `rich.text.Text` with the `visible` name.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

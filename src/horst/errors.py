@@ -1,7 +1,5 @@
 """The typed errors of the package: each message names the value at fault and what to do about it."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

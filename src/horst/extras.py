@@ -1,15 +1,12 @@
 """Optional packages."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from typing import Any
 
 from horst.errors import MissingExtraError
 
-_TORCHVISION_OPERATORS: list[Any] = []
-"""Declarations last as long as this list holds them."""
+_TORCHVISION_OPERATORS: list[Any] = []  # declarations last as long as this list holds them
 
 
 def require(module: str, extra: str) -> Any:

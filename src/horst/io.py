@@ -1,7 +1,5 @@
 """Atomic writes, locks on folders, digests, and JSON files with a checksum."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -21,10 +19,8 @@ if sys.platform != "win32":
 
 INDEX = "index.json"
 LOCK = ".lock"
-PARTIAL = ".partial"
-"""Ends the names of files that are being written; they are hidden."""
-ABANDONED = 86_400.0
-"""Seconds after which the unfinished file of another machine counts as abandoned."""
+PARTIAL = ".partial"  # ends the names of files that are being written; they are hidden
+ABANDONED = 86_400.0  # seconds after which the unfinished file of another machine counts as abandoned
 _CHECKSUM = '{"crc32": "%08x", '
 _CHECKSUM_LENGTH = len(_CHECKSUM % 0)
 

@@ -1,7 +1,5 @@
 """Names that are imported when they are first used, so that importing a package is fast."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Masks of padded batches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

@@ -8,8 +8,6 @@ class MyHead(Head): ...
 head = HEADS.create("mine", 512, num_classes=75)
 """
 
-from __future__ import annotations
-
 import importlib.util
 import inspect
 import os
@@ -25,8 +23,7 @@ from horst.config import convert
 from horst.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
-ENVIRONMENT = "HORST_IMPORTS"
-"""Python files, separated as in PATH, that are imported when a name is unknown."""
+ENVIRONMENT = "HORST_IMPORTS"  # Python files, separated as in PATH, that are imported when a name is unknown
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,5 @@
 """Load weights into a module. If some do not fit, nothing is changed and the error names them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch

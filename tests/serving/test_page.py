@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,8 +212,7 @@ def test_teach_from_the_camera(browser: Browser, url: str) -> None:
             for count in (1, 2):
                 row.locator(".record").hover()
                 page.mouse.down()
-                expect(page.locator("#recording")).to_be_visible()
-                time.sleep(1.2)
+                expect(page.locator("#recording")).to_have_text(re.compile(r"recording ([1-9]|0\.[6-9])"))
                 page.mouse.up()
                 expect(row.locator(".clips li")).to_have_count(count)
         page.keyboard.press("r")  # the selected one is the last

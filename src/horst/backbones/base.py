@@ -3,8 +3,6 @@
 Shapes: N frames (batch and time flattened), H x W pixels, C channels, h x w the map's size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -16,8 +14,7 @@ from horst.errors import InputError
 from horst.ops.backend import BackendChoice, Wanted
 from horst.registry import Part, Registry
 
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""RGB, on 0..1."""
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # RGB, on 0..1
 
 
 class Normalise(nn.Module):
@@ -107,10 +104,8 @@ class Backbone(nn.Module):
             self.eval().requires_grad_(False)
 
 
-BACKBONES: Registry[type[Backbone]] = Registry("backbone")
-"""The backbones by name."""
-register_backbone = BACKBONES.register
-"""A decorator that adds a backbone: `@register_backbone("my_backbone")`."""
+BACKBONES: Registry[type[Backbone]] = Registry("backbone")  # the backbones by name
+register_backbone = BACKBONES.register  # A decorator that adds a backbone: `@register_backbone("my_backbone")`
 
 
 def create_backbone(name: str, **options: Any) -> Backbone:

@@ -6,8 +6,6 @@ parameters have the names of the public TSN checkpoints.
 Shapes: N frames, H x W pixels, C channels. 256x454 gives maps of 1024 x 8 x 14.
 """
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from collections.abc import Mapping

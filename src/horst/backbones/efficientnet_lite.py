@@ -6,8 +6,6 @@ Lite0 is EfficientNet-B0 without squeeze-and-excitation and with ReLU6. The weig
 Shapes: N frames, H x W pixels, C channels.
 """
 
-from __future__ import annotations
-
 from importlib import resources
 from typing import Literal, NamedTuple
 
@@ -45,8 +43,7 @@ _STAGES = (
     _EfficientNetStage(5, 6, 192, 4, 2),
     _EfficientNetStage(3, 6, 320, 1, 1),
 )
-_STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7}
-"""How many stages there are up to the last map of that stride."""
+_STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7}  # how many stages there are up to the last map of that stride
 
 
 class ConvUnit(nn.Module):

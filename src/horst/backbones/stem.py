@@ -5,8 +5,6 @@ On an NVIDIA GPU with Triton, norm and activation are one kernel and maps are ch
 Shapes: N frames, H x W pixels, C channels. Two stages take 224x224 to 56x56.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 

@@ -5,8 +5,6 @@ timm is optional and imports torchvision, so it is imported when such a backbone
 Shapes: N frames, H x W pixels, C channels, h x w the map's size.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

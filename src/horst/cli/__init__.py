@@ -3,8 +3,6 @@
 Command files import torch and what needs it inside of functions, so that `horst --help` and completion are quick.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

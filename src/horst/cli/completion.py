@@ -1,7 +1,5 @@
 """`horst completion`."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 

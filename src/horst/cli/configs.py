@@ -1,7 +1,5 @@
 """`horst configs`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from horst.console import Console

@@ -1,7 +1,5 @@
 """`horst demo`: parity and speed on this machine, and the small trained models on new videos."""
 
-from __future__ import annotations
-
 import platform
 import statistics
 import time

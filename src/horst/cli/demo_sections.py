@@ -1,7 +1,5 @@
 """The parts of `horst demo` that predict: the packaged models on new clips and new videos of a cook."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 
@@ -19,16 +17,11 @@ from horst.synth.fresh import Fresh, fresh_kitchen, fresh_somethings
 from horst.viz.clips import TOP, Moment, StreamedClip, clip_section, moments_section, stream_clip
 from horst.viz.report import accuracy_section, section
 
-FRACTIONS = (0.25, 0.5, 1.0)
-"""Observed parts at which predictions are printed."""
-PAIRS = 3
-"""Confused pairs of actions that are printed."""
-TAU = 1.0
-"""Seconds before an action at which predictions are shown."""
-MOMENTS = 8
-"""Actions of the first video that are shown."""
-PRINTED = 3
-"""Predictions that fit into a terminal; the page has all."""
+FRACTIONS = (0.25, 0.5, 1.0)  # observed parts at which predictions are printed
+PAIRS = 3  # confused pairs of actions that are printed
+TAU = 1.0  # seconds before an action at which predictions are shown
+MOMENTS = 8  # actions of the first video that are shown
+PRINTED = 3  # predictions that fit into a terminal; the page has all
 
 
 def somethings_sections(folder: Path, clips: int, seed: int, streams: int, console: Console) -> list[str]:

@@ -1,7 +1,5 @@
 """`horst export`: a file that runs without this package, checked before it is kept."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Literal
 

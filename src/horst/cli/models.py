@@ -32,8 +32,7 @@ RESULTS = {
     "tiny": ("", ()),
 }
 """The results of the paper in the table: header and metrics. It has none on synthetic videos."""
-OPTIONAL = ("name", "model", "streams")
-"""Columns that a narrow terminal leaves out, in this order."""
+OPTIONAL = ("name", "model", "streams")  # columns that a narrow terminal leaves out, in this order
 
 
 def models(

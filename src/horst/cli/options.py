@@ -1,7 +1,5 @@
 """Types of options that several commands share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from inspect import signature
 from pathlib import Path

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from horst.streaming import Prediction
     from horst.video.frame import Frame, Size
 
-BAR = 30
-"""Characters of a bar of probability 1."""
-LIVE_FPS, MOST_FPS = 12.0, 30.0
-"""Frame rates of a rendered video: from a camera, and at most."""
+BAR = 30  # characters of a bar of probability 1
+LIVE_FPS, MOST_FPS = 12.0, 30.0  # frame rates of a rendered video: from a camera, and at most
 
 
 def predict(

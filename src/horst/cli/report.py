@@ -1,7 +1,5 @@
 """`horst report`: one page about a run, from what it is to where it looks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from horst.cli.options import Device, Evaluated

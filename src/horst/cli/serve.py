@@ -1,7 +1,5 @@
 """`horst serve`: a model behind a page and an API, on this machine."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 from pathlib import Path
@@ -10,8 +8,7 @@ from horst.cli.options import Device, Flag, Model
 from horst.console import Console
 from horst.errors import ConfigError
 
-QUEUE = 128
-"""Connections that may wait to be accepted."""
+QUEUE = 128  # connections that may wait to be accepted
 
 
 def serve(

@@ -1,7 +1,5 @@
 """`horst study`: all runs of one or more studies that are not done yet, then their tables and plots."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD

@@ -1,7 +1,5 @@
 """`horst table`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Only parameters are converted; the cells are ours. A checkpoint of one cell beco
 mode.
 """
 
-from __future__ import annotations
-
 from torch import Tensor
 
 from horst.compat.official import StateDict, check_keys, without_wrapper

@@ -5,8 +5,6 @@ convolution each; ours are the same weights, split and stacked (see `layers.bloc
 in evaluation mode.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from typing import Literal

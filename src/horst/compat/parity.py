@@ -1,7 +1,5 @@
 """Numerical checks on the current machine, for the demo and the benchmarks."""
 
-from __future__ import annotations
-
 import json
 from importlib.resources import as_file, files
 from typing import NamedTuple

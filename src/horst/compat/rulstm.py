@@ -3,8 +3,6 @@
 Its LSTMs have the parameter names of torch's `nn.LSTM`, its classifier is a dropout and a linear layer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from torch import Tensor, nn

@@ -10,8 +10,6 @@ A file may be given wherever a name is. Relative paths in packaged files are rel
 other files they are relative to the file.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Augmentation of training clips on the device. The random numbers of a clip do not depend on its batch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,8 +14,7 @@ from horst.data.example import UNKNOWN, Annotations
 from horst.errors import ConfigError, DataError
 from horst.video.augment import CHANCES, RandAugment, apply_plan
 
-GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 over the golden ratio, the step of SplitMix64."""
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, the step of SplitMix64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,8 +31,7 @@ from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import write_text
 from horst.masks import length_mask
 
-Pick = int | tuple[int, float]
-"""A clip: its index, or (index, observed fraction) to replace the fraction in the config."""
+Pick = int | tuple[int, float]  # A clip: its index, or (index, observed fraction) to replace the fraction in the config
 
 
 @dataclass(frozen=True, slots=True, eq=False)

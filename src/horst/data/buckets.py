@@ -19,8 +19,7 @@ from horst.data.example import Split
 from horst.data.source import Source
 from horst.errors import ConfigError, InputError
 
-WIDTH = 1.1
-"""Longest clip of a bucket divided by its shortest: wide enough to mix clips, narrow enough to pad little."""
+WIDTH = 1.1  # longest clip of a bucket divided by its shortest: wide enough to mix clips, narrow enough to pad little
 Lengths = NDArray[np.int64]
 
 

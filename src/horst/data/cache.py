@@ -7,8 +7,6 @@ It pays if a GPU waits for decoding and the decoded data set fits: 9,000 clips o
 which the system then keeps in memory. Preloaded clips (`horst.data.preload`) are stored once more for each split.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Find problems of a data set before a training run does: counts, classes, files, overlap between splits."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +22,7 @@ PAPER: dict[str, dict[str, int]] = {
     "EPIC-Kitchens 55": {"train": 23_492, "val": 4_979, "action": 2_513, "verb": 125, "noun": 352},
     "EPIC-Kitchens 100": {"action": 3_087, "verb": 97, "noun": 300},  # its 3,087 is 3,806 in the annotations
 }
-SLOWER = 0.99
-"""A file with less than this share of the clips' frame rate repeats frames."""
+SLOWER = 0.99  # A file with less than this share of the clips' frame rate repeats frames
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,6 @@
 Shapes: T frames, H x W pixels.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import lru_cache
@@ -32,12 +30,9 @@ from horst.video.sampling import (
     ticks,
 )
 
-EPIC_FPS = 30.0
-"""Anticipation: positions are counted at this rate, as RULSTM does, whatever the rate of the media."""
-MAX_EXCESS = 0.5
-"""Seconds by which images may end later than their video: EPIC's own end up to 0.25 s later."""
-BETTER_FIT = 1 / 60
-"""Seconds by which another frame rate must fit better to be suggested."""
+EPIC_FPS = 30.0  # anticipation: positions are counted at this rate, as RULSTM does, whatever the rate of the media
+MAX_EXCESS = 0.5  # seconds by which images may end later than their video: EPIC's own end up to 0.25 s later
+BETTER_FIT = 1 / 60  # seconds by which another frame rate must fit better to be suggested
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

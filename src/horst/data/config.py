@@ -19,8 +19,7 @@ from horst.config import from_dict, read_yaml, to_dict
 from horst.data.clips import ClipConfig
 from horst.errors import ConfigError
 
-PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")
-"""Options that are paths, of any source."""
+PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")  # options that are paths, of any source
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,5 @@
 """Processes of a distributed run: how many there are, and an exact gather of what each of them holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -11,12 +11,9 @@ from typing import Any, get_args
 from horst.config import Task as Task
 from horst.errors import DataError
 
-Split = str
-"""train, val or test."""
-FIT_SPLITS = ("train", "val")
-"""The splits that a training run reads."""
-UNKNOWN = -1
-"""The label of an example without one."""
+Split = str  # train, val or test
+FIT_SPLITS = ("train", "val")  # the splits that a training run reads
+UNKNOWN = -1  # the label of an example without one
 
 
 ClipId = tuple[str, str, float, float | None, int | None]

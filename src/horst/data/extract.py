@@ -5,8 +5,6 @@ folder. A part that was killed continues: finished videos stay, the one in progr
 nothing could be read is tried again, because its disk may be back.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -34,12 +32,9 @@ from horst.registry import Part
 from horst.video.frame import Frame, Image, is_image_sequence
 from horst.video.sampling import SLACK
 
-MAX_GAP = 10.0
-"""Seconds without a needed frame that are skipped by seeking instead of decoded."""
-Numbered = Iterator[tuple[int, Image]]
-"""Frames with their numbers in the store."""
-Timed = Iterator[tuple[int, float, Image]]
-"""Frames with their numbers in the store and the seconds at which they begin."""
+MAX_GAP = 10.0  # seconds without a needed frame that are skipped by seeking instead of decoded
+Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
+Timed = Iterator[tuple[int, float, Image]]  # frames with their numbers in the store and the seconds at which they begin
 Read = Callable[[Example, ClipConfig], Clip]
 
 

@@ -14,8 +14,6 @@ videos have any frame rate, the time of the frame in microseconds.
 Shapes: T frames of C channels, h x w the size of a map.
 """
 
-from __future__ import annotations
-
 import os
 import struct
 import zlib
@@ -35,12 +33,10 @@ from horst.video.sampling import UNOBSERVED, Indices, observed_frames
 
 FORMAT = 1
 MICROSECONDS = 1e6
-TAIL = struct.Struct("<Q8s")
-"""The end of a .maps file: the length of its JSON, and MAGIC."""
+TAIL = struct.Struct("<Q8s")  # the end of a .maps file: the length of its JSON, and MAGIC
 MAGIC = b"horstmap"
 
-Maps = NDArray[np.float16]
-"""(T, C, h, w)."""
+Maps = NDArray[np.float16]  # (T, C, h, w)
 
 
 @dataclass(frozen=True, slots=True)

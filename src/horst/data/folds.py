@@ -4,8 +4,6 @@ Folds depend on the seed and on the examples, not on their order, their splits o
 machines, and all formats of a data set, have the same folds.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
@@ -14,8 +12,7 @@ from dataclasses import replace
 from horst.data.example import FIT_SPLITS, UNKNOWN, Annotations, Example
 from horst.errors import ConfigError, DataError
 
-Link = tuple[str, str]
-"""(kind, name) of what examples may have in common."""
+Link = tuple[str, str]  # (kind, name) of what examples may have in common
 
 
 def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, by_media: bool = True) -> Annotations:

@@ -27,11 +27,9 @@ from horst.data.source import Source
 from horst.errors import ConfigError, DataError
 from horst.io import digest, read_json, write_text
 
-READING = 1
-"""Raise it whenever other pixels or times are read from the same file."""
+READING = 1  # raise it whenever other pixels or times are read from the same file
 FORMAT = 1
-RECORD = "data.json"
-"""The name of the file in a run folder."""
+RECORD = "data.json"  # the name of the file in a run folder
 MAX_LISTED = 3
 
 

@@ -1,7 +1,5 @@
 """Long work in independent pieces: in parallel, with a progress bar."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed

@@ -6,8 +6,6 @@
 `horst.data.module.ClipDataModule` adds the training split for Lightning.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

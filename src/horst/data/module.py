@@ -7,8 +7,6 @@ Everything random about a clip is drawn from (seed, epoch, index of the clip). I
 or replicas, and after a resume in the middle of an epoch.
 """
 
-from __future__ import annotations
-
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal

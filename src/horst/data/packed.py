@@ -8,8 +8,6 @@ Each shard is written atomically, its .json last. After a kill the existing shar
 the others.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 import os
@@ -46,10 +44,8 @@ from horst.video.sampling import UNOBSERVED, frames_at
 
 FORMAT = 1
 CLIPS_PER_SHARD = 64
-MAX_STILL = 60.0
-"""Seconds by which a clip may be longer than its frames: an image may stand still."""
-MAX_TIME = 1e6
-"""Seconds (eleven days). No clip is longer, and a damaged file that says so would take all memory."""
+MAX_STILL = 60.0  # seconds by which a clip may be longer than its frames: an image may stand still
+MAX_TIME = 1e6  # Seconds (eleven days). No clip is longer, and a damaged file that says so would take all memory.
 ReadClips = Callable[[Sequence[Example]], Iterator[Clip | HorstError]]
 """The clips of some examples in order, with an error in place of a clip that cannot be read."""
 

@@ -5,8 +5,6 @@ clips of 20 frames of 112 x 112 are 2.3 GB: they are read once, and a batch is a
 decoded clips, all of them are also stored in one file, which the next run loads in seconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -10,8 +10,6 @@ are the options of the data config:
     folder: /data/mine
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,10 +29,8 @@ from horst.registry import Registry
 from horst.video.frame import is_image_sequence
 
 T = TypeVar("T")
-Depth = Literal["files", "headers", "frames"]
-"""What a check opens: nothing, the headers of files, or all frames."""
-MANY_FILES = 1000
-"""A progress bar is shown if more files are opened."""
+Depth = Literal["files", "headers", "frames"]  # what a check opens: nothing, the headers of files, or all frames
+MANY_FILES = 1000  # A progress bar is shown if more files are opened
 
 
 class Source:

@@ -6,8 +6,6 @@
 Scores are probabilities of all verbs, all nouns and the 100 best actions. Unreadable segments have zeros.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

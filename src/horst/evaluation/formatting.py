@@ -1,7 +1,5 @@
 """Titles of metrics and formats of numbers, for every table, page and plot."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from horst.console import visible

@@ -1,7 +1,5 @@
 """Check that no prediction saw frames that it must not see. Every prediction knows the last frame that was shown."""
 
-from __future__ import annotations
-
 from horst.config import check_type
 from horst.errors import DataError
 from horst.evaluation.predictions import Predictions

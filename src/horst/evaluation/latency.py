@@ -14,8 +14,6 @@ ceil(f * T) frames have begun before that moment.
 Shapes: T frames, H x W pixels, C classes.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from bisect import bisect_left

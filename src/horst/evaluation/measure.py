@@ -10,8 +10,6 @@
 If the model predicts no verbs and nouns, their scores are summed from the actions.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ the label -1 (unknown) are left out.
 Shapes: N examples, P positions (observed fractions or anticipation times), C classes, A actions, T frames.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -11,8 +11,6 @@ that of its method (`horst.models.registry`) for the table's data set; HORST may
 length and optimiser are not compared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache

@@ -1,7 +1,5 @@
 """An evaluation as a table and notes for the terminal. `horst.viz` draws it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

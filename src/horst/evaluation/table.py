@@ -9,8 +9,6 @@ A run that names a row and differs is in another table, with a note that says ho
 clips and departures from the protocol.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

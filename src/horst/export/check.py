@@ -1,7 +1,5 @@
 """Compare an exported graph with its model: outputs of streams of different ages, and time."""
 
-from __future__ import annotations
-
 import statistics
 import time
 from dataclasses import dataclass

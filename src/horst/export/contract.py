@@ -6,8 +6,6 @@
 A stream starts from a state of zeros. `about` is this contract as JSON, stored in the file.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Export a model: write a file, check it, and only then move it into place."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Run an exported file: arrays in, arrays out, for every format."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The step of a model as a function of tensors, traced by torch.export. A stream starts from a state of zeros."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """A traced step, or a clip of such steps, as ONNX with the names of the contract, and the contract in its metadata."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -7,8 +7,6 @@ finetune(recordings.clips(), "models/mine", minutes=1)
 Finetuner(recordings, "models").start("mine")           # in a worker process, next to a server
 """
 
-from __future__ import annotations
-
 from horst.finetune.finetuner import Finetuner as Finetuner
 from horst.finetune.finetuner import FinetuneState as FinetuneState
 from horst.finetune.job import FinetuneProgress as FinetuneProgress

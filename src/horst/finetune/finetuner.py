@@ -3,8 +3,6 @@
 The worker holds one end of a pipe. It ends when the other end closes, also if this process is killed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -7,8 +7,6 @@ is cheap.
 Shapes: N frames of all clips, T frames of one, C channels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F

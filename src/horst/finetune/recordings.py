@@ -6,8 +6,6 @@ A file has the JPEG frames of one clip, their times, and its label; it is writte
 Labels are user input: a label may be any line of text and never becomes a path.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -1,7 +1,5 @@
 """From a few clips of each label to a saved model."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -5,8 +5,6 @@ is small, for many steps in little time; it starts as a difference of frames; an
 colours. docs/guides/finetune.md has results.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ The first line of its input is the request, as JSON. The input then stays open: 
 and so does this process. Each line of its output is a JSON object: progress, and at last "accuracy" or "failed".
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

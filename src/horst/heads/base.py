@@ -75,10 +75,8 @@ class Head(nn.Module):
         """Maps (B, T, C, H, W), or (B, C, H, W) of one frame, by keyword. `valid` (B, T): frames without padding."""
 
 
-HEADS: Registry[type[Head]] = Registry("head")
-"""The heads by name."""
-register_head = HEADS.register
-"""A decorator that adds a head: `@register_head("my_head")`."""
+HEADS: Registry[type[Head]] = Registry("head")  # the heads by name
+register_head = HEADS.register  # A decorator that adds a head: `@register_head("my_head")`
 
 
 def create_head(name: str, channels: int, *, features: int | None = None, **options: Any) -> Head:

@@ -1,7 +1,5 @@
 """Heads of one linear layer: the current action (early recognition) or the next one (anticipation)."""
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from horst.config import check_dropout

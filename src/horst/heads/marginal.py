@@ -7,8 +7,6 @@ is therefore their marginal cross-entropy, -log sum_{a with verb v} p(a).
 Shapes: A actions, V verbs, N nouns.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

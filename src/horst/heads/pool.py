@@ -4,8 +4,6 @@ After a norm over (C, H, W) the mean of a map differs little between clips, so a
 first. A batch norm of the means amplifies these differences; in evaluation it is part of the linear layer.
 """
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import torch

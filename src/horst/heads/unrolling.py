@@ -6,8 +6,6 @@ clip of `steps` frames it is steps - t by default; a stream passes the horizons 
 Shapes: B batch, T frames, C channels, U horizons.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any

@@ -3,8 +3,6 @@
 Shapes: B batch, T frames, C channels, H x W map.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

@@ -3,8 +3,6 @@
 Shapes: N maps (batch and time folded together, or one frame of a batch), C channels, H x W map.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

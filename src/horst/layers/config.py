@@ -3,8 +3,6 @@
 Where the paper and its official release differ, an option that is None takes the choice of `variant`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

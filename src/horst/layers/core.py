@@ -27,8 +27,7 @@ from horst.masks import length_mask
 from horst.ops.backend import BackendChoice, Wanted
 from horst.registry import Registry
 
-Lengths = Tensor | Sequence[int] | None
-"""Frames of each sample of a batch; None: all have the same number."""
+Lengths = Tensor | Sequence[int] | None  # frames of each sample of a batch; None: all have the same number
 Device = torch.device | str | None
 
 
@@ -266,8 +265,7 @@ class Core(nn.Module):
             raise InputError(f"a map of {height}x{width} vanishes under the strides {stride}: use a larger one")
 
 
-CORES: Registry[type[Core]] = Registry("core")
-"""The cores by name."""
+CORES: Registry[type[Core]] = Registry("core")  # the cores by name
 
 
 def register_core(config: type[CoreConfig]) -> Callable[[type[Core]], type[Core]]:

@@ -7,8 +7,6 @@
 Shapes: B batch, T frames, S past states, C channels, H x W map.
 """
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -21,8 +21,7 @@ from horst.errors import ConfigError, InputError
 from horst.layers.core import Core, CoreConfig, CoreOutput, Lengths, check_lengths, ended_frames, zero_where
 from horst.ops.backend import BackendChoice, Wanted
 
-Memory = dict[str, Tensor]
-"""Named tensors, the batch first."""
+Memory = dict[str, Tensor]  # named tensors, the batch first
 
 
 @dataclass(frozen=True, slots=True)

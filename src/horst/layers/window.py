@@ -3,8 +3,6 @@
 Shapes: B batch, T frames, N frames of a window, C channels.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import torch

@@ -13,8 +13,6 @@ that asks for them, `Predictor.step` runs, and continues from the state of the k
 Shapes: B streams, H x W pixels, S states.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

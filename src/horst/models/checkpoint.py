@@ -11,8 +11,6 @@ A save is atomic: the folder is written under another name and then renamed. Loa
 before it returns a model, and the CRC-32 of all weights in the metadata of model.safetensors.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -8,8 +8,6 @@
 A folder that exists takes precedence over a name. A saved folder is a repository of the Hub as it is.
 """
 
-from __future__ import annotations
-
 import re
 import tempfile
 from importlib.resources import files
@@ -23,8 +21,7 @@ from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, load, read_config, 
 from horst.models.predictor import Predictor, PredictorConfig
 
 SCHEME = "hf://"
-RUN = "config.yaml"
-"""The file that makes a folder a run."""
+RUN = "config.yaml"  # the file that makes a folder a run
 
 
 def open_model(source: str | Path, *, weights: str = "best", device: str | torch.device = "cpu") -> Predictor:

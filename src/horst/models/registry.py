@@ -5,8 +5,6 @@ the loss that trains it, and a card: its title, its paper, its rows in the paper
 `horst.models.methods`; methods that differ by their loss only share a file.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -35,8 +33,7 @@ HORST_KEEPS = ("in_channels", "hidden", "stride", "order", "heads")
 
 ModelFunction = Callable[[], PredictorConfig]
 MODELS: Registry[ModelFunction] = Registry("model")
-PRETRAINED: dict[str, str] = {}
-"""The models of MODELS with weights in the package, and the names of these weights."""
+PRETRAINED: dict[str, str] = {}  # the models of MODELS with weights in the package, and the names of these weights
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -3,8 +3,6 @@
 A multiplication and an addition are one operation each (2 FLOP per multiply-add). STATT is counted as in the paper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar

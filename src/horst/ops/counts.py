@@ -1,7 +1,5 @@
 """Operations (multiplications) of one step of attention, as the paper counts them."""
 
-from __future__ import annotations
-
 from horst.ops.reference import Mode
 
 

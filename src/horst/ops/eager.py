@@ -4,8 +4,6 @@ On a CPU this is several times faster than the stacked form: each product of two
 are read in place (slices of a ring, or the maps of a clip). Shapes as in `reference`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

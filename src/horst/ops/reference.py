@@ -6,8 +6,6 @@ Shapes: B batch, S past states, C channels, H x W map. A query `q` is (B, C, H, 
 (B, C, H, W) each, `filters` S maps (B, H, W); `valid` (B, S) says which of the S states exist (None: all).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 

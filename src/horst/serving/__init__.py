@@ -9,8 +9,6 @@
 Needs the extra `serve`. The names below are imported on first use, so that a client does not import torch.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from horst.lazy import lazy_names

@@ -1,7 +1,5 @@
 """The application: all routes of one server over its models, behind the guard; and the server that runs it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Errors as clients see them: a status, and {"error": {"code", "message"}}."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping, Sequence
 from typing import Any

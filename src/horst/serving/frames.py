@@ -1,7 +1,5 @@
 """Frames on the wire: a number, a time and an encoded image. Needs no torch, as clients import it too."""
 
-from __future__ import annotations
-
 import io
 import math
 import struct

@@ -5,8 +5,6 @@
 - Token: if one is set, `/api`, `/metrics` and `/ws` require it. It is compared in constant time.
 """
 
-from __future__ import annotations
-
 import hmac
 from collections.abc import Iterable
 from urllib.parse import SplitResult, parse_qs, urlsplit

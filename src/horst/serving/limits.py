@@ -1,7 +1,5 @@
 """The limits of a server: every queue, size and time is bounded. Clients can read them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields
 
 from horst.errors import ConfigError

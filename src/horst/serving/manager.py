@@ -6,8 +6,6 @@ overloaded, the newest session is evicted, so that the others keep their frame r
 and none is while a model is being finetuned, as that ends soon.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Counters of a server in the text format of Prometheus, without a dependency."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """The web page, and `/docs`, which describes the API. Only files of the package are served, looked up by name."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The REST routes: models, samples, predictions for uploaded videos, recordings, finetuning, health and metrics."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import tempfile

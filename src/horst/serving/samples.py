@@ -1,7 +1,5 @@
 """A few synthetic clips to try a server with, rendered on first use."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import dataclass
 from pathlib import Path

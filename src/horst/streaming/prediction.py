@@ -1,7 +1,5 @@
 """Predictions of a live stream, and which past frames they are based on."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

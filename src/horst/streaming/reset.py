@@ -8,8 +8,6 @@ A policy may keep several states for one stream. Before each frame it decides wh
 state answers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Protocol

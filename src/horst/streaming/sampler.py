@@ -12,8 +12,6 @@ frames, and a file all look the same to the model.
   a little late is dropped.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

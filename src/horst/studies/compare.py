@@ -6,8 +6,6 @@ over the seeds that both runs have and over examples. From two or three seeds th
 difference is significant only if Student's t interval over the differences of the seeds excludes 0 as well.
 """
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Mapping, Sequence

@@ -31,8 +31,7 @@ from horst.errors import ConfigError, did_you_mean
 from horst.models import METHODS, Method
 from horst.training.config import PATH_KEYS, absolute_path
 
-FOLDER = Path("configs") / "studies"
-"""In the current directory: studies of one's own that are found by name."""
+FOLDER = Path("configs") / "studies"  # in the current directory: studies of one's own that are found by name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

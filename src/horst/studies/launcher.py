@@ -3,8 +3,6 @@
 A run that fails does not stop the others. Ctrl-C or SIGTERM stops all of them; their checkpoints are kept.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import signal
@@ -26,8 +24,7 @@ from horst.studies.plan import Job, State, state
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 POLL_SECONDS = 0.1
-STOP_SECONDS = 20.0
-"""How long a process may take to end when it is interrupted."""
+STOP_SECONDS = 20.0  # how long a process may take to end when it is interrupted
 LAST_LINES = 12
 OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
 """What torch prints if the memory of a GPU is full."""

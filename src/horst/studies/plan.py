@@ -4,8 +4,6 @@ FOLDER/<run>-seed<n>[-fold<k>]/   a run folder as `horst train` makes it
 FOLDER/logs/<the same>.log        its output
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -38,8 +36,7 @@ from horst.training.run import Run
 
 State = Literal["new", "stopped", "trained", "done"]
 SPLIT = "val"
-ASKED = "asked.json"
-"""The changes and seeds of a study's runs, for `--report` and later commands."""
+ASKED = "asked.json"  # the changes and seeds of a study's runs, for `--report` and later commands
 IMMATERIAL = ("batches.workers", "batches.cache", "batches.preload", "trainer.checkpoint_minutes")
 """Entries that change no result."""
 

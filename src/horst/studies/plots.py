@@ -1,7 +1,5 @@
 """The plots of a study: metrics over positions with a band over seeds, and differences with intervals."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The results and costs of a study's finished runs, with folds pooled."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

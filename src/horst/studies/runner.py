@@ -1,7 +1,5 @@
 """Run what is left of one or more studies, and write their tables: what `horst study` does."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Mapping, Sequence

@@ -6,8 +6,6 @@ resample. Runs that are compared see the same resamples, which pairs them.
 Shapes: N examples, P positions, C classes, S seeds, R resamples, G groups of examples.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import statistics

@@ -5,8 +5,6 @@
 The package's models were trained with seed 0.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace

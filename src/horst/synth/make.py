@@ -9,8 +9,6 @@ what is missing, and without file locks (Windows, some network disks) work is do
 FFmpeg.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json

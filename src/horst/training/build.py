@@ -1,7 +1,5 @@
 """From a run's config to its model and loss: the classes are those of the data."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any

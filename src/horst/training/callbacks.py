@@ -1,7 +1,5 @@
 """Callbacks that change weights: moving averages, and the end of sequence completion."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

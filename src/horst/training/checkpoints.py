@@ -1,7 +1,5 @@
 """What a run writes while it trains: a checkpoint to resume from, the best and the last model, metrics per epoch."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math
@@ -24,10 +22,8 @@ from horst.training.callbacks import AveragedWeights
 from horst.training.module import TrainingModule
 from horst.training.run import Run
 
-SYNC_EVERY = 20
-"""Steps after which the processes agree whether a checkpoint is due."""
-SAVE_EVERY = 5.0
-"""Seconds between two saves of short epochs: a run of many would spend more time writing than training."""
+SYNC_EVERY = 20  # steps after which the processes agree whether a checkpoint is due
+SAVE_EVERY = 5.0  # seconds between two saves of short epochs: a run of many would spend more time writing than training
 
 
 class CheckpointCallback(lightning.Callback):

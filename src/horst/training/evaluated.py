@@ -3,8 +3,6 @@
 predictions, evaluation = open_evaluated("runs/mine").evaluate("val")
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from pathlib import Path
 

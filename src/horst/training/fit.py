@@ -1,7 +1,5 @@
 """Train a run from its config, or resume one that was stopped."""
 
-from __future__ import annotations
-
 import logging
 import os
 import warnings

@@ -3,8 +3,6 @@
 Shapes: B clips, T frames, K classes.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from functools import cache, partial
@@ -19,8 +17,7 @@ from horst.errors import DataError, InputError
 from horst.heads import Logits
 from horst.training.config import BUILTIN_LOSSES, LOSSES, Distance, Loss, RankingForm
 
-FrameLoss = Callable[[Tensor, Tensor], Tensor]
-"""(scores (N, K), labels (N,)) -> losses (N,)."""
+FrameLoss = Callable[[Tensor, Tensor], Tensor]  # (scores (N, K), labels (N,)) -> losses (N,)
 register_loss = LOSSES.register
 """Decorator for a loss of one's own: `loss.name` of a config then takes its name.
 

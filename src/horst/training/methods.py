@@ -1,7 +1,5 @@
 """The registered methods: what they cost, their results in the paper, and the packaged runs that train them."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -22,8 +20,7 @@ from horst.models.summary import summarize
 from horst.training import losses
 from horst.training.config import Loss, read_run
 
-FROZEN = ("bn_inception",)
-"""Backbones that the runs do not train."""
+FROZEN = ("bn_inception",)  # backbones that the runs do not train
 LOSSES = {"ranking": "ranking_loss", "exponential": "exponential_weights", "features": "feature_loss"}
 """The function of `horst.training.losses` that describes an option of a method's loss; `name` is one itself."""
 

@@ -1,7 +1,5 @@
 """The training and validation steps, for Lightning."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The optimiser and the learning rate over a run: as in the paper, AdaBelief inside Lookahead, a cosine at the end."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """The progress of a run: frames per second, time left, loss, accuracy, and the share of time spent waiting for data."""
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from typing import Any

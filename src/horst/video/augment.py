@@ -10,8 +10,6 @@ run does not depend on the device, and a plan can be replayed.
 Shapes: B clips of a batch, T frames, H x W pixels, N operations per clip.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,8 +22,7 @@ from horst.masks import length_mask
 from horst.video.augment_ops import MAX_MAGNITUDE, OPERATIONS, ClipGroup
 
 Lengths = Tensor | Sequence[int] | None
-CHANCES = 3
-"""Random numbers that decide one operation."""
+CHANCES = 3  # random numbers that decide one operation
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,8 +10,6 @@ differ only by the last rounding. There are no matrix products: TF32 and autocas
 Shapes: G clips of a group, T frames, H x W pixels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +18,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-MAX_MAGNITUDE = 30
-"""Magnitudes are 0..30, torchvision's 31 bins."""
-MAX_TRANSLATION = 150 / 331
-"""Fraction of the frame's size: the paper's 150 of 331 pixels."""
+MAX_MAGNITUDE = 30  # magnitudes are 0..30, torchvision's 31 bins
+MAX_TRANSLATION = 150 / 331  # fraction of the frame's size: the paper's 150 of 331 pixels
 
 
 @dataclass(frozen=True, slots=True, eq=False)

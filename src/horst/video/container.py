@@ -4,8 +4,6 @@ Time 0 is the time of the first frame in the file, whatever its clock says. Demu
 position after the requested time, and some count the duration from before the first frame.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -25,10 +23,8 @@ from horst.errors import (
 )
 from horst.video.frame import MAX_PIXELS, VideoInfo
 
-LOOKAHEAD = 1000
-"""Packets to examine for the first timestamp; those hidden by an edit list come before it."""
-NO_TIMESTAMPS = 0x80
-"""FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such as .h264."""
+LOOKAHEAD = 1000  # packets to examine for the first timestamp; those hidden by an edit list come before it
+NO_TIMESTAMPS = 0x80  # FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such as .h264
 
 
 class Container:

@@ -23,10 +23,8 @@ from horst.video.container import Container
 from horst.video.frame import DecodeReport, Frame, Image, Size, VideoInfo, check_number, check_size
 from horst.video.sampling import SLACK
 
-MAX_GAP = 3600.0
-"""Seconds. A frame further from the previous one has an invalid timestamp."""
-MAX_CORRUPT = 1000
-"""Consecutive packets that do not decode, after which decoding stops."""
+MAX_GAP = 3600.0  # Seconds. A frame further from the previous one has an invalid timestamp.
+MAX_CORRUPT = 1000  # consecutive packets that do not decode, after which decoding stops
 
 
 class VideoFile:

@@ -1,7 +1,5 @@
 """Writing video files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path

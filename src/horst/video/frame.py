@@ -1,7 +1,5 @@
 """Frames with timestamps, what a file promises and delivers, and which files hold video or images."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from numbers import Real
@@ -12,16 +10,12 @@ from numpy.typing import NDArray
 
 from horst.errors import InputError
 
-Image = NDArray[np.uint8]
-"""(H, W, 3) uint8, RGB."""
-Size = tuple[int, int]
-"""Height, width."""
-MAX_PIXELS = 2**26
-"""8192 x 8192. Larger images are rejected, so that a damaged header cannot exhaust the memory."""
+Image = NDArray[np.uint8]  # (H, W, 3) uint8, RGB
+Size = tuple[int, int]  # height, width
+MAX_PIXELS = 2**26  # 8192 x 8192. Larger images are rejected, so that a damaged header cannot exhaust the memory.
 VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
 """File name endings of videos, in lower case."""
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
-"""File name endings of images, in lower case."""
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")  # file name endings of images, in lower case
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,8 @@ from PIL import ImageOps, UnidentifiedImageError
 from horst.errors import DamagedVideoError, EmptyVideoError, MissingVideoError, NotAVideoError
 from horst.video.frame import IMAGE_SUFFIXES, MAX_PIXELS, Frame, Image, Size, check_number, check_size
 
-Place = Path | tuple[int, int]
-"""A file, or (offset, length) in a tar file."""
-ROUNDING = 1e-6
-"""Frames: a time just below that of an image counts as the time of that image."""
+Place = Path | tuple[int, int]  # A file, or (offset, length) in a tar file
+ROUNDING = 1e-6  # frames: a time just below that of an image counts as the time of that image
 
 
 class ImageSequence:

@@ -3,8 +3,6 @@
 Shapes: T frames, H x W pixels.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -15,17 +13,12 @@ from horst.video.frame import Size
 from horst.video.resizing import resize_image
 from horst.video.sampling import frames_at, resample, ticks
 
-CROP = 0.8
-"""Smallest part of the height and width that a crop keeps."""
-SPEED = 0.15
-"""Largest change of speed, as a logarithm."""
-TRIM = 0.12
-"""Largest part of a clip that is cut off, at either end."""
-LIGHT = 0.25
-"""Largest change of brightness and contrast."""
+CROP = 0.8  # smallest part of the height and width that a crop keeps
+SPEED = 0.15  # largest change of speed, as a logarithm
+TRIM = 0.12  # largest part of a clip that is cut off, at either end
+LIGHT = 0.25  # largest change of brightness and contrast
 TINT = 0.06
-SHIFT = 0.2
-"""Largest shift, as a part of the shorter side."""
+SHIFT = 0.2  # largest shift, as a part of the shorter side
 
 
 def resample_clip(frames: NDArray[np.uint8], times: NDArray[np.float64], fps: float, size: Size) -> Tensor:

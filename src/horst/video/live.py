@@ -4,8 +4,6 @@ A live source has no start and no duration, and its connection may break. It is 
 for as long as the caller is willing to wait for the next frame.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import time

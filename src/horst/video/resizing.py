@@ -1,7 +1,5 @@
 """Resizing single images, stretched to a size as the frames of a video are."""
 
-from __future__ import annotations
-
 import av
 import numpy as np
 

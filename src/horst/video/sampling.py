@@ -8,8 +8,6 @@ that starts at t or before. The edge policy decides about times outside of the v
     "error"   an InputError
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -21,12 +19,10 @@ from horst.errors import InputError
 
 Edge = Literal["clamp", "skip", "error"]
 Anticipation = Literal["rulstm", "strict"]
-UNOBSERVED = -1
-"""The index of a missing frame."""
+UNOBSERVED = -1  # the index of a missing frame
 
 Indices = NDArray[np.int64]
-SLACK = 1e-3
-"""Seconds. Containers round timestamps, webm to milliseconds, so a frame may start this much early."""
+SLACK = 1e-3  # Seconds. Containers round timestamps, webm to milliseconds, so a frame may start this much early.
 
 
 def observed_frames(frames: int, fraction: float) -> int:

@@ -12,8 +12,6 @@ Each returns a `matplotlib.figure.Figure`: restyle it, save it (`figure.savefig(
 `viz.save_svg` writes an SVG file that follows light and dark mode. matplotlib is imported at the first use.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from horst.lazy import lazy_names

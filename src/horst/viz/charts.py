@@ -3,8 +3,6 @@
 Shapes: N examples, C classes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any

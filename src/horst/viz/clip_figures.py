@@ -3,8 +3,6 @@
 Shapes: T frames, S past states, h x w the map of a layer, C classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 from operator import eq

@@ -9,8 +9,6 @@
 Shapes: S past frames, h x w a map of attention.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from functools import lru_cache

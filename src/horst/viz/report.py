@@ -1,7 +1,5 @@
 """A report page about a run and its evaluation, and its sections."""
 
-from __future__ import annotations
-
 import csv
 import math
 from collections.abc import Mapping, Sequence

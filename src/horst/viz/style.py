@@ -4,8 +4,6 @@ Sizes are in points (1/72 inch), which are pixels of the SVG. Colours come from 
 name, a light value and a dark one.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

@@ -9,6 +9,8 @@ const MAX_SECONDS = 10;
 const MIN_SECONDS = 0.5; // shorter clips are accidental
 const FPS = 12;
 
+const lengthOf = (pictures) => (pictures.length ? pictures.at(-1).time - pictures[0].time : 0);
+
 export class Recorder {
   on = false;
   #frames;
@@ -18,7 +20,7 @@ export class Recorder {
     this.#frames = frames;
   }
 
-  /** A clip in the server's format, or null if it was cancelled or too short. */
+  /** A clip in the server's format, or null if it was cancelled. Throws if it is too short. */
   async afterCountdown(size) {
     return this.#record(size, 3, SECONDS);
   }
@@ -55,8 +57,12 @@ export class Recorder {
       }
       $("countdown").hidden = true;
       if (ended) return null; // nothing recorded yet
-      const sampler = new FrameSampler(size, FPS, (canvas, time) => pictures.push({ time, bytes: jpeg(canvas) }));
+      const sampler = new FrameSampler(size, FPS, (canvas, time) => {
+        pictures.push({ time, bytes: jpeg(canvas) });
+        $("recording").textContent = `recording ${lengthOf(pictures).toFixed(1)} s`;
+      });
       stopListening = this.#frames.listen((video, time) => sampler.push(video, time));
+      $("recording").textContent = "recording";
       $("recording").hidden = false;
       await pause(1000 * seconds);
     } finally {
@@ -65,8 +71,8 @@ export class Recorder {
       this.#ending = null;
       this.on = false;
     }
-    const length = pictures.length ? pictures.at(-1).time - pictures[0].time : 0;
-    if (ended === "dropped" || length < MIN_SECONDS) return null;
+    if (ended === "dropped") return null;
+    if (lengthOf(pictures) < MIN_SECONDS) throw new Error(`The clip was shorter than ${MIN_SECONDS} s and is not kept.`);
     const bytes = await Promise.all(pictures.map((one) => one.bytes));
     return joinRecording(bytes.map((picture, i) => joinFrame(i, pictures[i].time, picture)));
   }

@@ -117,12 +117,13 @@ export class TeachPanel {
     button.addEventListener("pointerdown", (event) => {
       if (event.button || this.recorder.on) return;
       held = false;
+      button.setPointerCapture(event.pointerId); // the hold continues if the button or the pointer moves
       timer = setTimeout(() => {
         held = true;
         this.#record(label, true);
       }, HOLD);
     });
-    for (const kind of ["pointerup", "pointercancel", "pointerleave"]) {
+    for (const kind of ["pointerup", "pointercancel"]) {
       button.addEventListener(kind, () => {
         clearTimeout(timer);
         if (held && this.recorder.on) this.recorder.stop();

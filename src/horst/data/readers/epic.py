@@ -21,8 +21,6 @@ Flat names are always RULSTM's. If there is a video info file, the highest numbe
 video (see `horst.data.clips.check_timing`).
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -10,8 +10,6 @@ The option `mirror` states which clips may be flipped horizontally in training: 
 and keeps all others, {} keeps all. Without it nothing is flipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 

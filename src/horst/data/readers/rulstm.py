@@ -3,8 +3,6 @@
 Keys are <video>_frame_<10 digits>.jpg, with frames numbered from 1 at 30 fps; values are float32.
 """
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from dataclasses import replace

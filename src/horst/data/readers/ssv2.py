@@ -6,8 +6,6 @@ something-something-v2-train.json and train.json. Videos are <id>.webm in one fo
 mirror.json ({template: template of the mirrored clip}), lists the clips that may be flipped.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reading text and CSV files. Errors name the file, the line, the value and the remedy."""
 
-from __future__ import annotations
-
 import csv
 import io
 import math

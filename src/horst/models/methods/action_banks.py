@@ -21,8 +21,6 @@ and 1.6 s; the defaults are the nearest whole frames at 4 fps, and the 14 frames
 Shapes: B batch, T frames, N frames of a window, D channels, K snippets.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -16,8 +16,6 @@ that is not longer than a window is one pass.
 Shapes: B batch, T frames, N frames of a window, C channels, d hidden units.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

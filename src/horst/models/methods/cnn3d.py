@@ -14,8 +14,6 @@ square of the length, and it cannot stream.
 Shapes: B batch, T frames, C channels, H x W map.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

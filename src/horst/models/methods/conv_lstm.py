@@ -14,8 +14,6 @@ any size here, so a peephole has one weight per channel.
 Shapes: B batch, T frames, C channels, H x W map.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -17,8 +17,6 @@ A_l convolves k x k x L to `ranks` channels, B_l k x k from `ranks` to `ranks`; 
 Shapes: B batch, T frames, C channels, H x W map, N states, L states in a window.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -14,8 +14,6 @@ random, and its classifier is trained afterwards; here they share none, and both
 Shapes: B batch, T frames, C channels, M guesses, K steps ahead.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -24,8 +24,6 @@ input is, and returns to the first layer by nearest neighbours.
 Shapes: B batch, C channels, D frames of the window, H x W map, S cells of the history, P = D H W positions.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

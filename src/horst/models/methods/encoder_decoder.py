@@ -11,8 +11,6 @@ The loss is cross-entropy plus the squared distance of x^ from the real features
 decoder reads the real features.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from horst.heads import register_head

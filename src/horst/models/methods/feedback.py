@@ -11,8 +11,6 @@ x_t is the mean of a map over its positions, y_{-1} is zero. The paper feeds bac
 classes, so y is fed back, or a projection of it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

@@ -9,8 +9,6 @@ one for space:
 The layers are in `horst.layers`, the heads in `horst.heads`. docs/reference/model.md has the equations.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 from typing import Any

@@ -11,8 +11,6 @@ The loss is cross-entropy plus a contrastive loss: x^ must be closer to the righ
 (`loss.features`, distance "contrastive"). With `complete` the LSTM reads the real features.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from horst.heads import register_head

@@ -8,8 +8,6 @@ Further layers read the h of the one below. RL and EL differ from LSTM by their 
 of RULSTM, because the papers of RL and EL used other features.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -4,8 +4,6 @@ Autograd computes that gradient frame by frame and adds up, in many kernels for 
 input and its output gradient; when the backward pass has visited all of them, one gradient over all frames is computed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -14,8 +14,6 @@ by sequence completion LSTM_U reads x_t, x_{t+1} .. x_{T-1} instead of copies of
 Shapes: B batch, T frames, C channels, F features, U horizons, K steps ahead.
 """
 
-from __future__ import annotations
-
 from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive

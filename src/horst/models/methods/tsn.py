@@ -11,8 +11,6 @@ frames so far. ATSN, VN-CE, MCE and VNMCE (`verb_noun.py`) and SVM-TOPk use this
 Shapes: B batch, T frames, C channels, N frames of a window.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

@@ -11,8 +11,6 @@ Cross-entropy of these verbs and nouns is marginal cross-entropy.
 both heads are one linear layer to actions, trained by cross-entropy.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar

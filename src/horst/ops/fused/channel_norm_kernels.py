@@ -14,8 +14,6 @@ arguments are known to it only where 16 divides them.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
 # ruff: noqa: N803
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

@@ -6,8 +6,6 @@ that sum: nothing is concatenated, and neither gradient needs a copy.
 Shapes: N maps, P = H * W pixels, C channels, C_in of the layer's input.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ Shapes: N maps, P = H * W pixels. The gradient at the pooled maps is part of `no
 # Triton compiles these functions from source: their arguments have no Python types.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 import triton

@@ -4,8 +4,6 @@ PyTorch computes the statistics of a map in one block of threads, which for one 
 than the four layers of the SSv2 network after it.
 """
 
-from __future__ import annotations
-
 import copy
 
 import torch

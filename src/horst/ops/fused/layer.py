@@ -6,8 +6,6 @@ what its backward pass needs, runs everything that is not recurrent over all fra
 Shapes: T frames of B maps in time-major order, N = T * B; P = H * W pixels, C channels, C_in of the input, S states.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import torch

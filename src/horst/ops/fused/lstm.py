@@ -3,8 +3,6 @@
 Shapes: B batch, C channels, H x W map; memory is channels-last.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -9,13 +9,10 @@ Gates lie side by side: i, f, o, g.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
 # ruff: noqa: N803
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 
-ANY_ALIGNMENT = ["observed"]
-"""A slice of a clip, frame by frame: aligned or not, one compilation serves all."""
+ANY_ALIGNMENT = ["observed"]  # A slice of a clip, frame by frame: aligned or not, one compilation serves all
 
 
 @triton.jit

@@ -3,8 +3,6 @@
 Shapes: N maps, P = H * W pixels, C channels; memory is channels-last throughout, so both views are free.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -8,8 +8,6 @@ Shapes: N maps, P = H * W pixels, C channels. A map tensor is (N, P, C) with cha
 a wider one. `groups` is 1 or 2 (a key and its value). Statistics, gates, pooled maps and sums are contiguous float32.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 import torch
@@ -20,10 +18,8 @@ from horst.ops.fused import norm_kernels as kernels
 from horst.ops.fused.tuning import LAUNCHES
 
 Act = Literal["none", "relu", "silu"]
-FILTER_PIXELS = 256
-"""Pixels of a program of the spatial filter's gradient."""
-ROW = 256
-"""Channels that a warp loads at once: 8 of 16 bits per thread."""
+FILTER_PIXELS = 256  # pixels of a program of the spatial filter's gradient
+ROW = 256  # channels that a warp loads at once: 8 of 16 bits per thread
 
 
 class PooledGrad(NamedTuple):

@@ -7,8 +7,6 @@ only the norm's input and its statistics are kept.
 Shapes: N maps, P = H * W pixels, C channels.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch
@@ -22,12 +20,9 @@ from horst.ops.fused.norm import Act
 from horst.ops.fused.recurrence import norm_grads
 from horst.ops.fused.tuning import LAUNCHES
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-"""Dtypes of the maps; arithmetic is in float32."""
-CHANNELS = 64
-"""Channels of a program at most: 128 bytes of 16-bit values, one cache line."""
-ROUNDS = 4
-"""Tiles of a map at least, if it is large enough: fewer warps are idle at the end of a small map."""
+DTYPES = (torch.float32, torch.float16, torch.bfloat16)  # dtypes of the maps; arithmetic is in float32
+CHANNELS = 64  # channels of a program at most: 128 bytes of 16-bit values, one cache line
+ROUNDS = 4  # tiles of a map at least, if it is large enough: fewer warps are idle at the end of a small map
 
 
 def norm_act(x: Tensor, weight: Tensor, bias: Tensor, *, groups: int, act: Act = "none", eps: float = 1e-5) -> Tensor:

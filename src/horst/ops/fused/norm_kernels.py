@@ -12,8 +12,6 @@ program's: that is why they nest and repeat.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 # ruff: noqa: N803, SIM102, SIM114
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 

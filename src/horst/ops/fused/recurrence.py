@@ -6,8 +6,6 @@ Everything else runs at the end, in one large operation for all frames: the grad
 Shapes: T frames of B maps, P pixels, C channels, S states, E = before + T entries; see `statt`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

@@ -13,13 +13,10 @@ is a head's own, at b = m * HEADS + head in place of the map m: where it is said
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
 # ruff: noqa: N803
 
-from __future__ import annotations
-
 import triton
 import triton.language as tl
 
-CHANGING = ["first", "i", "t0"]
-"""Arguments that are others at every step: compiled once for all of them."""
+CHANGING = ["first", "i", "t0"]  # arguments that are others at every step: compiled once for all of them
 
 
 @triton.jit

@@ -9,8 +9,6 @@ Shapes: B streams, P = H * W pixels, C channels, C_in of the input, S states.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
 # ruff: noqa: N803
 
-from __future__ import annotations
-
 import torch
 import triton
 import triton.language as tl

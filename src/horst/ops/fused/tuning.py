@@ -1,7 +1,5 @@
 """Launch sizes of the kernels. `python -m benchmarks.gpu_tuning` searches for better ones on a GPU."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import triton

@@ -1,7 +1,5 @@
 """The participants: how each works, and how each one's kitchen, hands and objects look."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 A painter fills the body of a canvas, 2 w wide and 2 h high.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

@@ -6,8 +6,6 @@ learn. Between two steps a recipe sees the current world, so two recipes can alt
 with empty hands.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial

@@ -4,8 +4,6 @@ A hand leaves for its next target as soon as the previous action is over, and th
 the next action shows in the second or two before it starts.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Scene units with (0, 0) in the centre of the image; its height is 1, its width 1
 the counter below. A mirrored kitchen has x negated.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

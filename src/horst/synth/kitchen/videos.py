@@ -4,8 +4,6 @@
 two of them the hand is already on its way to the next one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

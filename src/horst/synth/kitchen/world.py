@@ -4,8 +4,6 @@ Both the planner (`videos`) and the renderer move a world forward with `apply`, 
 say: a step that takes an object from where it is not raises `ImpossibleStepError`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

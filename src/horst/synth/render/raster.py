@@ -7,8 +7,6 @@ premultiplied RGBA, so that bilinear samples have no halo at the edges.
 Nothing here calls BLAS, so the pixels do not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple

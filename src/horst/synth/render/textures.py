@@ -1,7 +1,5 @@
 """Named colours, procedural textures and random choices. A texture is `(rng, height, width, colour) -> (H, W, 3)`."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from typing import TypeVar

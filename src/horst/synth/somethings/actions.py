@@ -3,8 +3,6 @@
 Actions that start alike start with the same method, so that only the part that differs tells them apart.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from functools import partial

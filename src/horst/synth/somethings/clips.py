@@ -5,8 +5,6 @@
 the class. In about a third of the clips a cloth hides the end.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ fits under and behind it, another stands on it), a "thing" is anything else. A p
 2 w wide and 2 h high; the base is its lower edge.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple
