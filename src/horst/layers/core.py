@@ -161,15 +161,12 @@ class Core(nn.Module):
     state_class: ClassVar[type[Any]]
     gives: ClassVar[tuple[str, ...]] = ("y",)
     """What heads can read; see `CoreOutput.named`."""
+    channels: int
+    """Of y."""
     predicts_features: bool = False
     """Whether it predicts its future pooled input, in `CoreOutput.future`."""
     streaming: bool = True
     """Whether it takes one frame at a time; if not, whole clips only."""
-
-    @property
-    @abstractmethod
-    def channels(self) -> int:
-        """Of y."""
 
     @property
     def like(self) -> Tensor:

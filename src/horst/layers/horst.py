@@ -39,15 +39,11 @@ class HORST(Core):
         self.layers = nn.ModuleList(
             HORSTCell(self.config, *shape) for shape in zip(widths, self.config.hidden, self.config.stride, strict=True)
         )
+        self.channels = self.config.hidden[-1]
 
     @property
     def cells(self) -> list[HORSTCell]:
         return [cell for cell in self.layers if isinstance(cell, HORSTCell)]
-
-    @property
-    def channels(self) -> int:
-        """Channels of y, and of the last layer's e and STATT."""
-        return self.config.hidden[-1]
 
     @property
     def order(self) -> int:

@@ -1,7 +1,7 @@
 """Cores that are defined by one step: a clip is a loop over it, and the state is named tensors that start at zero.
 
-A core defines what it remembers (`memory`) and what it does with a frame (`advance`). Where a clip can be computed
-faster than frame by frame, it overrides `unfold` too.
+A core defines what it remembers (`memory`) and what it does with a frame (`advance`) or, where that is faster, with a
+whole clip (`unfold`).
 
 Shapes: B batch, T frames, C channels, H x W map.
 """
@@ -79,12 +79,17 @@ class RecurrentCore(Core):
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         """The shapes of the state of one stream, for maps of height x width."""
 
-    @abstractmethod
     def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """One frame x (B, C, H, W); `count` (B,), how many frames each stream has seen before it."""
+        """One frame x (B, C, H, W); `count` (B,), how many frames each stream has seen before it.
+
+        By default a clip of one frame. A core overrides this, or `unfold`, or both.
+        """
+        clip, memory = self.unfold(x.unsqueeze(1), memory, count)
+        future = None if clip.future is None else clip.future[:, 0]
+        return CoreStep({name: value[:, 0] for name, value in clip.maps.items()}, future), memory
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """A clip x (B, T, C, H, W) without padding: `advance`, frame after frame."""
+        """A clip x (B, T, C, H, W) without padding; by default `advance`, frame after frame."""
         steps = []
         for t, frame in enumerate(x.unbind(1)):
             out, memory = self.advance(frame, memory, count + t)
@@ -173,20 +178,13 @@ class RecurrentCore(Core):
 
 
 class VectorCore(RecurrentCore):
-    """A core on the mean of each map: its inputs are (B, C), its outputs maps of one place, (B, C', 1, 1)."""
-
-    @abstractmethod
-    def memory_sizes(self) -> dict[str, tuple[int, ...]]:
-        """The shapes of the state of one stream."""
+    """A core on the mean of each map. Its outputs are maps of one place, (B, T, C', 1, 1)."""
 
     @abstractmethod
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """One frame x (B, C), as `advance`; the outputs are vectors (B, C')."""
+        """A clip of vectors x (B, T, C), as `unfold`; the outputs are vectors (B, T, C')."""
 
-    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
-        return self.memory_sizes()
-
-    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
+    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         output, memory = self.read(x.mean((-2, -1)), memory, count)
         return output.as_maps(), memory
 

@@ -35,20 +35,11 @@ class WindowCore(VectorCore):
         `age` (B, T): how many of their frames exist, 1 to N; the entries before these are zero.
         """
 
-    def memory_sizes(self) -> dict[str, tuple[int, ...]]:
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return {"queue": (self.window, self.remembered)}
 
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        output, memory = self._slide(x.unsqueeze(1), memory, count)
-        future = None if output.future is None else output.future.squeeze(1)
-        return CoreStep({name: v.squeeze(1) for name, v in output.maps.items()}, future), memory
-
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        output, memory = self._slide(x.mean((-2, -1)), memory, count)
-        return output.as_maps(), memory
-
-    def _slide(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """Frames x (B, T, C), each with the window that ends with it."""
+        """Each frame with the window that ends with it."""
         frames, device = x.shape[1], x.device
         queue = torch.cat([memory["queue"], self.prepare(x)], 1)  # (B, N + T, C)
         window = queue[:, 1:].unfold(1, self.window, 1).mT  # (B, T, N, C)

@@ -140,11 +140,8 @@ class ActionBanks(WindowCore):
     def __init__(self, config: ActionBanksConfig) -> None:
         super().__init__(config)
         self.window = config.memory
+        self.channels = 2 * config.hidden * len(config.recent)
         self.aggregates = nn.ModuleList(TemporalAggregate(config) for _ in config.recent)
-
-    @property
-    def channels(self) -> int:
-        return 2 * self.config.hidden * len(self.config.recent)
 
     def look(self, window: Tensor, age: Tensor) -> CoreStep:
         config = self.config

@@ -88,7 +88,7 @@ class AVT(WindowCore):
 
     def __init__(self, config: AVTConfig) -> None:
         super().__init__(config)
-        self.window = config.context
+        self.window, self.channels = config.context, config.in_channels
         self.encoder = nn.Linear(config.in_channels, config.hidden, bias=False)
         self.places = nn.Parameter(torch.empty(config.context, config.hidden))
         self.dropout = nn.Dropout(config.dropout)
@@ -107,10 +107,6 @@ class AVT(WindowCore):
         nn.init.normal_(self.places, std=0.02)
         for layer in (self.encoder, self.decoder):
             nn.init.normal_(layer.weight, std=0.01)
-
-    @property
-    def channels(self) -> int:
-        return self.config.in_channels
 
     def unfold_first(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """One pass, if the clip is not longer than a window."""

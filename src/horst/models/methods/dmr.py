@@ -58,6 +58,7 @@ class DMR(VectorCore):
     def __init__(self, config: DMRConfig) -> None:
         super().__init__(config)
         features, hidden = config.in_channels, config.hidden
+        self.channels = config.mlp or features
         self.networks = nn.ModuleList(
             nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, config.ahead * features))
             for _ in range(config.guesses)
@@ -65,27 +66,16 @@ class DMR(VectorCore):
         self.dropout = nn.Dropout(config.dropout)
         self.mlp = None if config.mlp is None else nn.Linear(features, config.mlp)
 
-    @property
-    def channels(self) -> int:
-        return self.config.mlp or self.config.in_channels
-
-    def memory_sizes(self) -> dict[str, tuple[int, ...]]:
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return {}
 
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        return self.guess(x), {}
-
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        return self.guess(x.mean((-2, -1))).as_maps(), {}
-
-    def guess(self, x: Tensor) -> CoreStep:
-        """The output for frames x (..., C)."""
-        guesses = torch.stack([network(x) for network in self.networks], -2)  # (..., M, K C)
-        future = guesses.unflatten(-1, (self.config.ahead, self.config.in_channels))  # (..., M, K, C)
+        guesses = torch.stack([network(x) for network in self.networks], -2)  # (B, T, M, K C)
+        future = guesses.unflatten(-1, (self.config.ahead, self.config.in_channels))  # (B, T, M, K, C)
         last = self.dropout(future[..., -1, :])
         if self.mlp is not None:
             last = torch.relu(self.mlp(last))
-        return CoreStep({"y": last.mean(-2)}, future)
+        return CoreStep({"y": last.mean(-2)}, future), {}
 
 
 @register_method(

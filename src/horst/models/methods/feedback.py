@@ -51,39 +51,25 @@ class Feedback(VectorCore):
 
     def __init__(self, config: FeedbackConfig) -> None:
         super().__init__(config)
-        hidden = config.hidden
+        self.channels = hidden = config.hidden
         self.dropout = nn.Dropout(config.dropout)
         self.lstm_a = LSTMCell(config.in_channels, hidden)
         self.project = nn.Linear(hidden, config.projection) if config.projection else nn.Identity()
         self.lstm_b = LSTMCell(hidden + (config.projection or hidden), hidden)
         self.fuse = nn.Linear(2 * hidden, hidden)
 
-    @property
-    def channels(self) -> int:
-        return self.config.hidden
-
-    def memory_sizes(self) -> dict[str, tuple[int, ...]]:
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return dict.fromkeys(("h_a", "c_a", "h_b", "c_b", "y"), (self.config.hidden,))
 
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        a, c = self.lstm_a(self.dropout(x), memory["h_a"], memory["c_a"])
-        after = {"h_a": a, "c_a": c, **self._second_stream(a, memory)}
-        return CoreStep({"y": after["y"]}), after
-
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """The first stream, which gets no feedback, runs over the whole clip first."""
-        a, c = roll(self.lstm_a, self.dropout(x.mean((-2, -1))), memory["h_a"], memory["c_a"])
-        y = []
-        for frame in a:
-            memory = self._second_stream(frame, memory)
-            y.append(memory["y"])
-        return CoreStep({"y": torch.stack(y, 1)}).as_maps(), {"h_a": a[-1], "c_a": c[-1], **memory}
-
-    def _second_stream(self, a: Tensor, memory: Memory) -> Memory:
-        """The second stream and the output, from the first stream's output `a` (B, C)."""
-        b, c = self.lstm_b(torch.cat([a, self.project(memory["y"])], -1), memory["h_b"], memory["c_b"])
-        y = torch.relu(self.fuse(torch.cat([a, b], -1)))
-        return {"h_b": b, "c_b": c, "y": y.to(memory["y"].dtype)}  # a state keeps its precision under autocast
+        first, c_a = roll(self.lstm_a, self.dropout(x), memory["h_a"], memory["c_a"])
+        b, c, y, outputs = memory["h_b"], memory["c_b"], memory["y"], []
+        for a in first:
+            b, c = self.lstm_b(torch.cat([a, self.project(y)], -1), b, c)
+            y = torch.relu(self.fuse(torch.cat([a, b], -1))).to(y.dtype)  # a state keeps its precision under autocast
+            outputs.append(y)
+        return CoreStep({"y": torch.stack(outputs, 1)}), {"h_a": a, "c_a": c_a[-1], "h_b": b, "c_b": c, "y": y}
 
 
 @register_method(

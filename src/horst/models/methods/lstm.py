@@ -46,6 +46,7 @@ class LSTM(VectorCore):
 
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__(config)
+        self.channels = config.hidden
         self.dropout = nn.Dropout(config.dropout)
         inputs = [config.in_channels] + [config.hidden] * (config.layers - 1)
         self.layers = nn.ModuleList(LSTMCell(size, config.hidden) for size in inputs)
@@ -54,29 +55,17 @@ class LSTM(VectorCore):
     def cells(self) -> list[LSTMCell]:
         return [cell for cell in self.layers if isinstance(cell, LSTMCell)]
 
-    @property
-    def channels(self) -> int:
-        return self.config.hidden
-
-    def memory_sizes(self) -> dict[str, tuple[int, ...]]:
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return {f"{name}{i}": (self.config.hidden,) for i in range(self.config.layers) for name in "hc"}
 
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        y, after = self.dropout(x), Memory()
-        for i, cell in enumerate(self.cells):
-            y, c = cell(y, memory[f"h{i}"], memory[f"c{i}"])
-            after |= {f"h{i}": y, f"c{i}": c}
-        return CoreStep({"y": y, "c": c, "x": x}), after
-
-    def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """Layer by layer."""
-        pooled, after = x.mean((-2, -1)), Memory()
-        y = self.dropout(pooled)
+        y, after = self.dropout(x), Memory()
         for i, cell in enumerate(self.cells):
             h, c = roll(cell, y, memory[f"h{i}"], memory[f"c{i}"])
             y = torch.stack(h, 1)
             after |= {f"h{i}": h[-1], f"c{i}": c[-1]}
-        return CoreStep({"y": y, "c": torch.stack(c, 1), "x": pooled}).as_maps(), after
+        return CoreStep({"y": y, "c": torch.stack(c, 1), "x": x}), after
 
 
 def roll(cell: LSTMCell, x: Tensor, h: Tensor, c: Tensor) -> tuple[list[Tensor], list[Tensor]]:

@@ -43,11 +43,8 @@ class StackedCore(RecurrentCore):
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__(config)
+        self.channels = config.hidden[-1]
         self._wanted: Wanted = "auto"
-
-    @property
-    def channels(self) -> int:
-        return self.config.hidden[-1]
 
     def sizes(self, height: int, width: int) -> list[tuple[int, int]]:
         """Height and width in each layer, after its pooling."""
@@ -64,11 +61,6 @@ class StackedCore(RecurrentCore):
     def widths(self) -> Iterator[tuple[int, int]]:
         """Input and output channels of each layer."""
         return zip((self.config.in_channels, *self.config.hidden[:-1]), self.config.hidden, strict=True)
-
-    def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
-        """A clip of one frame. A subclass overrides `unfold` or `advance`."""
-        output, memory = self.unfold(x.unsqueeze(1), memory, count)
-        return CoreStep({name: value[:, 0] for name, value in output.maps.items()}), memory
 
     def use_backend(self, name: Wanted) -> None:
         """Compute what lies between convolutions by kernels (triton) or in plain PyTorch (reference)."""

@@ -50,15 +50,11 @@ class TSN(WindowCore):
 
     def __init__(self, config: TSNConfig) -> None:
         super().__init__(config)
-        self.window = config.segments
+        self.window, self.channels = config.segments, config.hidden or config.in_channels
         self.dropout = nn.Dropout(config.dropout)
         self.layer = None if config.hidden is None else nn.Linear(config.in_channels, config.hidden)
         # without the layer there is no parameter that has the device and precision of the core
         self.register_buffer("_like", torch.empty(0), persistent=False)
-
-    @property
-    def channels(self) -> int:
-        return self.config.hidden or self.config.in_channels
 
     @property
     def remembered(self) -> int:
