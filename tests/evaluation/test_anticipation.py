@@ -22,8 +22,7 @@ from horst.data.module import ClipDataModule
 from horst.errors import DataError, InputError
 from horst.evaluation import report
 from horst.evaluation.challenge import challenge, write_challenge
-from horst.evaluation.evaluate import Evaluation, evaluate, evaluate_predictions, predict
-from horst.evaluation.guard import check
+from horst.evaluation.evaluate import Evaluation, count_leaks, evaluate, evaluate_predictions, predict
 from horst.evaluation.measure import all_scores, measure, metric_names, primary_metric
 from horst.evaluation.metrics import accuracy_of_ranks, label_ranks, marginalize, recall_of_ranks
 from horst.evaluation.paper import paper_tables
@@ -140,7 +139,7 @@ def test_leaks_are_counted_or_rejected(epic: DataConfig) -> None:
     assert strict.protocol["taus"] == list(TIMES)
     leaky = predict(small(), module_of(epic), progress=False)
     with pytest.raises(DataError, match=r"1 of 5 examples saw more than they may: early at 2s saw 0\.033 s"):
-        check(leaky, "strict")
+        count_leaks(leaky, "strict")
 
 
 def test_unobserved_positions_are_misses(epic: DataConfig) -> None:

@@ -18,8 +18,7 @@ from horst.data.example import Annotations, Example
 from horst.data.loader import ClipBatches
 from horst.data.source import open_source
 from horst.errors import DataError
-from horst.evaluation.evaluate import evaluate
-from horst.evaluation.guard import SLACK, check
+from horst.evaluation.evaluate import SLACK, count_leaks, evaluate
 from horst.evaluation.predictions import Collector, Predictions
 
 TAUS = (1.0, 0.75, 0.5, 0.25)
@@ -51,25 +50,25 @@ def predictions(late: float, *places: tuple[int, int]) -> Predictions:
 def test_one_frame_too_many_is_found(late: float, column: int) -> None:
     """At any frame rate, and less than a frame."""
     with pytest.raises(DataError, match=r"1 of 3 examples saw more than they may: b at "):
-        check(predictions(late, (1, column)), "strict")
-    assert check(predictions(late, (1, column)), "rulstm") == {f"{TAUS[column]:g}s": 1}
+        count_leaks(predictions(late, (1, column)), "strict")
+    assert count_leaks(predictions(late, (1, column)), "rulstm") == {f"{TAUS[column]:g}s": 1}
 
 
 def test_every_example_is_counted() -> None:
     leaky = predictions(0.1, (1, 1), (1, 3), (2, 3))
-    assert check(leaky, "rulstm") == {"0.75s": 1, "0.25s": 2}
+    assert count_leaks(leaky, "rulstm") == {"0.75s": 1, "0.25s": 2}
     message = r"2 of 3 examples saw more than they may: b at 0\.75s saw 19\.350 s, its limit is 19\.250 s"
     with pytest.raises(DataError, match=message):
-        check(leaky, "strict")
+        count_leaks(leaky, "strict")
 
 
 @pytest.mark.parametrize("mode", ["strict", "rulstm"])
 @pytest.mark.parametrize("late", [-10.0, -1 / 30, 0.0, 0.5 * SLACK])
 def test_frames_up_to_the_limit_are_allowed(late: float, mode: Literal["strict", "rulstm"]) -> None:
     """Packed data rounds times to microseconds."""
-    assert check(predictions(late, (1, 1)), mode) == {}
+    assert count_leaks(predictions(late, (1, 1)), mode) == {}
     unseen = torch.full((3, len(TAUS)), -torch.inf, dtype=torch.float64)
-    assert check(replace(predictions(0.0), last_seen=unseen), mode) == {}
+    assert count_leaks(replace(predictions(0.0), last_seen=unseen), mode) == {}
 
 
 def test_limits_are_tau_before_the_start() -> None:

@@ -1,1 +1,1 @@
-"""Evaluation of models: predictions for a split, metrics, the protocol guard, reports and result tables."""
+"""Evaluation of models: predictions for a split, metrics, reports and result tables."""

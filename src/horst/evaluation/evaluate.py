@@ -11,8 +11,6 @@ and every process gets the complete result.
 Clips have the frame size and rate that the data config names, or else those of the model.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import time
@@ -20,13 +18,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 import horst
-from horst.config import from_dict
+from horst.config import check_type, from_dict
 from horst.console import Console
 from horst.console import progress as progress_bar
 from horst.data.clips import ClipConfig
@@ -34,20 +32,21 @@ from horst.data.distributed import world_and_rank
 from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.data.loader import ClipBatches
 from horst.errors import ConfigError, DataError
-from horst.evaluation.guard import check
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions, position_name
 from horst.io import read_json, write_text
 from horst.models import Predictor
 from horst.models.predictor import PredictorOutput
+from horst.video.sampling import Anticipation
+
+SLACK = 1e-6  # seconds by which a prediction may see too much: packed data rounds times to microseconds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Evaluation:
     """The metrics of a model on a split, and the protocol that they follow. Saved as JSON."""
 
-    data: str
-    """Name of the data set."""
+    data: str  # name of the data set
     split: Split
     task: Task
     counts: dict[str, int]
@@ -56,23 +55,15 @@ class Evaluation:
     protocol: dict[str, Any]
     """mode; leaks and unobserved, numbers of examples by position; fractions or taus; size and fps of the clips;
     made_for, the size and fps of the model if they differ."""
-    metrics: dict[str, float]
-    """See `horst.evaluation.measure`."""
-    classes: dict[str, int] = field(default_factory=dict)
-    """Number of classes by task."""
-    unmeasured: dict[str, str] = field(default_factory=dict)
-    """Metrics of the protocol that could not be computed, and why."""
-    prior: dict[str, float] = field(default_factory=dict)
-    """Metrics of always predicting the most frequent training classes."""
-    missing: list[list[str]] = field(default_factory=list)
-    """[id, reason] of unreadable examples."""
+    metrics: dict[str, float]  # see `horst.evaluation.measure`
+    classes: dict[str, int] = field(default_factory=dict)  # number of classes by task
+    unmeasured: dict[str, str] = field(default_factory=dict)  # metrics that could not be computed, and why
+    prior: dict[str, float] = field(default_factory=dict)  # always predicting the most frequent training classes
+    missing: list[list[str]] = field(default_factory=list)  # [id, reason] of unreadable examples
     seconds: float = 0.0
-    version: str = horst.__version__
-    """Version of the package that evaluated."""
-    weights: str = ""
-    """The `fingerprint` of the model."""
-    notices: list[str] = field(default_factory=list)
-    """What the data set lacks, and which metrics are missing for that reason."""
+    version: str = horst.__version__  # of the package that evaluated
+    weights: str = ""  # the `fingerprint` of the model
+    notices: list[str] = field(default_factory=list)  # what the data set lacks, and which metrics need it
 
     @property
     def positions(self) -> list[float]:
@@ -91,7 +82,7 @@ class Evaluation:
         write_text(Path(path), json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
-    def load(cls, path: str | Path) -> Evaluation:
+    def load(cls, path: str | Path) -> Self:
         """DataError if the file is missing, damaged, or not an evaluation."""
         path = Path(path)
         try:
@@ -138,13 +129,8 @@ def predict(
 ) -> Predictions:
     """Predictions of a model for all clips of a split.
 
-    Args:
-        model: Moved to `device`, and in evaluation mode while this runs.
-        clips: The data set, with batch size and workers.
-        split: Which clips.
-        device: Where to compute; by default where the model is.
-        autocast: Compute in this lower precision where torch considers it safe.
-        progress: Show a progress bar.
+    The model is moved to `device`, by default it stays where it is; it is in evaluation mode while this runs.
+    `autocast`: compute in this lower precision where torch considers it safe.
     """
     target = next(model.parameters()).device if device is None else torch.device(device)
     model.to(target)
@@ -189,18 +175,13 @@ def evaluate_predictions(
     model: Predictor | None = None,
     seconds: float = 0.0,
 ) -> Evaluation:
-    """Check that the predictions saw no more than the protocol allows, and compute their metrics.
+    """Check that the predictions of a split saw no more than the protocol allows, and compute their metrics.
 
-    Args:
-        predictions: Of one split.
-        annotations: Of the whole data set: the prior comes from its training split.
-        split: The split of the predictions.
-        clip: Size and rate of the clips.
-        model: The model that predicted, to report its fingerprint and whether it was made for other clips.
-        seconds: Time that the predictions took.
+    The annotations are of the whole data set: the prior comes from its training split. `model` is the one that
+    predicted: its fingerprint is reported, and whether it was made for other clips.
     """
     anticipation = predictions.task == "anticipation"
-    leaks = check(predictions, clip.mode if anticipation else "strict")
+    leaks = count_leaks(predictions, clip.mode if anticipation else "strict")
     unseen = (predictions.last_seen == -torch.inf) & predictions.read[:, None]
     shown = {"size": list(clip.size), "fps": float(1 / clip.stride if anticipation else clip.fps)}
     made_for = {"size": list(model.size), "fps": float(model.fps)} if model is not None else shown
@@ -233,6 +214,26 @@ def evaluate_predictions(
         weights=fingerprint(model) if model is not None else "",
         notices=list(annotations.notices),
     )
+
+
+def count_leaks(predictions: Predictions, mode: Anticipation) -> dict[str, int]:
+    """Number of examples that saw too much, by position ("1s"); positions without any are left out.
+
+    An example saw too much at a position if a frame shown until then is later than start - tau_a. RULSTM's padding
+    does that for actions close to the start of a video. In mode "strict" this is an error; in mode "rulstm" the
+    examples are counted and reported.
+    """
+    check_type("mode", mode, Anticipation)
+    late = predictions.last_seen > predictions.limits + SLACK
+    if mode == "strict" and late.any():
+        row, column = late.nonzero()[0].tolist()
+        raise DataError(
+            f"{int(late.any(1).sum())} of {len(predictions)} examples saw more than they may: {predictions.ids[row]} "
+            f"at {predictions.names()[column]} saw {predictions.last_seen[row, column]:.3f} s, its limit is "
+            f"{predictions.limits[row, column]:.3f} s. Set clip.mode to rulstm to count such examples, or use data "
+            "that was packed in mode strict"
+        )
+    return predictions.count_by_position(late)
 
 
 def fingerprint(model: nn.Module) -> str:

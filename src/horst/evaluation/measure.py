@@ -19,7 +19,7 @@ from torch import Tensor
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.evaluation import metrics
-from horst.evaluation.predictions import Predictions, position_name, positions
+from horst.evaluation.predictions import Predictions, label_tensor, position_name, positions
 from horst.heads import TASKS
 
 PARTS = ("verb", "noun")  # parts of an action, in the order of `Annotations.action_parts`
@@ -43,10 +43,7 @@ class Subset:
 def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty: bool = False) -> dict[str, float]:
     """All metrics. A task without any label has none.
 
-    Args:
-        predictions: Of one split.
-        annotations: Of the same data set, with any splits.
-        rulstm_empty: Treat verbs and nouns without actions as RULSTM does, if they are summed from actions.
+    `rulstm_empty`: treat verbs and nouns without actions as RULSTM does, if they are summed from actions.
     """
     counted = _counted(predictions, annotations)
     anticipation, found = counted.task == "anticipation", dict[str, float]()
@@ -116,11 +113,12 @@ def metric_names(annotations: Annotations, split: Split, clip: ClipConfig, predi
     `predicted`: the tasks that the model predicts.
     """
     names = [position_name(annotations.task, position) for position in positions(annotations.task, clip)]
-    ids = [example.id for example in annotations.split(split).examples]
+    examples = annotations.split(split).examples
+    ids = [example.id for example in examples]
     summed = [part for part in PARTS if annotations.action_parts and part in annotations.classes]
     found = []
     for task in dict.fromkeys([*predicted, *summed]):
-        labels = _labels(annotations, split, task)
+        labels = label_tensor(examples, task)
         if labels.eq(UNKNOWN).all():
             continue
         found += [f"{task}/top{k}@{name}" for name in names for k in (1, 5)]
@@ -163,7 +161,7 @@ def prior(annotations: Annotations, split: Split) -> dict[str, float]:
         return {}
     found: dict[str, float] = {}
     for task, names in annotations.classes.items():
-        train, labels = (_labels(annotations, s, task) for s in ("train", split))
+        train, labels = (label_tensor(annotations.split(s).examples, task) for s in ("train", split))
         train = train[train != UNKNOWN]
         if len(train) and labels.ne(UNKNOWN).any():
             counts = torch.bincount(train, minlength=len(names)).double()
@@ -188,7 +186,3 @@ def subsets(task: str, annotations: Annotations) -> list[Subset]:
 def _counted(predictions: Predictions, annotations: Annotations) -> Predictions:
     dropped = left_out(predictions, annotations)
     return predictions.select(~dropped) if dropped.any() else predictions
-
-
-def _labels(annotations: Annotations, split: Split, task: str) -> Tensor:
-    return torch.tensor([example.labels.get(task, UNKNOWN) for example in annotations.split(split).examples])

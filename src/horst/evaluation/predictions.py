@@ -8,13 +8,11 @@
 Shapes: N examples, P positions, C classes, T frames of the longest clip, B clips of a batch.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import get_args
+from typing import Any, Self, get_args
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -32,8 +30,7 @@ from horst.io import atomic_write, set_default_mode
 from horst.masks import length_mask
 from horst.video.sampling import observed_frames
 
-FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
-"""Recognition: observed fractions at which a complete clip is evaluated."""
+FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # recognition: observed parts of a complete clip
 EARLIEST = 2.0  # anticipation: predictions count from this many seconds before the action on
 FORMAT = 1
 
@@ -43,27 +40,18 @@ class Predictions:
     """Scores and labels of all examples of a split."""
 
     task: Task
-    positions: tuple[float, ...]
-    """(P,) observed fractions, or seconds before the action."""
+    positions: tuple[float, ...]  # (P,) observed fractions, or seconds before the action
     ids: tuple[str, ...]
-    labels: Mapping[str, Tensor]
-    """(N,) int64 by task; -1 if unknown."""
-    scores: Mapping[str, Tensor]
-    """(N, P, C) float32 by task: logits; -inf where no frame had been observed."""
-    read: Tensor
-    """(N,) bool: the clip could be read."""
-    empty: Tensor
-    """(N,) bool, anticipation: the action starts so early that no frame precedes it."""
+    labels: Mapping[str, Tensor]  # (N,) int64 by task; -1 if unknown
+    scores: Mapping[str, Tensor]  # (N, P, C) float32 by task: logits; -inf where no frame had been observed
+    read: Tensor  # (N,) bool: the clip could be read
+    empty: Tensor  # (N,) bool, anticipation: the action starts so early that no frame precedes it
     answers: Tensor
     """(N, T) int64, recognition: the predicted action at each frame; -1 after the end. T is 0 for anticipation."""
-    lengths: Tensor
-    """(N,) int64: frames of each clip; 0 if it could not be read."""
-    last_seen: Tensor
-    """(N, P) float64: time in the media of the latest frame shown so far; -inf if there was none."""
-    limits: Tensor
-    """(N, P) float64: the latest time that the protocol allows."""
-    missing: tuple[tuple[str, str], ...] = ()
-    """(id, reason) of unreadable examples."""
+    lengths: Tensor  # (N,) int64: frames of each clip; 0 if it could not be read
+    last_seen: Tensor  # (N, P) float64: time in the media of the latest frame shown so far; -inf if there was none
+    limits: Tensor  # (N, P) float64: the latest time that the protocol allows
+    missing: tuple[tuple[str, str], ...] = ()  # (id, reason) of unreadable examples
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -76,29 +64,39 @@ class Predictions:
         """Examples that `found` (N, P) marks, by position name; positions without any are left out."""
         return {name: count for name, count in zip(self.names(), found.sum(0).tolist(), strict=True) if count}
 
-    def select(self, rows: Tensor) -> Predictions:
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors by their names in the file: scores.action, labels.action, read, ..."""
+        by_task = {f"{kind}.{task}": t for kind in BY_TASK for task, t in getattr(self, kind).items()}
+        return {name: getattr(self, name) for name in TENSORS} | by_task
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Tensor], **plain: Any) -> Self:
+        """The reverse of `tensors`; `plain` are the other fields."""
+        found: dict[str, Any] = {name: tensors[name] for name in TENSORS} | {kind: {} for kind in BY_TASK}
+        for name, tensor in tensors.items():
+            kind, _, task = name.partition(".")
+            if kind in BY_TASK:
+                found[kind][task] = tensor
+        return cls(**found, **plain)
+
+    def select(self, rows: Tensor) -> Self:
         """Some examples: `rows` is a mask (N,) or indices in any order."""
         ids = tuple(self.ids[row] for row in torch.arange(len(self))[rows].tolist())
         kept = set(ids)
-        return replace(
-            self,
-            ids=ids,
-            labels={task: values[rows] for task, values in self.labels.items()},
-            scores={task: values[rows] for task, values in self.scores.items()},
-            missing=tuple(entry for entry in self.missing if entry[0] in kept),
-            **{name: getattr(self, name)[rows] for name in TENSORS},
-        )
+        missing = tuple(entry for entry in self.missing if entry[0] in kept)
+        tensors = {name: tensor[rows] for name, tensor in self.tensors().items()}
+        return self.from_tensors(tensors, task=self.task, positions=self.positions, ids=ids, missing=missing)
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file, atomically."""
         metadata = {"format": FORMAT} | {name: getattr(self, name) for name in PLAIN}
         with atomic_write(Path(path)) as partial:
-            tensors = {name: tensor.contiguous() for name, tensor in self._tensors().items()}
+            tensors = {name: tensor.contiguous() for name, tensor in self.tensors().items()}
             save_file(tensors, partial, {"predictions": json.dumps(metadata)})
             set_default_mode(partial)
 
     @classmethod
-    def load(cls, path: str | Path) -> Predictions:
+    def load(cls, path: str | Path) -> Self:
         """DataError if the file is missing, damaged, or of another version."""
         try:
             with safe_open(path, "pt") as file:
@@ -106,14 +104,12 @@ class Predictions:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
             if metadata["format"] != FORMAT:
                 raise ValueError(f"format is {metadata['format']}, not {FORMAT}")
-            predictions = cls(
+            predictions = cls.from_tensors(
+                tensors,
                 task=metadata["task"],
                 positions=tuple(metadata["positions"]),
                 ids=tuple(metadata["ids"]),
-                labels={name[7:]: tensors[name] for name in tensors if name.startswith("labels.")},
-                scores={name[7:]: tensors[name] for name in tensors if name.startswith("scores.")},
                 missing=tuple((ident, reason) for ident, reason in metadata["missing"]),
-                **{name: tensors[name] for name in TENSORS},
             )
             predictions._check()
             return predictions
@@ -124,13 +120,6 @@ class Predictions:
                 f"{path} is damaged, or holds no predictions of this version ({error}): evaluate again"
             ) from error
 
-    def _tensors(self) -> dict[str, Tensor]:
-        """All tensors by their names in the file."""
-        tensors = {name: getattr(self, name) for name in TENSORS}
-        for kind in ("labels", "scores"):
-            tensors |= {f"{kind}.{task}": values for task, values in getattr(self, kind).items()}
-        return tensors
-
     def _check(self) -> None:
         """ValueError if the parts do not fit together."""
         if self.task not in get_args(Task):
@@ -138,26 +127,22 @@ class Predictions:
         if "action" not in self.labels or "action" not in self.scores:
             raise ValueError("there are no labels or scores of actions")
         sizes = (len(self.ids), len(self.positions))
-        for name, tensor in self._tensors().items():
+        for name, tensor in self.tensors().items():
             rank = 3 if name.startswith("scores.") else 2 if name in ("last_seen", "limits", "answers") else 1
             expected = sizes[: 1 if name == "answers" else min(rank, 2)]
             if tensor.ndim != rank or tuple(tensor.shape[: len(expected)]) != expected:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)} for (examples, positions) = {sizes}")
 
 
-PLAIN = ("task", "positions", "ids", "missing")
-TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, "labels", "scores"))
+PLAIN, BY_TASK = ("task", "positions", "ids", "missing"), ("labels", "scores")
+TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, *BY_TASK))
 
 
 class Collector:
-    """Collects predictions batch by batch, on every process of a distributed run.
-
-    Args:
-        annotations: Of the split, in the order of its `ClipDataset`.
-        config: Size, rate and positions of the clips.
-    """
+    """Collects predictions batch by batch, on every process of a distributed run."""
 
     def __init__(self, annotations: Annotations, config: ClipConfig) -> None:
+        """`annotations`: of the split, in the order of its `ClipDataset`."""
         self.annotations, self.config = annotations, config
         self.positions = positions(annotations.task, config)
         self._batches: list[dict[str, Tensor]] = []
@@ -193,8 +178,8 @@ class Collector:
 
     def predictions(self) -> Predictions:
         """Everything that was added, on any process. DataError unless every example was."""
-        gathered = gather(_concatenate(self._batches), self._bad)
-        found = _concatenate([tensors for tensors, _ in gathered if tensors])
+        gathered = gather(concatenate(self._batches), self._bad)
+        found = concatenate([tensors for tensors, _ in gathered if tensors])
         examples, total, count = self.annotations.examples, len(self.annotations.examples), len(self.positions)
         indices = found["index"].tolist() if found else []
         first = {index: row for row, index in reversed(list(enumerate(indices)))}  # the first of duplicates counts
@@ -207,8 +192,8 @@ class Collector:
                 values[list(first)] = found[name][list(first.values())]
             return values
 
-        widths = {name: found[name].shape[-1] for name in found if name.startswith("scores.")}
-        widths = widths or {"scores.action": len(self.annotations.classes["action"])}
+        widths = {name[7:]: values.shape[-1] for name, values in found.items() if name.startswith("scores.")}
+        widths = widths or {"action": len(self.annotations.classes["action"])}
         longest = found["answers"].shape[1] if "answers" in found else 0
         bad = {i: why for _, theirs in gathered for i, why in theirs.items() if not read[i]}
         never = [i for i in range(total) if not read[i] and i not in bad]
@@ -222,14 +207,8 @@ class Collector:
             task=self.annotations.task,
             positions=self.positions,
             ids=tuple(example.id for example in examples),
-            labels={
-                task: torch.tensor([example.labels.get(task, UNKNOWN) for example in examples])
-                for task in self.annotations.classes
-            },
-            scores={
-                name.removeprefix("scores."): table(name, -torch.inf, count, width, dtype=torch.float32)
-                for name, width in widths.items()
-            },
+            labels={task: label_tensor(examples, task) for task in self.annotations.classes},
+            scores={t: table(f"scores.{t}", -torch.inf, count, w, dtype=torch.float32) for t, w in widths.items()},
             read=read,
             empty=torch.tensor([anticipation and self._is_empty(example) for example in examples]) & ~read,
             answers=table("answers", -1, longest, dtype=torch.int64),
@@ -299,12 +278,15 @@ def position_name(task: Task, position: float) -> str:
     return f"{100 * position:g}%" if task == "recognition" else f"{position:g}s"
 
 
-def _concatenate(parts: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Several batches as one; answers are padded to the longest clip."""
-    if not parts:
-        return {}
-    longest = max(part["answers"].shape[1] if "answers" in part else 0 for part in parts)
+def label_tensor(examples: Sequence[Example], task: str) -> Tensor:
+    """(N,) int64: labels of a task; -1 if unknown."""
+    return torch.tensor([example.labels.get(task, UNKNOWN) for example in examples])
+
+
+def concatenate(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors of several batches or `Predictions` as one; answers are padded to the longest clip."""
+    longest = max((part["answers"].shape[1] for part in parts if "answers" in part), default=0)
     for part in parts:
         if "answers" in part:
             part["answers"] = pad(part["answers"], (0, longest - part["answers"].shape[1]), value=-1)
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
+    return {name: torch.cat([part[name] for part in parts]) for name in (parts[0] if parts else ())}

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.functional import pad
 
 from horst.data.example import Annotations
 from horst.errors import DataError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.measure import measure
-from horst.evaluation.predictions import TENSORS, Predictions
+from horst.evaluation.predictions import Predictions, concatenate
 from horst.io import read_json
 from horst.models.checkpoint import read_config
 from horst.models.predictor import PredictorConfig
@@ -130,17 +129,12 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
         found != classes[0] for found in classes
     ):
         raise DataError(f"the folds were evaluated at other positions, or on other classes: {classes}")
-    longest = max(part.answers.shape[1] for part in parts)
-    tensors = {name: torch.cat([getattr(part, name) for part in parts]) for name in TENSORS if name != "answers"}
-    return Predictions(
+    return Predictions.from_tensors(
+        concatenate([part.tensors() for part in parts]),
         task=first.task,
         positions=first.positions,
         ids=tuple(ids),
-        labels={task: torch.cat([part.labels[task] for part in parts]) for task in first.labels},
-        scores={task: torch.cat([part.scores[task] for part in parts]) for task in first.scores},
-        answers=torch.cat([pad(part.answers, (0, longest - part.answers.shape[1]), value=-1) for part in parts]),
         missing=tuple(entry for part in parts for entry in part.missing),
-        **tensors,
     )
 
 
