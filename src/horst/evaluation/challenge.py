@@ -20,7 +20,6 @@ from horst.evaluation.predictions import Predictions
 from horst.io import write_text
 
 ACTIONS = 100  # action scores of a segment
-TAU = 1.0  # seconds before the action
 
 
 def challenge(
@@ -30,18 +29,12 @@ def challenge(
     pretraining: int = 1,
     labels: int = 4,
     data: int = 3,
-    tau: float = TAU,
+    tau: float = 1.0,
 ) -> dict[str, Any]:
-    """The contents of the file.
+    """The contents of the file. The actions of the annotations must be made of verbs and nouns.
 
-    Args:
-        predictions: Of the split to submit.
-        annotations: Of the same data set: actions must be made of verbs and nouns.
-        pretraining: Supervision level of the pretraining, `sls_pt`, 0 to 5 by the challenge's rules. The default levels
-            are those that RULSTM declares.
-        labels: Supervision level of the training labels, `sls_tl`.
-        data: Supervision level of the training data, `sls_td`.
-        tau: Seconds before the action.
+    `pretraining`, `labels` and `data` are the supervision levels `sls_pt`, `sls_tl` and `sls_td`, 0 to 5 by the
+    challenge's rules; the defaults are those that RULSTM declares. `tau`: seconds before the action.
     """
     levels = {"sls_pt": pretraining, "sls_tl": labels, "sls_td": data}
     for name, level in levels.items():

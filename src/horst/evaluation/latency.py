@@ -10,8 +10,6 @@ slow model therefore answers late, and sees fewer frames; it is run on those alo
 At the observed fraction f of a clip of T frames, f * T / fps seconds after its start, the newest prediction that was
 ready before that moment counts; if there is none it is a miss. With cost 0 this is offline evaluation: the first
 ceil(f * T) frames have begun before that moment.
-
-Shapes: T frames, H x W pixels, C classes.
 """
 
 import statistics
@@ -39,14 +37,10 @@ LabelledClip = tuple[NDArray[np.uint8], int]  # the frames of a clip, (T, H, W, 
 class LiveResult:
     """Accuracy at one cost of a step."""
 
-    cost: float
-    """Seconds."""
-    accuracy: dict[float, float]
-    """Top-1 by observed fraction. A clip without a prediction is a miss."""
-    answered: dict[float, float]
-    """The fraction of clips with a prediction, by observed fraction."""
-    seen: float
-    """The fraction of frames that the model saw."""
+    cost: float  # seconds
+    accuracy: dict[float, float]  # top-1 by observed fraction; a clip without a prediction is a miss
+    answered: dict[float, float]  # the fraction of clips with a prediction, by observed fraction
+    seen: float  # the fraction of frames that the model saw
 
 
 def live_steps(frames: int, fps: float, cost: float) -> tuple[list[int], list[float]]:
@@ -61,8 +55,7 @@ def live_steps(frames: int, fps: float, cost: float) -> tuple[list[int], list[fl
     taken, ready = list[int](), list[float]()
     frame, free = 0, 0.0
     while frame < frames:
-        newest = min(frames - 1, int((free + EPSILON) * fps))
-        frame = max(frame, newest)  # without a new frame, it waits for the next one
+        frame = max(frame, min(frames - 1, int((free + EPSILON) * fps)))  # the newest, or else it waits for the next
         free = max(free, frame / fps) + cost
         taken.append(frame)
         ready.append(free)
@@ -81,14 +74,7 @@ def evaluate_live(
     costs: Sequence[float] = COSTS,
     fractions: Sequence[float] = FRACTIONS,
 ) -> list[LiveResult]:
-    """Early recognition of clips that are watched live, for each cost of a step.
-
-    Args:
-        model: In evaluation mode.
-        clips: Frames at the model's rate, with their labels.
-        costs: Seconds per step.
-        fractions: Observed fractions, above 0 and up to 1.
-    """
+    """Early recognition of clips that are watched live, for each cost of a step, by a model in evaluation mode."""
     if model.training:
         raise InputError("the model is in training mode: call model.eval() first")
     if set(model.head.classes) != {"action"}:

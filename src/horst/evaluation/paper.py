@@ -37,8 +37,7 @@ class PaperResult:
 
     name: str
     values: tuple[float | None, ...]  # per cent, by column; None if the paper has no number
-    same: tuple[str, str] | None = None
-    """(table, row) of the same model in another table: a run for that row counts for this one too."""
+    same: tuple[str, str] | None = None  # (table, row) of the same model: a run for that row counts for this one too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +137,8 @@ def _part(what: str, found: Part, wanted: Part) -> Iterator[str]:
 def _clips(table: PaperTable, method: Method, config: Mapping[str, Any]) -> Iterator[str]:
     clip = config["data"]["clip"]
     if method.task == "anticipation":
-        yield from _differing(clip, {**ANTICIPATION, **method.clips.get(table.size, {})}, "clip.", wanted_only=True)
+        wanted = {**ANTICIPATION, **method.clips.get(table.size, {})}
+        yield from _differing({key: clip.get(key) for key in wanted}, wanted, "clip.")
         return
     size = list(model_config(method.model_name(table.size)).size)
     if list(clip["size"]) != size:
@@ -158,8 +158,8 @@ def _counts(table: PaperTable, counts: Mapping[str, int]) -> Iterator[str]:
         yield f"the data has {train:,} training clips, the paper's {table.train:,}"
 
 
-def _differing(found: Any, wanted: Any, prefix: str = "", *, wanted_only: bool = False) -> Iterator[str]:
-    for key in wanted if wanted_only else {**wanted, **found}:
+def _differing(found: Any, wanted: Any, prefix: str = "") -> Iterator[str]:
+    for key in {**wanted, **found}:
         mine, theirs = (list(v) if isinstance(v, tuple) else v for v in (found.get(key), wanted.get(key)))
         if mine != theirs:
             yield f"{prefix}{key} is {mine}, not {theirs}"

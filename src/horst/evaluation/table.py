@@ -5,8 +5,7 @@
 
 A table never mixes data sets. A run is in a table of the paper only if it was evaluated on the table's data set, with
 the same number of classes and clips, and if its model and clips are those of the row (`horst.evaluation.paper`).
-A run that names a row and differs is in another table, with a note that says how it differs. Notes also list unreadable
-clips and departures from the protocol.
+A run that names a row and differs is in another table, with a note that says how.
 """
 
 import json
@@ -66,15 +65,6 @@ class RunGroup:
         paper = self.runs[0].config.get("paper")
         return (paper["table"], paper["row"]) if paper else None
 
-    @property
-    def seeds(self) -> list[int]:
-        return [run.config["seed"] for run in self.runs]
-
-    def values(self, metric: str) -> list[float]:
-        """The metric of every run; empty if a run does not have it."""
-        found = [run.evaluation.metrics.get(metric, math.nan) for run in self.runs]
-        return [] if any(math.isnan(value) for value in found) else found
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ResultLine:
@@ -87,7 +77,7 @@ class ResultLine:
     runs: list[str] = field(default_factory=list)  # folders
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ResultTable:
     """Numbers that can be compared."""
 
@@ -205,45 +195,33 @@ def _with_paper(paper: PaperTable, groups: list[RunGroup]) -> ResultTable | None
         lines.append(ResultLine(name=row.name, values=paper.values(row)))
         for group in groups:
             line = _line(group, paper.columns)
-            same_row = row.same is not None and group.row == row.same and bool(line.values)
-            if group.row == (paper.name, row.name) or same_row:
+            if group.row == (paper.name, row.name) or (row.same and group.row == row.same and line.values):
                 lines.append(line)
                 notes += _notes(group, line)
     if not any(line.seeds for line in lines):
         return None
-    return ResultTable(
-        title=f"Table {paper.number} of the paper ({paper.name}): {paper.title}; {paper.data}, %",
-        data=paper.data,
-        paper=paper.name,
-        columns=paper.columns,
-        decimals=paper.decimals,
-        lines=lines,
-        notes=notes,
-    )
+    title = f"Table {paper.number} of the paper ({paper.name}): {paper.title}; {paper.data}, %"
+    return ResultTable(title, paper.data, paper.name, paper.columns, paper.decimals, lines, notes)
 
 
 def _without_paper(title: str, groups: list[RunGroup], reasons: dict[RunGroup, str]) -> ResultTable:
     """`reasons`: why groups that name a row of the paper are here."""
     columns = {header: metric for group in groups for header, metric in _main_columns(group.evaluation).items()}
     lines = [_line(group, columns, " (not the paper's)" if group in reasons else "") for group in groups]
-    return ResultTable(
-        title=title,
-        data=groups[0].evaluation.data,
-        paper=None,
-        columns={header: metric for header, metric in columns.items() if any(metric in line.values for line in lines)},
-        decimals=1,
-        lines=lines,
-        notes=[*(reasons[g] for g in groups if g in reasons), *(note for g in groups for note in _unreadable(g))],
-    )
+    shown = {header: metric for header, metric in columns.items() if any(metric in line.values for line in lines)}
+    notes = [*(reasons[g] for g in groups if g in reasons), *(note for g in groups for note in _unreadable(g))]
+    return ResultTable(title, groups[0].evaluation.data, None, shown, 1, lines, notes)
 
 
 def _line(group: RunGroup, columns: dict[str, str], suffix: str = "") -> ResultLine:
-    found = {metric: values for metric in columns.values() if (values := group.values(metric))}
+    measured = [run.evaluation.metrics for run in group.runs]
+    found = {metric: [one.get(metric, math.nan) for one in measured] for metric in columns.values()}
+    found = {metric: values for metric, values in found.items() if not any(map(math.isnan, values))}
     return ResultLine(
         name=group.name + suffix,
         values={metric: 100 * statistics.fmean(values) for metric, values in found.items()},
         deviations={metric: 100 * statistics.stdev(values) for metric, values in found.items() if len(values) > 1},
-        seeds=group.seeds,
+        seeds=[run.config["seed"] for run in group.runs],
         runs=[str(run.folder) for run in group.runs],
     )
 
