@@ -27,9 +27,9 @@ from safetensors.numpy import save_file
 from horst.data.clips import Clip
 from horst.errors import BusyError, DataError, HorstError, InputError
 from horst.io import atomic_write
+from horst.video.decode import resize_image
 from horst.video.frame import Image
 from horst.video.images import decode_picture, encode_picture
-from horst.video.resizing import resize_image
 from horst.video.sampling import SLACK
 
 FORMAT = "1"

@@ -12,9 +12,9 @@ from PIL import UnidentifiedImageError
 
 from horst.errors import InputError
 from horst.serving.limits import Limits
-from horst.video.frame import Image, Size
+from horst.video.decode import resize_image
+from horst.video.frame import Image, Size, check_image
 from horst.video.images import decode_picture, encode_picture
-from horst.video.resizing import check_image, resize_image
 
 HEADER = struct.Struct("<Id")  # number, and time in seconds
 LENGTH = struct.Struct("<I")  # length of a frame in a recording

@@ -36,8 +36,8 @@ from horst.streaming.late import MAX_AGE, MAX_WAITING, FrameQueue
 from horst.streaming.prediction import AttentionMaps, Prediction
 from horst.streaming.reset import NeverReset, ResetPolicy
 from horst.streaming.sampler import FrameSampler, OnGap, SampledFrame
+from horst.video.decode import resize_image
 from horst.video.frame import Frame, Image, check_number
-from horst.video.resizing import resize_image
 
 DEFAULT_HORIZON = 1.0  # seconds: the horizon of the answer if a head predicts several, as in the tables of the field
 

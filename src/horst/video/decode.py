@@ -4,15 +4,13 @@ Damaged video is common. A file that cannot be opened raises a typed error; a fi
 and `report` says how much. A truncated webm ends without an error: only the duration in its header reveals it.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import av
 import numpy as np
@@ -20,11 +18,52 @@ from av.video.reformatter import VideoReformatter
 
 from horst.errors import DamagedVideoError, InputError
 from horst.video.container import Container
-from horst.video.frame import DecodeReport, Frame, Image, Size, VideoInfo, check_number, check_size
+from horst.video.frame import DecodeReport, Frame, Image, Size, VideoInfo, check_image, check_number, check_size
 from horst.video.sampling import SLACK
 
 MAX_GAP = 3600.0  # Seconds. A frame further from the previous one has an invalid timestamp.
 MAX_CORRUPT = 1000  # consecutive packets that do not decode, after which decoding stops
+
+
+class _PassCounts:
+    """Counts the frames of a pass over a file, and checks timestamps."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []  # of the decoded frames
+        self.corrupt = 0
+
+    def plausible(self, time: float) -> bool:
+        return math.isfinite(time) and (not self.times or 0 < time - self.times[-1] < MAX_GAP)
+
+    def frame(self, image: Image, time: float) -> Frame:
+        self.times.append(time)
+        return Frame(image, time, len(self.times) - 1)
+
+    def report(self, info: VideoInfo, slack: float) -> DecodeReport:
+        period, decoded, promised = 1 / info.fps if info.fps else 0.0, len(self.times), info.frames or 0
+        missing = max(0.0, (info.duration or 0.0) - (self.times[-1] + period if self.times else 0.0))
+        if missing <= slack or 0 < promised <= decoded:
+            missing = 0.0  # the last frame may be long: if all frames were decoded, nothing is missing
+        if info.duration and info.fps:  # the frame count includes what an edit list removes, the duration does not
+            promised = min(promised, math.floor(info.duration * info.fps + 0.01))
+        lost = promised - decoded - self.corrupt - round(missing / period if period else 0)
+        skipped = max(self._skipped_at_start(period) + self._skipped_between(), lost, 0)
+        return DecodeReport(decoded, self.corrupt, skipped, missing, info.duration)
+
+    def _skipped_at_start(self, period: float) -> int:
+        """Frames before the first one that decodes: a cut recording begins between key frames."""
+        if not self.times or self.times[0] <= SLACK:
+            return 0
+        return max(1, round(self.times[0] / period)) if period else 1
+
+    def _skipped_between(self) -> int:
+        """Gaps in a video of otherwise constant rate."""
+        gaps = np.diff(self.times)
+        if len(gaps) < 4:
+            return 0
+        period = float(np.median(gaps))
+        off = np.abs(gaps - period) > 0.1 * period + 2 * SLACK
+        return int(np.sum(np.round(gaps[off] / period) - 1)) if off.mean() <= 0.1 else 0
 
 
 class VideoFile:
@@ -40,7 +79,7 @@ class VideoFile:
     """
 
     def __init__(self, path: str | Path, *, size: Size | None = None, threads: int | None = None) -> None:
-        """`size`: (height, width) of the frames, by default their own. `threads`: threads of the decoder."""
+        """`size`: (height, width) of the frames, by default their own. `threads`: of the decoder."""
         check_size(size)
         self.path, self.size = path, size
         self._container = Container(path, threads)
@@ -48,7 +87,7 @@ class VideoFile:
         self._reformatter = VideoReformatter()  # creating it costs as much as converting a small frame
         self._report: DecodeReport | None = None
 
-    def __enter__(self) -> VideoFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,7 +128,7 @@ class VideoFile:
             yield first
         if start == 0 and end is None:
             self._report = counts.report(self.info, self._slack())
-            if not counts.decoded:
+            if not counts.times:
                 raise DamagedVideoError(self.path, f"no frame decodes ({counts.corrupt} packets or frames are corrupt)")
 
     def at(self, times: Sequence[float]) -> list[Frame]:
@@ -147,17 +186,16 @@ class VideoFile:
     def _decode(self, raws: Iterator[Any], counts: _PassCounts) -> Iterator[Frame]:
         """Frames in order of time; what does not decode is counted and skipped."""
         for raw in raws:
-            time = None if raw.pts is None else self._container.time(raw.pts)
-            if raw.is_corrupt or time is None or not counts.plausible(time):
-                counts.corrupt += 1
-                if time is None or not counts.plausible(time):
-                    continue
-            try:
-                image = to_rgb(raw, self.size, self._reformatter)
-            except (av.FFmpegError, ValueError, MemoryError):
-                counts.corrupt += 1
-                continue
-            yield counts.frame(image, time)
+            time = math.nan if raw.pts is None else self._container.time(raw.pts)
+            usable = counts.plausible(time)
+            counts.corrupt += raw.is_corrupt or not usable
+            if usable:
+                try:
+                    image = to_rgb(raw, self.size, self._reformatter)
+                except (av.FFmpegError, ValueError, MemoryError):
+                    counts.corrupt += 1
+                else:
+                    yield counts.frame(image, time)
 
     def _raw(self, packets: Iterator[Any], counts: _PassCounts) -> Iterator[Any]:
         stamps: deque[int | None] | None = deque() if self._container.reordered else None
@@ -185,59 +223,6 @@ class VideoFile:
             yield from frames
 
 
-class _PassCounts:
-    """Counts the frames of a pass over a file, and checks timestamps."""
-
-    def __init__(self) -> None:
-        self.decoded = 0
-        self.corrupt = 0
-        self.first: float | None = None
-        self.last: float | None = None
-        self.gaps: list[float] = []
-
-    def plausible(self, time: float) -> bool:
-        if not math.isfinite(time):
-            return False
-        return self.last is None or 0 < time - self.last < MAX_GAP
-
-    def frame(self, image: Image, time: float) -> Frame:
-        if self.last is None:
-            self.first = time
-        else:
-            self.gaps.append(time - self.last)
-        self.last = time
-        self.decoded += 1
-        return Frame(image, time, self.decoded - 1)
-
-    def report(self, info: VideoInfo, slack: float) -> DecodeReport:
-        period = 1 / info.fps if info.fps else 0.0
-        seconds = 0.0 if self.last is None else self.last + period
-        missing = max(0.0, (info.duration or 0.0) - seconds)
-        if missing <= slack or (info.frames and info.frames <= self.decoded):
-            missing = 0.0  # the last frame may be long: if all frames were decoded, nothing is missing
-        promised = info.frames or 0
-        if info.duration and info.fps:  # the frame count includes what an edit list removes, the duration does not
-            promised = min(promised, math.floor(info.duration * info.fps + 0.01))
-        lost = promised - self.decoded - self.corrupt - round(missing / period if period else 0)
-        skipped = max(self.skipped() + self.skipped_at_start(period), lost, 0)
-        return DecodeReport(self.decoded, self.corrupt, skipped, missing, info.duration)
-
-    def skipped_at_start(self, period: float) -> int:
-        """Frames before the first one that decodes: a cut recording begins between key frames."""
-        if self.first is None or self.first <= SLACK:
-            return 0
-        return max(1, round(self.first / period)) if period else 1
-
-    def skipped(self) -> int:
-        """Frames missing in the middle: gaps in a video of otherwise constant rate."""
-        if len(self.gaps) < 4:
-            return 0
-        gaps = np.asarray(self.gaps)
-        period = float(np.median(gaps))
-        off = np.abs(gaps - period) > 0.1 * period + 2 * SLACK
-        return int(np.sum(np.round(gaps[off] / period) - 1)) if off.mean() <= 0.1 else 0
-
-
 def to_rgb(frame: Any, size: Size | None, reformatter: VideoReformatter) -> Image:
     """A decoded frame as RGB, stretched to `size`, upright, on black where it is transparent."""
     turns = round((frame.rotation or 0) / 90) % 4
@@ -249,3 +234,14 @@ def to_rgb(frame: Any, size: Size | None, reformatter: VideoReformatter) -> Imag
     if transparent:
         image = (image[..., :3].astype(np.uint16) * image[..., 3:] // 255).astype(np.uint8)
     return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
+
+
+def resize_image(image: Image, size: Size) -> Image:
+    """`image` (H, W, 3) uint8 RGB stretched to (height, width); the same object if it has that size already."""
+    check_image(image)
+    if image.shape[:2] == size:
+        return image
+    if 0 in image.shape:
+        raise InputError(f"the frame has shape {image.shape}: it is empty")
+    frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
+    return np.asarray(frame.reformat(width=size[1], height=size[0], format="rgb24").to_ndarray(), np.uint8)

@@ -13,9 +13,8 @@ from horst.errors import InputError
 Image = NDArray[np.uint8]  # (H, W, 3) uint8, RGB
 Size = tuple[int, int]  # height, width
 MAX_PIXELS = 2**26  # 8192 x 8192. Larger images are rejected, so that a damaged header cannot exhaust the memory.
-VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")
-"""File name endings of videos, in lower case."""
-IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")  # file name endings of images, in lower case
+VIDEO_SUFFIXES = (".mp4", ".webm", ".mkv", ".mov", ".avi", ".m4v", ".mpg", ".mpeg", ".ts")  # in lower case
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +22,18 @@ class Frame:
     """One image of a video."""
 
     image: Image
-    time: float
-    """Seconds since the start of the video."""
-    index: int
-    """Position among the decoded frames, from 0."""
+    time: float  # seconds since the start of the video
+    index: int  # position among the decoded frames, from 0
 
 
 @dataclass(frozen=True, slots=True)
 class VideoInfo:
     """The metadata of a container, before anything is decoded. Values that it does not state are None."""
 
-    width: int
+    width: int  # as stored, before a rotation that the file may request
     height: int
-    """Width and height as stored, before a rotation that the file may request."""
     fps: float | None
-    duration: float | None
-    """Seconds."""
+    duration: float | None  # seconds
     frames: int | None
 
 
@@ -46,16 +41,11 @@ class VideoInfo:
 class DecodeReport:
     """What was decoded of a file, compared with what its container announces."""
 
-    decoded: int
-    """Frames."""
-    corrupt: int
-    """Packets or frames that did not decode, or whose timestamp is invalid."""
-    skipped: int
-    """Frames missing at the start or in between, by the container's frame count or by gaps in a constant rate."""
-    missing: float
-    """Announced seconds at the end that were not decoded."""
-    promised: float | None
-    """The duration in seconds that the container announces; None if it does not."""
+    decoded: int  # frames
+    corrupt: int  # packets or frames that did not decode, or whose timestamp is invalid
+    skipped: int  # frames missing before the end, by the container's frame count or by gaps in a constant rate
+    missing: float  # announced seconds at the end that were not decoded
+    promised: float | None  # the duration in seconds that the container announces
 
     @property
     def complete(self) -> bool:
@@ -85,6 +75,13 @@ def check_size(size: Size | None) -> None:
     """InputError unless `size` is None or (height, width) in pixels."""
     if size is not None and (len(size) != 2 or not all(type(side) is int and side > 0 for side in size)):
         raise InputError(f"size is {size}; it takes (height, width) in pixels")
+
+
+def check_image(image: Image) -> None:
+    """InputError unless `image` is an array (H, W, 3) of uint8."""
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
+        found = f"{image.dtype} {image.shape}" if isinstance(image, np.ndarray) else type(image).__name__
+        raise InputError(f"the frame is {found}; it must be an image (H, W, 3) of uint8, RGB")
 
 
 def is_image_sequence(path: Path) -> bool:

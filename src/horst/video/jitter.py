@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
+from horst.video.decode import resize_image
 from horst.video.frame import Size
-from horst.video.resizing import resize_image
 from horst.video.sampling import frames_at, resample, ticks
 
 CROP = 0.8  # smallest part of the height and width that a crop keeps

@@ -1,11 +1,7 @@
 """Which frames to read: pure functions of times and frame numbers.
 
 Times are seconds. A frame is shown from its own time until that of the next one: the frame at time t is the last one
-that starts at t or before. The edge policy decides about times outside of the video:
-
-    "clamp"   the nearest frame
-    "skip"    no frame (index -1)
-    "error"   an InputError
+that starts at t or before.
 """
 
 import math
@@ -17,11 +13,10 @@ from numpy.typing import NDArray
 
 from horst.errors import InputError
 
-Edge = Literal["clamp", "skip", "error"]
 Anticipation = Literal["rulstm", "strict"]
 UNOBSERVED = -1  # the index of a missing frame
-
 Indices = NDArray[np.int64]
+Times = Sequence[float] | NDArray[np.float64]
 SLACK = 1e-3  # Seconds. Containers round timestamps, webm to milliseconds, so a frame may start this much early.
 
 
@@ -45,39 +40,25 @@ def ticks(start: float, end: float, fps: float) -> NDArray[np.float64]:
     return start + np.arange(count) / fps
 
 
-def frames_at(
-    times: Sequence[float] | NDArray[np.float64],
-    wanted: Sequence[float] | NDArray[np.float64],
-    *,
-    end: float | None = None,
-    edge: Edge = "clamp",
-) -> Indices:
+def frames_at(times: Times, wanted: Times) -> Indices:
     """The index of the frame shown at each wanted time, for frames that start at `times` (increasing).
 
-    The last frame ends at `end`; without it, it never ends.
+    Before the first frame it is the first one, after the last frame the last one.
     """
-    begins, at = np.asarray(times, np.float64), np.asarray(wanted, np.float64)
+    begins = np.asarray(times, np.float64)
     if begins.size == 0:
         raise InputError("there are no frames")
     if np.any(np.diff(begins) < 0):
         raise InputError("the times of the frames must not decrease")
-    index = np.searchsorted(begins, at + SLACK, side="right") - 1
-    outside = (index < 0) | (at >= end if end is not None else np.zeros(at.shape, bool))
-    if edge == "error" and outside.any():
-        raise InputError(
-            f"{float(at[outside][0]):g} s is outside of the video ({begins[0]:g} s to {end or begins[-1]:g} s)"
-        )
-    if edge == "skip":
-        return np.where(outside, UNOBSERVED, index).astype(np.int64)
+    index = np.searchsorted(begins, np.asarray(wanted, np.float64) + SLACK, side="right") - 1
     return np.clip(index, 0, begins.size - 1).astype(np.int64)
 
 
-def resample(times: Sequence[float] | NDArray[np.float64], fps: float, *, end: float | None = None) -> Indices:
+def resample(times: Times, fps: float) -> Indices:
     """Resample a clip to another frame rate: the frame shown at each tick. Frames are repeated or dropped."""
-    begins = np.asarray(times, np.float64)
-    if begins.size == 0:
+    if not len(times):
         raise InputError("there are no frames")
-    return frames_at(begins, ticks(begins[0], end if end is not None else begins[-1] + 2 * SLACK, fps))
+    return frames_at(times, ticks(times[0], times[-1] + 2 * SLACK, fps))
 
 
 def start_frame(start: float, fps: float = 30) -> int:
