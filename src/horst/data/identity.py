@@ -49,13 +49,15 @@ def _place(example: Example) -> dict[str, Any]:
 @cache
 def decoders() -> dict[str, str]:
     """Versions of the packages that decode files."""
-    found = {}
-    for name in ("av", "pillow"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = ""
-    return found
+    return {name: package_version(name) or "" for name in ("av", "pillow")}
+
+
+def package_version(name: str) -> str | None:
+    """The version of an installed package; None if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

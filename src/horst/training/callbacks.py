@@ -1,7 +1,7 @@
 """Callbacks that change weights: moving averages, and the end of sequence completion."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
@@ -21,12 +21,12 @@ class AveragedWeights(lightning.Callback):
     def __init__(self, decay: float | None) -> None:
         self.decay = decay
         self.average: dict[str, Tensor] = {}
-        self._trained: list[tuple[nn.Parameter, Tensor]] = []
+        self._validation = ExitStack()
         self._steps = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        if self.decay is not None and not self.average:
-            self._start(pl_module)
+        if not self.average:
+            self.reset(pl_module)
         self.average = {name: a.to(pl_module.device) for name, a in self.average.items()}
         self._steps = trainer.global_step
 
@@ -41,24 +41,31 @@ class AveragedWeights(lightning.Callback):
         torch._foreach_lerp_([self.average[name] for name in names], list(weights), 1 - decay)
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        self._swap_in(pl_module)
+        self._validation.enter_context(self.evaluated(pl_module))
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        self._swap_out()
+        self._validation.close()
 
     @contextmanager
     def evaluated(self, module: TrainingModule) -> Iterator[None]:
         """The model has the weights that are evaluated."""
-        self._swap_in(module)
+        pairs: list[tuple[nn.Parameter, Tensor]] = []
+        if self.average:
+            own = dict(module.network.named_parameters())
+            pairs = [(own[name], average) for name, average in self.average.items()]
+        elif module.trainer.optimizers:
+            pairs = slow_weights(module.trainer.optimizers[0])
+        trained = [(p, p.detach().clone()) for p, _ in pairs]
+        _copy(pairs)
         try:
             yield
         finally:
-            self._swap_out()
+            _copy(trained)
 
     def reset(self, module: TrainingModule) -> None:
         """Average from the current weights on."""
-        if self.average:
-            self._start(module)
+        if self.decay is not None:
+            self.average = {name: p.detach().clone() for name, p in module.network.named_parameters()}
 
     def state_dict(self) -> dict[str, Any]:
         return {"average": self.average}
@@ -66,26 +73,11 @@ class AveragedWeights(lightning.Callback):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.average = dict(state_dict["average"])
 
-    def _start(self, module: TrainingModule) -> None:
-        self.average = {name: p.detach().clone() for name, p in module.network.named_parameters()}
 
-    @torch.no_grad()
-    def _swap_in(self, module: TrainingModule) -> None:
-        pairs: list[tuple[nn.Parameter, Tensor]] = []
-        if self.average:
-            own = dict(module.network.named_parameters())
-            pairs = [(own[name], average) for name, average in self.average.items()]
-        elif module.trainer.optimizers:
-            pairs = slow_weights(module.trainer.optimizers[0])
-        self._trained = [(p, p.detach().clone()) for p, _ in pairs]
-        for p, other in pairs:
-            p.copy_(other)
-
-    @torch.no_grad()
-    def _swap_out(self) -> None:
-        for p, trained in self._trained:
-            p.copy_(trained)
-        self._trained = []
+@torch.no_grad()
+def _copy(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
+    for parameter, values in pairs:
+        parameter.copy_(values)
 
 
 class CompletionCallback(lightning.Callback):

@@ -7,12 +7,12 @@ import os
 import struct
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from horst.data.batches import BadClips
 from horst.data.distributed import gather
 from horst.data.module import lightning
 from horst.errors import CheckpointError
@@ -40,14 +40,17 @@ class CheckpointCallback(lightning.Callback):
         self._sums: dict[str, Any] = {}
         self._saved = self._epoch_start = self._batch_end = time.monotonic()
         self._board: Any = None
-        self._shared = 0
-        """The number of bad clips that all processes know of."""
+        self._shared = 0  # the number of bad clips that all processes know of
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._saved = time.monotonic()
         self._shared = len(trainer.datamodule.bad_clips)  # after a resume those of the checkpoint
         if trainer.is_global_zero:
-            self._board = _tensorboard(self.run, len(self.history))
+            with suppress(ModuleNotFoundError):  # TensorBoard is optional
+                from torch.utils.tensorboard import SummaryWriter
+
+                # Epochs that a killed run wrote after its checkpoint are removed.
+                self._board = SummaryWriter(str(self.run.folder / "tensorboard"), purge_step=len(self.history) or None)
             if self.history:
                 write_text(self.run.metrics, metrics_csv(self.history))
         self.on_train_epoch_start(trainer, pl_module)  # Lightning skips it when it resumes within an epoch
@@ -62,10 +65,8 @@ class CheckpointCallback(lightning.Callback):
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._batch_end = time.monotonic()
         if outputs:  # none if all clips of the batch are bad
-            self._sums["loss"] = self._sums["loss"] + outputs["mean_loss"]
-            for name in ("right", "count"):
-                self._sums[name] = self._sums[name] + outputs[name]
-            self._sums["batches"] += 1
+            found = {**outputs, "loss": outputs["mean_loss"], "batches": 1}
+            self._sums = {name: total + found[name] for name, total in self._sums.items()}
         if self._is_checkpoint_due(trainer, pl_module, batch_idx + 1):
             pl_module.check_loss()
             self._checkpoint(trainer)
@@ -74,12 +75,9 @@ class CheckpointCallback(lightning.Callback):
         steps, rest = divmod(batches, module.run.trainer.accumulate)
         # Validation and the checkpoint of the epoch follow its last batch. Lightning would take a checkpoint between
         # them for that of a finished epoch.
-        if rest or batches >= trainer.num_training_batches:
+        if rest or batches >= trainer.num_training_batches or (trainer.world_size > 1 and steps % SYNC_EVERY):
             return False
-        due = time.monotonic() - self._saved > 60 * self.minutes
-        if trainer.world_size == 1:
-            return due
-        return steps % SYNC_EVERY == 0 and bool(trainer.strategy.broadcast(due))
+        return bool(trainer.strategy.broadcast(time.monotonic() - self._saved > 60 * self.minutes))
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         pl_module.check_loss()
@@ -113,8 +111,7 @@ class CheckpointCallback(lightning.Callback):
     def _is_saved(self, trainer: Any, module: TrainingModule) -> bool:
         if module.metrics or trainer.current_epoch == trainer.max_epochs - 1:
             return True
-        due = time.monotonic() - self._saved >= min(SAVE_EVERY, 60 * self.minutes)
-        return due if trainer.world_size == 1 else bool(trainer.strategy.broadcast(due))
+        return bool(trainer.strategy.broadcast(time.monotonic() - self._saved >= min(SAVE_EVERY, 60 * self.minutes)))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self._write_bad_clips(trainer)
@@ -155,8 +152,11 @@ class CheckpointCallback(lightning.Callback):
 
     def _checkpoint(self, trainer: Any) -> None:
         self._sums = self._means(trainer)  # all processes share one checkpoint
-        _share(trainer.datamodule.bad_clips)
-        self._shared = len(trainer.datamodule.bad_clips)
+        bad = trainer.datamodule.bad_clips
+        state = bad.state_dict()
+        for tensors, listed in gather({"seen": state["seen"].byte()}, state["bad"]):
+            bad.merge({**tensors, "bad": listed})  # so that all processes resume with one list
+        self._shared = len(bad)
         partial = self.run.checkpoint.with_name(".checkpoint.partial")
         try:
             trainer.save_checkpoint(partial, weights_only=False)
@@ -193,13 +193,6 @@ def check_checkpoint(checkpoint: Path) -> None:
         raise CheckpointError(f"{checkpoint} cannot be resumed from: it is damaged (the checksum of {bad} differs)")
 
 
-def _share(bad: BadClips) -> None:
-    """Merge the bad clips of all processes: a checkpoint has one list, with which all of them resume."""
-    state = bad.state_dict()
-    for tensors, listed in gather({"seen": state["seen"].byte()}, state["bad"]):
-        bad.merge({**tensors, "bad": listed})
-
-
 def is_better(value: float | None, best: float | None) -> bool:
     """Whether an epoch's metric is higher than the best so far. NaN, the recall of no class, never is."""
     return value is not None and not math.isnan(value) and (best is None or value > best)
@@ -215,12 +208,3 @@ def metrics_csv(rows: list[dict[str, float]]) -> str:
         {name: f"{value:.6g}" if isinstance(value, float) else value for name, value in row.items()} for row in rows
     )
     return text.getvalue()
-
-
-def _tensorboard(run: Run, epochs: int) -> Any:
-    """TensorBoard's writer, if it is installed. Epochs that a killed run wrote after its checkpoint are removed."""
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ModuleNotFoundError:
-        return None
-    return SummaryWriter(str(run.folder / "tensorboard"), purge_step=epochs or None)

@@ -4,7 +4,7 @@ import logging
 import os
 import warnings
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -49,16 +49,17 @@ def train(
         data: Its `data_module`, for callers that use it again.
         console: For its progress.
     """
-    folder = Path(folder or Path("runs") / config.name)
-    if (folder / "config.yaml").exists() and is_first():
-        Run.create(folder, config)  # raises
-    data, module = prepare(config, data)
-    return _fit(Run(folder), config, data, module, console or Console(), new=True)
+    run = Run(folder or Path("runs") / config.name)
+    if is_first():
+        run.check_new()
+    return _fit(run, config, *prepare(config, data), console, new=True)
 
 
 def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     """Continue a run from its last checkpoint, or from its start if there is none."""
-    run = Run.open(folder)
+    run = Run(folder)
+    if not run.config.is_file():
+        raise ConfigError(f"{run.folder} is no run: it has no {run.config.name}; pass a folder of `horst train`")
     check_checkpoint(run.checkpoint)
     config = RunConfig.from_run(run.config)
     if run.checkpoint.exists():  # it has all weights
@@ -70,25 +71,14 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
             now.write(run.folder)
         else:
             before.check(now, run.folder)
-    data, module = prepare(config, data)
-    return _fit(run, config, data, module, console or Console(), new=False)
+    return _fit(run, config, *prepare(config, data), console, new=False)
 
 
 def data_module(config: RunConfig) -> ClipDataModule:
     """The data of a run, not opened yet."""
-    batches = config.batches
-    return ClipDataModule(
-        config.data,
-        batch_size=batches.size,
-        workers=batches.workers,
-        seed=config.seed,
-        augment=config.augment,
-        prefix=batches.prefix,
-        bad_limit=batches.bad_limit,
-        drop_last=batches.drop_last,
-        cache=batches.cache,
-        preload=batches.preload,
-    )
+    options = asdict(config.batches)
+    size = options.pop("size")
+    return ClipDataModule(config.data, batch_size=size, seed=config.seed, augment=config.augment, **options)
 
 
 def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[ClipDataModule, TrainingModule]:
@@ -127,9 +117,9 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
 
 
 def _fit(
-    run: Run, config: RunConfig, data: ClipDataModule, module: TrainingModule, console: Console, *, new: bool
+    run: Run, config: RunConfig, data: ClipDataModule, module: TrainingModule, console: Console | None, *, new: bool
 ) -> Run:
-    options, counts = config.trainer, data.annotations.counts()
+    console, options, counts = console or Console(), config.trainer, data.annotations.counts()
     averages = AveragedWeights(options.ema)
     checkpoints = CheckpointCallback(run, averages, minutes=options.checkpoint_minutes)
     callbacks = [averages, ProgressCallback(console), checkpoints]
@@ -145,7 +135,7 @@ def _fit(
         raise ConfigError(f"batches.size makes {size} on all devices and there are {clips} training clips: lower it")
     with run.lock() if is_first() else nullcontext():
         if new and is_first():  # the last thing before work starts
-            Run.create(run.folder, config, DataIdentity.of(data.source))
+            run.create(config, DataIdentity.of(data.source))
         if trainer.is_global_zero:
             _introduce(console, run, module, data, backend)
         _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)

@@ -4,12 +4,11 @@ No lengths are passed: a model is causal, so the padding after a clip cannot cha
 leaves padding out of the loss and of the heads' batch norms; those of a backbone see it as black frames.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from copy import copy
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -32,25 +31,17 @@ class TrainingNetwork(nn.Module):
         model: Predictor,
         *,
         freeze_backbone: bool = False,
-        autocast: torch.dtype | None = None,
-        features: Loss | None = None,
+        autocast: torch.dtype | None = None,  # inside a CUDA graph, which ignores a surrounding autocast
+        features: Loss | None = None,  # the options of the loss of predicted features, which training then returns too
     ) -> None:
-        """
-        Args:
-            model: The model.
-            freeze_backbone: Train core and head only.
-            autocast: The precision inside a CUDA graph, which ignores a surrounding autocast.
-            features: In training, also return the loss of predicted features, with these options.
-        """
         super().__init__()
         self.model, self.freeze_backbone, self.autocast, self.features = model, freeze_backbone, autocast, features
-        self.completion = False
-        """Sequence completion: in training, an unrolling head reads the frames that really follow."""
+        self.completion = False  # in training, an unrolling head reads the frames that really follow
         if freeze_backbone:
             model.backbone.requires_grad_(False)
         self.train()
 
-    def train(self, mode: bool = True) -> TrainingNetwork:
+    def train(self, mode: bool = True) -> Self:
         super().train(mode)
         if self.freeze_backbone:
             self.model.backbone.eval()  # freezes its batch norms
@@ -108,13 +99,7 @@ class CUDAGraphNetwork:
     def _capture(self, frames: Tensor, valid: Tensor) -> Any:
         """Another network of the same parameters, with its forward and backward pass captured."""
         network = self.network
-        other = TrainingNetwork(
-            network.model,
-            freeze_backbone=network.freeze_backbone,
-            autocast=network.autocast,
-            features=network.features,
-        )
-        other.completion = network.completion
+        other = copy(network)
         buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
         self.pool = self.pool or torch.cuda.graph_pool_handle()
         with thread_local_capture():

@@ -12,23 +12,19 @@
 Files are written atomically.
 """
 
-from __future__ import annotations
-
 import json
 import platform
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, TextIO
 
 import torch
 
 import horst
-from horst.data.identity import DataIdentity
+from horst.data.identity import DataIdentity, package_version
 from horst.errors import ConfigError
 from horst.io import holder, lock, write_text
 from horst.training.config import RunConfig
@@ -36,65 +32,14 @@ from horst.training.config import RunConfig
 PACKAGES = ("torch", "lightning", "pytorch_optimizer", "numpy", "av", "safetensors")
 
 
-@dataclass(frozen=True, slots=True)
 class Run:
     """The paths of a run."""
 
-    folder: Path
-
-    @classmethod
-    def create(cls, folder: str | Path, config: RunConfig, data: DataIdentity | None = None) -> Run:
-        """A new run on `data`. ConfigError if the folder has a run already."""
-        run = cls(Path(folder))
-        if run.config.exists():
-            raise ConfigError(
-                f"{run.folder} holds a run already: continue it with `horst train --resume {run.folder}`, or give "
-                "another --folder or --name"
-            )
-        with _writable(run.folder):
-            run.folder.mkdir(parents=True, exist_ok=True)
-            write_text(run.folder / "environment.json", json.dumps(environment(), indent=1) + "\n")
-            if data is not None:
-                data.write(run.folder)
-            write_text(run.config, config.to_yaml())  # last: it makes the folder a run
-        return run
-
-    @classmethod
-    def open(cls, folder: str | Path) -> Run:
-        run = cls(Path(folder))
-        if not run.config.is_file():
-            raise ConfigError(f"{run.folder} is no run: it has no {run.config.name}; pass a folder of `horst train`")
-        return run
-
-    def lock(self) -> TextIO:
-        """Lock the folder until the returned file is closed. ConfigError if another process trains the run."""
-        try:
-            with _writable(self.folder):
-                return lock(self.folder, wait=False)
-        except BlockingIOError as error:
-            raise ConfigError(
-                f"{self.folder} is being trained by {holder(self.folder)}: wait for it or stop it, then resume"
-            ) from error
-
-    @property
-    def config(self) -> Path:
-        return self.folder / "config.yaml"
-
-    @property
-    def best(self) -> Path:
-        return self.folder / "best"
-
-    @property
-    def last(self) -> Path:
-        return self.folder / "last"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.folder / "checkpoint.ckpt"
-
-    @property
-    def metrics(self) -> Path:
-        return self.folder / "metrics.csv"
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.config, self.metrics = self.folder / "config.yaml", self.folder / "metrics.csv"
+        self.best, self.last = self.folder / "best", self.folder / "last"
+        self.checkpoint = self.folder / "checkpoint.ckpt"
 
     def evaluation(self, split: str, kind: str = "json") -> Path:
         return self.folder / "evaluation" / f"{split}.{kind}"
@@ -102,13 +47,35 @@ class Run:
     def bad_clips(self, rank: int) -> Path:
         return self.folder / ("bad_clips.csv" if rank == 0 else f"bad_clips.{rank}.csv")
 
+    def check_new(self) -> None:
+        """ConfigError if the folder has a run already."""
+        if self.config.exists():
+            raise ConfigError(
+                f"{self.folder} holds a run already: continue it with `horst train --resume {self.folder}`, or give "
+                "another --folder or --name"
+            )
+
+    def create(self, config: RunConfig, data: DataIdentity) -> None:
+        """Make the folder that of a new run on `data`."""
+        self.check_new()
+        with writable(self.folder):
+            write_text(self.folder / "environment.json", json.dumps(environment(), indent=1) + "\n")
+            data.write(self.folder)
+            write_text(self.config, config.to_yaml())  # last: it makes the folder a run
+
+    def lock(self) -> TextIO:
+        """Lock the folder until the returned file is closed. ConfigError if another process trains the run."""
+        with writable(self.folder, "is being trained by {holder}: wait for it or stop it, then resume"):
+            return lock(self.folder, wait=False)
+
 
 @contextmanager
-def _writable(folder: Path) -> Iterator[None]:
+def writable(folder: Path, in_use: str = "") -> Iterator[None]:
+    """ConfigError if `folder` cannot be written or, with the message `in_use`, if another process has locked it."""
     try:
         yield
-    except BlockingIOError:
-        raise
+    except BlockingIOError as error:
+        raise ConfigError(f"{folder} {in_use.format(holder=holder(folder))}") from error
     except OSError as error:
         raise ConfigError(f"{folder} cannot be written: {error}; give another --folder") from error
 
@@ -122,7 +89,7 @@ def environment() -> dict[str, Any]:
         "commit": commit(),
         "python": platform.python_version(),
         "system": platform.system(),
-        "packages": {name: _version(name) for name in PACKAGES},
+        "packages": {name: package_version(name) for name in PACKAGES},
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] or ["cpu"],
         "command": [program, *sys.argv[1:]],
     }
@@ -139,10 +106,3 @@ def commit() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return head.stdout.strip() + ("+" if changes.stdout.strip() else "")
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
