@@ -11,7 +11,6 @@ and clips fewer and smaller. What was finished is kept in --folder, and not trai
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import subprocess
@@ -103,8 +102,7 @@ def train(method: Method, folder: Path) -> Result:
         return Result(**json.loads(kept.read_text(encoding="utf-8")))
     config = short_run(method, folder)
     run = fit(config, folder / method.name)
-    with run.metrics.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = run.epochs()
     best = max(float(row[METRIC[method.task]]) for row in rows if row[METRIC[method.task]])
     annotations = open_source(config.data).annotations
     guessing = 1 / len(annotations.classes["action"])

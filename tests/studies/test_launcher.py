@@ -274,11 +274,11 @@ inner = subprocess.Popen([sys.executable, "-c", {sleeper!r}])
 print(inner.pid, flush=True)
 time.sleep(100)
 """
-    process = subprocess.Popen([sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
+    process = launcher.ProcessGroup([sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     inner = int(process.stdout.readline())
     begin = time.monotonic()
-    launcher.ProcessGroup(process).stop()
+    process.stop()
     assert time.monotonic() - begin < 20
     assert process.poll() is not None
     limit = time.monotonic() + 10
@@ -325,7 +325,7 @@ def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Pat
 def test_a_command_in_a_log_can_be_pasted_and_its_process_keeps_the_lock(tmp_path: Path) -> None:
     words = ["train", "a run.yaml", "--optimiser={name: adamw, lr: 1.0e-05}"]
     with launcher.lock_study(tmp_path / "study") as held:
-        child = launcher.start_process(words, tmp_path / "log", {}, [held])
+        child = launcher.start_process(words, tmp_path / "log", {}, [held.fileno()])
     _wait(tmp_path / "log")
     assert shlex.split((tmp_path / "log").read_text().splitlines()[0]) == ["$", "horst", *words]
     says = "is in use: another `horst study`, or a run that one has left"

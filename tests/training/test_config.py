@@ -240,10 +240,10 @@ def test_runs_of_earlier_versions(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     for resident, preload in ((True, "device"), (False, None)):
         file.write_text(yaml.safe_dump({**old, "batches": {"size": 4, "resident": resident}}))
-        config = RunConfig.from_run(file)
+        config = RunConfig.from_file(file, resumed=True)
         assert (config.batches.preload, config.batches.size) == (preload, 4)
     assert (config.loss.times, config.optimiser.rectify, config.trainer.completion_from) == ("mean", False, "last")
     new = RunConfig.from_file(file)
     assert (new.loss.times, new.optimiser.rectify, new.trainer.completion_from) == ("sum", True, "best")
     file.write_text(new.to_yaml())
-    assert RunConfig.from_run(file) == new
+    assert RunConfig.from_file(file, resumed=True) == new

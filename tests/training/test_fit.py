@@ -249,11 +249,11 @@ def test_a_run_of_before_goes_on_as_it_did(tmp_path: Path) -> None:
     plain = small_runs.plain(tmp_path, loss={"steps": "last"})
     file = tmp_path / "config.yaml"
     file.write_text(yaml.safe_dump(plain))
-    found, new = RunConfig.from_run(file), RunConfig.from_file(file)
+    found, new = RunConfig.from_file(file, resumed=True), RunConfig.from_file(file)
     assert (found.loss.times, found.optimiser.rectify, found.trainer.completion_from) == ("mean", False, "last")
     assert (new.loss.times, new.optimiser.rectify, new.trainer.completion_from) == ("sum", True, "best")
     file.write_text(new.to_yaml())
-    assert RunConfig.from_run(file) == RunConfig.from_file(file)
+    assert RunConfig.from_file(file, resumed=True) == RunConfig.from_file(file)
 
 
 def test_a_run_starts_from_another(somethings: Path, saved: Path, tmp_path: Path) -> None:

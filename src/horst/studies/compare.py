@@ -33,11 +33,9 @@ class Estimate:
     """A metric, or a difference, with its 95% interval, as fractions."""
 
     value: float
-    low: float | None = None
+    low: float | None = None  # None if there is no interval
     high: float | None = None
-    """None if there is no interval."""
-    over: str = ""
-    """The kind of interval."""
+    over: str = ""  # the kind of interval
     by_seed: dict[int, float] = field(default_factory=dict)
 
     @property
@@ -60,8 +58,7 @@ class StudyRow:
     seeds: list[int]
     parameters: int
     gflop: float
-    seconds: float
-    """Mean duration of one training; of all folds together."""
+    seconds: float  # mean duration of one training; of all folds together
     frames_per_second: float | None
     values: dict[str, Estimate]
     against: str | None = None

@@ -13,14 +13,12 @@ against: s8                               # the run that the others are compared
 metrics: [action/top1@25%, area]
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import yaml
 
@@ -29,7 +27,7 @@ from horst.configs import config_name, find_base, find_config, list_configs, pat
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, did_you_mean
 from horst.models import METHODS, Method
-from horst.training.config import PATH_KEYS, absolute_path
+from horst.training.config import absolute_entry
 
 FOLDER = Path("configs") / "studies"  # in the current directory: studies of one's own that are found by name
 
@@ -104,22 +102,17 @@ class Study:
                 raise ConfigError(f"against is {baseline!r}{did_you_mean(baseline, names, 'The runs are')}")
 
     @classmethod
-    def from_file(cls, path: str | Path) -> Study:
+    def from_file(cls, path: str | Path) -> Self:
         """A study by the path of its file or by its name. Its paths are made absolute."""
         path = find_study(path)
         try:
-            study, root = from_dict(cls, read_yaml(path)), path_root(path)
-            runs = (
-                replace(run, config=_run_file(run.config, path), changes=with_absolute_paths(run.changes, root))
+            study = from_dict(cls, read_yaml(path))
+            runs = [
+                replace(run, config=_run_file(run.config, path), changes=_absolute(run.changes, path))
                 for run in study.runs
-            )
-            return replace(
-                study,
-                base=_run_file(study.base, path),
-                runs=tuple(runs),
-                changes=with_absolute_paths(study.changes, root),
-                folds=tuple(with_absolute_paths(fold, root) for fold in study.folds),
-            )
+            ]
+            changes, folds = _absolute(study.changes, path), tuple(_absolute(fold, path) for fold in study.folds)
+            return replace(study, base=_run_file(study.base, path), runs=tuple(runs), changes=changes, folds=folds)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 
@@ -152,16 +145,11 @@ def overrides(changes: Mapping[str, Any]) -> list[str]:
     return [f"{key}={_flow(value)}" for key, value in changes.items()]
 
 
-def with_absolute_paths(changes: Mapping[str, Any], root: Path) -> dict[str, Any]:
-    """Changes with their paths, which are relative to `root`, made absolute."""
-    found = dict(changes)
-    for key, value in changes.items():
-        if key in PATH_KEYS and isinstance(value, str):
-            found[key] = absolute_path(value, root)
-        elif key == "data" and isinstance(value, str):
-            found[key] = DataConfig.from_file(root / value).to_dict()
-        elif key == "data":
-            found[key] = DataConfig.from_dict(value, base=root).to_dict()
+def _absolute(changes: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """The changes in the file `path`, with absolute paths."""
+    found = {key: absolute_entry(key, value, path_root(path)) for key, value in changes.items()}
+    if not isinstance(changes.get("data", ""), str):
+        found["data"] = DataConfig.from_dict(changes["data"], base=path_root(path)).to_dict()
     return found
 
 

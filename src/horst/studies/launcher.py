@@ -13,14 +13,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple, TextIO
 
 import horst
 from horst.config import check_positive
 from horst.errors import ConfigError
 from horst.io import lock
 from horst.studies.plan import Job, State, state
+from horst.training.run import writable
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 POLL_SECONDS = 0.1
@@ -30,45 +31,25 @@ OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_
 """What torch prints if the memory of a GPU is full."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessGroup:
+class ProcessGroup(subprocess.Popen[bytes]):
     """A process with its workers, or with the other processes of a distributed run."""
-
-    process: subprocess.Popen[bytes]
-
-    def poll(self) -> int | None:
-        """The exit status; None while it runs."""
-        return self.process.poll()
 
     def stop(self) -> None:
         """Interrupt it, then kill what is left. The run keeps its last checkpoint either way."""
-        self._signal("SIGINT")
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(STOP_SECONDS)
-        self._signal("SIGKILL")
-        self.process.wait()
-
-    def _signal(self, name: str) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self.process.kill()
-            else:
-                os.killpg(self.process.pid, getattr(signal, name))
+        for name, seconds in (("SIGINT", STOP_SECONDS), ("SIGKILL", None)):
+            with suppress(ProcessLookupError, PermissionError):
+                if sys.platform == "win32":
+                    self.kill()
+                else:
+                    os.killpg(self.pid, getattr(signal, name))
+            with suppress(subprocess.TimeoutExpired):
+                self.wait(seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class FailedJob:
+class FailedJob(NamedTuple):
     job: Job
     status: int
-    lines: list[str]
-    """The last ones of its log."""
-
-
-@dataclass(frozen=True, slots=True)
-class _RunningJob:
-    job: Job
-    process: ProcessGroup
-    begin: float = field(default_factory=time.monotonic)
+    lines: list[str]  # the last ones of its log
 
 
 def run_jobs(
@@ -94,7 +75,7 @@ def run_jobs(
     visible = {device: _visible(device) for device in devices}
     waiting = deque((job, arguments) for job, state in jobs if (arguments := job.command(state)))
     total, ended = len(waiting), 0
-    slots: dict[tuple[int | None, int], _RunningJob | None] = {
+    slots: dict[tuple[int | None, int], tuple[Job, ProcessGroup, float] | None] = {
         (device, number): None for number in range(parallel) for device in (devices or (None,))
     }
     failed: list[FailedJob] = []
@@ -102,28 +83,33 @@ def run_jobs(
         while waiting or any(slots.values()):
             for slot, running in list(slots.items()):
                 device = slot[0]
-                if running is None and waiting:
-                    job, arguments = waiting.popleft()
-                    report(f"{job.title}: {'continues' if '--resume' in arguments else 'starts'}; {job.log}")
-                    environment = {} if device is None else {VISIBLE: visible[device]}
-                    slots[slot] = _RunningJob(job, start_process(arguments, job.log, environment, locks))
-                elif running is not None and (status := running.process.poll()) is not None:
-                    job, lines, slots[slot] = running.job, last_lines(running.job.log), None
-                    others = sum(other is not None for (place, _), other in slots.items() if place == device)
-                    if status != 0 and others and any(sign in line for sign in OUT_OF_MEMORY for line in lines):
-                        del slots[slot]
-                        waiting.append((job, job.command(state(job))))
-                        report(f"{job.title}: postponed, as there is no memory for it beside {others} others")
-                        continue
-                    ended += 1
-                    seconds = f"{time.monotonic() - running.begin:.0f} s, {ended} of {total}"
-                    report(f"{job.title}: {'done' if status == 0 else f'FAILED ({status})'}, {seconds}")
-                    if status != 0:
-                        failed.append(FailedJob(job, status, lines))
+                if running is None:
+                    if waiting:
+                        job, arguments = waiting.popleft()
+                        report(f"{job.title}: {'continues' if '--resume' in arguments else 'starts'}; {job.log}")
+                        environment = {} if device is None else {VISIBLE: visible[device]}
+                        process = start_process(arguments, job.log, environment, locks)
+                        slots[slot] = job, process, time.monotonic()
+                    continue
+                job, process, begin = running
+                if (status := process.poll()) is None:
+                    continue
+                lines, slots[slot] = last_lines(job.log), None
+                others = sum(other is not None for (place, _), other in slots.items() if place == device)
+                if status != 0 and others and any(sign in line for sign in OUT_OF_MEMORY for line in lines):
+                    del slots[slot]
+                    waiting.append((job, job.command(state(job))))
+                    report(f"{job.title}: postponed, as there is no memory for it beside {others} others")
+                    continue
+                ended += 1
+                result = "done" if status == 0 else f"FAILED ({status})"
+                report(f"{job.title}: {result}, {time.monotonic() - begin:.0f} s, {ended} of {total}")
+                if status != 0:
+                    failed.append(FailedJob(job, status, lines))
             time.sleep(POLL_SECONDS)
     except BaseException:
         # All at once: each may take its time.
-        threads = [threading.Thread(target=running.process.stop) for running in slots.values() if running is not None]
+        threads = [threading.Thread(target=running[1].stop) for running in slots.values() if running is not None]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -155,7 +141,7 @@ def start_process(
     with log.open("ab") as file:
         file.write(f"$ {shlex.join(['horst', *arguments])}\n".encode())
         file.flush()
-        process = subprocess.Popen(
+        return ProcessGroup(
             [sys.executable, "-m", "horst", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
@@ -164,7 +150,6 @@ def start_process(
             start_new_session=True,
             pass_fds=() if sys.platform == "win32" else tuple(locks),
         )
-    return ProcessGroup(process)
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
@@ -175,20 +160,14 @@ def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
         return []
 
 
-@contextmanager
-def lock_study(folder: Path) -> Iterator[int]:
-    """Lock the folder of a study. The lock ends with the last process that has it, even if that is killed."""
-    try:
-        file = lock(folder, wait=False)
-    except BlockingIOError as error:
-        raise ConfigError(
-            f"{folder} is in use: another `horst study`, or a run that one has left, is active there. "
-            "Wait for it, or give another --folder; --report shows the results so far"
-        ) from error
-    except OSError as error:
-        raise ConfigError(f"{folder} cannot be written: {error}; give another --folder") from error
-    with file:
-        yield file.fileno()
+def lock_study(folder: Path) -> TextIO:
+    """Lock the folder of a study. The lock ends with the last process that has the file, even if that is killed."""
+    in_use = (
+        "is in use: another `horst study`, or a run that one has left, is active there. "
+        "Wait for it, or give another --folder; --report shows the results so far"
+    )
+    with writable(folder, in_use):
+        return lock(folder, wait=False)
 
 
 @contextmanager

@@ -4,7 +4,6 @@ FOLDER/<run>-seed<n>[-fold<k>]/   a run folder as `horst train` makes it
 FOLDER/logs/<the same>.log        its output
 """
 
-import csv
 import json
 import os
 import shutil
@@ -20,13 +19,12 @@ from torch.utils.data import DataLoader
 from horst.config import differences
 from horst.data.batches import ClipDataset
 from horst.data.config import PATHS
-from horst.data.example import Split, Task
+from horst.data.example import FIT_SPLITS
 from horst.data.identity import DataIdentity
 from horst.data.preload import PreloadedClips
 from horst.data.source import open_source
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
-from horst.io import read_json
 from horst.models import model_config
 from horst.models.hub import is_address
 from horst.studies.config import Study, StudyRun, overrides
@@ -37,8 +35,7 @@ from horst.training.run import Run
 State = Literal["new", "stopped", "trained", "done"]
 SPLIT = "val"
 ASKED = "asked.json"  # the changes and seeds of a study's runs, for `--report` and later commands
-IMMATERIAL = ("batches.workers", "batches.cache", "batches.preload", "trainer.checkpoint_minutes")
-"""Entries that change no result."""
+IMMATERIAL = ("batches.workers", "batches.cache", "batches.preload", "trainer.checkpoint_minutes")  # for the results
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,14 +45,10 @@ class Job:
     name: str
     run: StudyRun
     seed: int
-    fold: int | None
-    """None without cross-validation."""
-    file: str
-    """The file or packaged name of the run."""
-    changes: tuple[str, ...]
-    """As on the command line."""
-    config: RunConfig
-    """The resolved config."""
+    fold: int | None  # None without cross-validation
+    file: str  # the file or packaged name of the run
+    changes: tuple[str, ...]  # as on the command line
+    config: RunConfig  # the resolved config
     folder: Path
 
     @property
@@ -79,19 +72,11 @@ def plan(
     study: Study,
     folder: str | Path,
     *,
-    only: Sequence[str] = (),
-    seeds: Sequence[int] = (),
-    changes: Sequence[str] = (),
+    only: Sequence[str] = (),  # names of runs; all by default
+    seeds: Sequence[int] = (),  # instead of the study's
+    changes: Sequence[str] = (),  # of all runs, after all others, as on the command line
 ) -> list[Job]:
-    """All trainings, seed by seed. Errors in any of them are raised here.
-
-    Args:
-        study: The study.
-        folder: Of its runs.
-        only: Names of runs; all by default.
-        seeds: Instead of the study's.
-        changes: Of all runs, after all others, as on the command line.
-    """
+    """All trainings, seed by seed. Errors in any of them are raised here."""
     chosen = [study.run(name) for name in dict.fromkeys(only)] or list(study.runs)
     jobs = [
         _job(study, run, seed, fold, Path(folder), changes)
@@ -99,8 +84,10 @@ def plan(
         for run in chosen
         for fold in (range(len(study.folds)) if study.folds else (None,))
     ]
+    first = jobs[0].config
+    task = HEADS[model_config(first.model.name, **first.model.options).head.name].task
     for metric in study.metrics:
-        check_metric(metric, jobs[0].config.data.clip, _task(jobs[0].config))
+        check_metric(metric, first.data.clip, task)
     return jobs
 
 
@@ -120,10 +107,6 @@ def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path,
     return Job(name=name, run=run, seed=seed, fold=fold, file=file, changes=words, config=config, folder=folder / name)
 
 
-def _task(config: RunConfig) -> Task:
-    return HEADS[model_config(config.model.name, **config.model.options).head.name].task
-
-
 def state(job: Job) -> State:
     """The state of a job. ConfigError if its folder has a run of another config."""
     run = Run(job.folder)
@@ -138,11 +121,7 @@ def state(job: Job) -> State:
 
 def _state(run: Run, config: RunConfig) -> State:
     weights = run.best / "model.safetensors"
-    epochs = 0
-    if run.metrics.is_file():
-        with run.metrics.open(newline="", encoding="utf-8") as file:
-            epochs = sum(1 for _ in csv.DictReader(file))
-    if epochs < config.trainer.epochs or not weights.is_file():
+    if len(run.epochs()) < config.trainer.epochs or not weights.is_file():
         return "stopped"
     files = [run.evaluation(SPLIT), run.evaluation(SPLIT, "safetensors")]
     since = weights.stat().st_mtime  # an older evaluation is of weights that were not yet trained
@@ -155,12 +134,9 @@ def finished(folder: Path) -> dict[str, Path]:
     for study in sorted(file.parent for file in folder.parent.glob(f"*/{ASKED}")):
         for file in sorted(study.glob("[!.]*/config.yaml")) if study != folder else ():
             with suppress(HorstError, OSError):  # a run of another version
-                config, about = (
-                    RunConfig.from_file(file, run_imports=False),
-                    read_json(file.parent / "environment.json"),
-                )
-                if _state(Run(file.parent), config) == "done":
-                    found.setdefault(identity(config, about.get("commit")), file.parent)
+                run, config = Run(file.parent), RunConfig.from_file(file, run_imports=False)
+                if _state(run, config) == "done":
+                    found.setdefault(identity(config, run.commit()), run.folder)
     return found
 
 
@@ -207,15 +183,14 @@ def check_data(jobs: Iterable[Job]) -> None:
     """ConfigError if a run was trained on other data than there are now."""
     opened: dict[str, DataIdentity | None] = {}
     for job in jobs:
-        before = DataIdentity.read(job.folder)
-        if before is not None:
-            key = json.dumps(job.config.data.to_dict(), default=str)
-            if key not in opened:
-                opened[key] = _data(job.config)
-            if (now := opened[key]) is not None and (changes := before.differences(now)):
-                raise ConfigError(
-                    f"{job.folder} holds a run on other data: {'; '.join(changes)}. Give another --folder, or delete it"
-                )
+        if (before := DataIdentity.read(job.folder)) is None:
+            continue
+        key = json.dumps(job.config.data.to_dict(), default=str)
+        now = opened[key] = opened[key] if key in opened else _data(job.config)
+        if now is not None and (changes := before.differences(now)):
+            raise ConfigError(
+                f"{job.folder} holds a run on other data: {'; '.join(changes)}. Give another --folder, or delete it"
+            )
 
 
 def _data(config: RunConfig) -> DataIdentity | None:
@@ -232,21 +207,17 @@ def _data(config: RunConfig) -> DataIdentity | None:
 def prepare_data(jobs: Iterable[Job]) -> None:
     """Open the data of jobs that will be trained, which makes synthetic data, and decode clips into the cache: once,
     before several runs start at the same time."""
-    seen = set()
-    for job in jobs:
-        data, cache, preload = job.config.data, job.config.batches.cache, job.config.batches.preload
-        about = json.dumps([data.to_dict(), cache, preload], default=str)
-        if about in seen:
-            continue
-        seen.add(about)
+    needed = {}
+    for config in (job.config for job in jobs):
+        batches = config.batches
+        needed[json.dumps([config.data.to_dict(), batches.cache, batches.preload], default=str)] = config.data, batches
+    for data, batches in needed.values():
         source = open_source(data)
         if SPLIT not in source.annotations.counts():
             raise ConfigError(f"{source.annotations.name} has no validation examples, by which a study compares runs")
-        splits: tuple[Split, ...] = ("train", "val") if cache is not None else ()
-        for split in splits:
-            clips = ClipDataset(source, split, data.clip, cache)
-            workers = os.cpu_count() or 1
-            if preload:
+        for split in FIT_SPLITS if batches.cache is not None else ():
+            clips, workers = ClipDataset(source, split, data.clip, batches.cache), os.cpu_count() or 1
+            if batches.preload:
                 PreloadedClips(clips, torch.device("cpu"), workers)
                 continue
             # Workers decode into the cache and return only the number of clips.

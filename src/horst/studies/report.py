@@ -1,12 +1,10 @@
 """The results of a study as files: results.json with every number, results.md with tables, and plots."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import horst
 from horst.console import visible
@@ -31,16 +29,13 @@ class StudyResults:
 
     study: Study
     runs: list[RunResult]
-    seeds: dict[str, list[SeedResult]]
-    """By run."""
+    seeds: dict[str, list[SeedResult]]  # by run
     rows: list[StudyRow]
-    missing: list[str]
-    """Runs that are not done."""
-    command: str
-    """The command that made them."""
+    missing: list[str]  # runs that are not done
+    command: str  # made them
 
     @classmethod
-    def read(cls, study: Study, jobs: Sequence[Job], folder: Path, command: str) -> StudyResults:
+    def read(cls, study: Study, jobs: Sequence[Job], folder: Path, command: str) -> Self:
         """The results of the jobs that are done."""
         runs, missing = read_results(jobs)
         seeds = seed_results(study, runs, folder)

@@ -1,6 +1,5 @@
 """The results and costs of a study's finished runs, with folds pooled."""
 
-import csv
 import json
 import os
 import re
@@ -18,7 +17,6 @@ from horst.errors import DataError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.measure import measure
 from horst.evaluation.predictions import Predictions, concatenate
-from horst.io import read_json
 from horst.models.checkpoint import read_config
 from horst.models.predictor import PredictorConfig
 from horst.models.summary import summarize
@@ -38,12 +36,9 @@ class RunResult:
     metrics: dict[str, float]
     examples: int
     parameters: int
-    gflop: float
-    """Per frame."""
-    seconds: float
-    """Of training, without validation."""
-    frames_per_second: float | None
-    """In training, the median over epochs; None if the log does not have it."""
+    gflop: float  # per frame
+    seconds: float  # of training, without validation
+    frames_per_second: float | None  # in training, the median over epochs; None if the log does not have it
     commit: str | None
     command: list[str]
     evaluation: Evaluation
@@ -58,10 +53,8 @@ class SeedResult:
 
     seed: int
     metrics: dict[str, float]
-    predictions: Predictions
-    """In the order of ids."""
-    discard: bool
-    """Whether the protocol leaves out actions that no frame precedes."""
+    predictions: Predictions  # in the order of ids
+    discard: bool  # whether the protocol leaves out actions that no frame precedes
 
 
 def read_results(jobs: Sequence[Job]) -> tuple[list[RunResult], list[str]]:
@@ -76,8 +69,7 @@ def read_result(job: Job) -> RunResult:
     evaluation = Evaluation.load(run.evaluation(SPLIT))
     parameters, flop = _costs(json.dumps(read_config(run.best).to_dict()))
     try:
-        with run.metrics.open(newline="", encoding="utf-8") as file:
-            seconds = sum(float(row["seconds"]) for row in csv.DictReader(file))
+        seconds = sum(float(row["seconds"]) for row in run.epochs())
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{run.metrics} is damaged ({error}): delete {run.folder} and run the study again") from error
     return RunResult(
@@ -91,7 +83,7 @@ def read_result(job: Job) -> RunResult:
         gflop=flop / 1e9,
         seconds=round(seconds, 1),
         frames_per_second=_speed(job.log),
-        commit=read_json(run.folder / "environment.json").get("commit"),
+        commit=run.commit(),
         command=["horst", *(word.replace(f"{Path.cwd()}{os.sep}", "") for word in job.command("new"))],
         evaluation=evaluation,
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from horst.console import Console
 from horst.errors import ConfigError, StudyError
 from horst.io import read_json, write_text
-from horst.studies.config import Study, find_study
+from horst.studies.config import Study
 from horst.studies.launcher import lock_study, run_jobs, sigterm_interrupts
 from horst.studies.plan import (
     ASKED,
@@ -35,22 +35,18 @@ class PlannedStudy:
 
     study: Study
     folder: Path
-    everything: list[Job]
-    """All runs that its tables are of."""
-    jobs: list[Job]
-    """Those that were asked for."""
-    changes: list[str]
-    """Entries of all runs that are changed."""
+    everything: list[Job]  # all runs that its tables are of
+    jobs: list[Job]  # those that were asked for
+    changes: list[str]  # entries of all runs that are changed
     seeds: list[int]
-    command: str
-    """The command that makes its tables."""
+    command: str  # makes its tables
 
 
 def plan_study(
     name: str, folder: Path | None, only: Sequence[str], seeds: Sequence[int], changes: Sequence[str], *, report: bool
 ) -> PlannedStudy:
     """`report`: without changes and seeds, those that the folder's runs were asked with are meant."""
-    study = Study.from_file(find_study(name))
+    study = Study.from_file(name)
     place = folder or Path("runs") / "studies" / study.name
     asked_changes, asked_seeds = _asked(place)
     if report and not changes:
@@ -73,7 +69,7 @@ def run_studies(
 ) -> None:
     """Do the runs that are left, in one queue, and write the tables. `again`: the command that continues it."""
     with ExitStack() as stack:
-        locks = [stack.enter_context(lock_study(one.folder)) for one in studies]
+        locks = [stack.enter_context(lock_study(one.folder)).fileno() for one in studies]
         # What is wrong is reported before work starts.
         reached = {job.folder: state(job) for one in studies for job in one.everything}
         check_data(job for one in studies for job in one.everything)

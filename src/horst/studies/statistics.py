@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,8 +29,7 @@ RESAMPLES = 2000
 LOWER_IS_BETTER = ("calibration", "decided")
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(NamedTuple):
     low: float
     high: float
 
@@ -39,12 +38,9 @@ class Interval:
 class Statistic:
     """A metric of one model, by examples."""
 
-    values: Tensor
-    """(N,) float64."""
-    counted: Tensor
-    """(N,) bool: which examples are in the denominator."""
-    groups: Tensor | None = None
-    """(N,) int64."""
+    values: Tensor  # (N,) float64
+    counted: Tensor  # (N,) bool: which examples are in the denominator
+    groups: Tensor | None = None  # (N,) int64
     how: Literal["mean", "mean of groups", "gaps of groups"] = "mean"
     """Over examples; over groups of their means (recall); or the sum of |sum| of the groups by N (calibration)."""
 
@@ -85,12 +81,9 @@ def check_metric(name: str, clip: ClipConfig, task: Task) -> None:
 
 
 def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = False) -> Statistic | None:
-    """A metric by example. None if the predictions do not have it: a subset, or scores summed from actions.
+    """A metric of one model by example. None if the predictions lack it: a subset, or scores summed from actions.
 
-    Args:
-        predictions: Of one model.
-        metric: Its name in `horst.evaluation.measure`.
-        discard: Leave out actions that no frame precedes, as the protocols of some data sets do.
+    `discard` leaves out actions that no frame precedes, as the protocols of some data sets do.
     """
     found = re.fullmatch(r"(?:(action|verb|noun)/)?([a-z_]+\d?)(?:@([^/]+))?", metric)
     if found is None:

@@ -46,18 +46,19 @@ def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, Any]:
 
     Verbs and nouns are for data that has labels of both; with all other data the head predicts the action only.
     """
-    name, options = config.model.name, config.model.options
+    name = config.model.name
     known = head_options(model_config(name).head.name)
     parts = all(task in annotations.classes for task in PARTS)
     counts: dict[str, Any] = {}
-    for option, task in ((option, COUNTS[option]) for option in known if option in COUNTS):
+    for option in (option for option in known if option in COUNTS):
+        task = COUNTS[option]
         if annotations.task == "recognition" and task not in annotations.classes:
             raise ConfigError(
                 f"model.name is {name}, which anticipates {task}s, and {annotations.name} is for recognition: "
                 "choose a model for that, such as horst_tiny"
             )
         counts[option] = len(annotations.classes[task]) if parts or task == "action" else None
-        if (given := options.get(option, counts[option])) != counts[option]:
+        if (given := config.model.options.get(option, counts[option])) != counts[option]:
             has = f"{counts[option]} {task}s" if counts[option] else f"no labels for both {' and '.join(PARTS)}"
             raise ConfigError(f"model.options.{option} is {given} and {annotations.name} has {has}: leave it out")
     if "pairs" in known and parts:
@@ -100,8 +101,7 @@ def loss_for(loss: Loss, model: Predictor) -> Loss:
 def initialise(model: Predictor, source: str | Path) -> bool:
     """Copy the weights of another model, which must have the same backbone and core.
 
-    Returns:
-        Whether the weights of the head were copied too: only if it predicts the same classes.
+    Returns whether those of the head were copied too: only if it predicts the same classes.
     """
     other = open_model(source)
     for part in ("backbone", "core"):

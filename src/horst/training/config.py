@@ -10,13 +10,11 @@ Entries that neither the file nor its base gives have the paper's values. Paths 
 in packaged files they are relative to the current directory.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import yaml
 
@@ -213,8 +211,8 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         check_entries("trainer", self, epochs="1..", accumulate="1..", nodes="1..", clip_gradient=">0", ema="0..1")
-        check_entries("trainer", self, validate_every="0..", checkpoint_minutes="0..")
-        check_entries("trainer", self, completion_epochs=f"0..{self.epochs}")
+        most = f"0..{self.epochs}"
+        check_entries("trainer", self, validate_every="0..", checkpoint_minutes="0..", completion_epochs=most)
         if self.devices != "auto":
             check_entries("trainer", self, devices="1..")
         if self.graphs and self.accumulate > 1:
@@ -252,26 +250,19 @@ class RunConfig:
     """Python files or modules that register parts of one's own; they are imported before the config is read."""
 
     @classmethod
-    def from_file(cls, path: str | Path, overrides: Sequence[str] = (), *, run_imports: bool = True) -> RunConfig:
+    def from_file(
+        cls, path: str | Path, overrides: Sequence[str] = (), *, run_imports: bool = True, resumed: bool = False
+    ) -> Self:
         """The run of a YAML file or a packaged name.
 
         Args:
             path: The file or name.
             overrides: Changes of single entries, such as "trainer.epochs=3"; paths are relative to the current folder.
             run_imports: Whether the files in `imports` are executed. Not when a run of somebody else is only read.
+            resumed: Entries that the version that wrote the file did not have keep their old meaning.
         """
         path = find_config(path)
-        return cls._from_data(read_run(path), path, overrides, run_imports)
-
-    @classmethod
-    def from_run(cls, path: str | Path) -> RunConfig:
-        """The config in a run folder. Entries that the version that wrote it did not have keep their old meaning."""
-        return cls._from_data(_merged(OLD_DEFAULTS, read_run(Path(path))), path)
-
-    @classmethod
-    def _from_data(
-        cls, data: dict[str, Any], path: str | Path, overrides: Sequence[str] = (), run_imports: bool = True
-    ) -> RunConfig:
+        data = _merged(OLD_DEFAULTS if resumed else {}, read_run(path))
         hint = ""
         try:
             for override in overrides:
@@ -306,9 +297,7 @@ OLD_DEFAULTS: dict[str, dict[str, Any]] = {
 def read_run(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
     """The plain data of a run file, merged into that of its `base:`. Paths are absolute.
 
-    Args:
-        path: The file.
-        above: The files that are based on it.
+    `above` are the files that are based on it.
     """
     data = read_yaml(path)
     if not isinstance(data, dict):
@@ -355,20 +344,24 @@ def _renamed(data: dict[str, Any]) -> dict[str, Any]:
 
 def _absolute(data: dict[str, Any], root: Path) -> dict[str, Any]:
     """`data` with its relative paths, which are relative to `root`, made absolute."""
-    data = dict(data)
-    if isinstance(data.get("data"), str):
-        data["data"] = DataConfig.from_file(root / data["data"]).to_dict()
-    for section, _, name in (key.partition(".") for key in PATH_KEYS):
-        given = data.get(section)
-        if isinstance(given, dict) and isinstance(given.get(name), str):
-            data[section] = {**given, name: absolute_path(given[name], root)}
+    data = {key: absolute_entry(key, value, root) for key, value in data.items()}
+    for key, value in data.items():
+        if isinstance(value, dict):
+            data[key] = {name: absolute_entry(f"{key}.{name}", entry, root) for name, entry in value.items()}
     if isinstance(data.get("imports"), list | tuple):
         files = [str(file) for file in data["imports"]]
-        data["imports"] = [absolute_path(file, root) if file.endswith(".py") else file for file in files]
+        data["imports"] = [_absolute_path(file, root) if file.endswith(".py") else file for file in files]
     return data
 
 
-def absolute_path(path: str, root: Path) -> str:
+def absolute_entry(key: str, value: Any, root: Path) -> Any:
+    """The value of an entry by its dotted key, with its paths, which are relative to `root`, made absolute."""
+    if key == "data" and isinstance(value, str):
+        return DataConfig.from_file(root / value).to_dict()
+    return _absolute_path(value, root) if key in PATH_KEYS and isinstance(value, str) else value
+
+
+def _absolute_path(path: str, root: Path) -> str:
     """An address of the Hugging Face Hub stays as it is."""
     return path if is_address(path) else str((root / Path(path).expanduser()).absolute())
 
@@ -378,11 +371,7 @@ def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
     key, equals, text = override.partition("=")
     if not equals:
         raise ConfigError(f"--{key} needs a value")
-    value = _parse(text)
-    if key == "data" and isinstance(value, str):
-        value = DataConfig.from_file(value).to_dict()
-    elif key in PATH_KEYS and isinstance(value, str):
-        value = absolute_path(value, Path())
+    value = absolute_entry(key, _parse(text), Path())
     *sections, name = key.split(".")
     changed = inner = dict(data)
     for section in sections:

@@ -19,27 +19,23 @@ from horst.training.config import RunConfig
 from horst.training.run import Run
 
 PREDICTIONS = "safetensors"
-LARGEST = 2**32
-"""Bytes of scores that a run keeps: those of the largest data sets are computed again when they are needed."""
+LARGEST = 2**32  # bytes of scores that a run keeps: larger ones are computed again when they are needed
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedModel:
     """A model, and the data that it is evaluated on."""
 
-    source: str | Path
-    """The name, folder or address it was opened by."""
+    source: str | Path  # the name, folder or address it was opened by
     model: Predictor
     module: ClipBatches
-    config: RunConfig | None
-    """None unless it is a run."""
-    data: Path | None
-    """The data set's file; None where the data are the run's."""
+    config: RunConfig | None  # None unless it is a run
+    data: Path | None  # the data set's file; None where the data are the run's
     weights: str
 
     @property
     def run(self) -> Run | None:
-        return Run(Path(self.source)) if self.config is not None else None
+        return Run(self.source) if self.config is not None else None
 
     @property
     def title(self) -> str:
@@ -64,7 +60,7 @@ class EvaluatedModel:
         return predictions, evaluation
 
     def _kept(self, run: Run, split: str) -> tuple[Predictions, Evaluation] | None:
-        """Results of the same weights on the same clips; None where there are none, or they are damaged."""
+        """Results of the same weights on the same clips; None if there are none or they are damaged."""
         name, annotations = self.name(split), self.module.annotations
         try:
             before = Evaluation.load(run.evaluation(name))
@@ -91,7 +87,7 @@ def open_evaluated(
     training: ClipBatches | None = None,
 ) -> EvaluatedModel:
     """A run, or any model and a data set. `training`: what a run that has just ended has opened and read."""
-    run = Run(Path(source))
+    run = Run(source)
     config = RunConfig.from_file(run.config, run_imports=False) if run.config.is_file() else None
     if batch is not None:
         check_positive(batch=batch)
@@ -112,18 +108,11 @@ def open_evaluated(
         source=known.source if known else None,
         decoded=known.decoded if known else None,
     )
-    _check_labels(model, module, source)
-    return EvaluatedModel(source, model, module, config, data, weights)
-
-
-def _check_labels(model: Predictor, module: ClipBatches, source: str | Path) -> None:
-    """Scores mean nothing where the classes of the data are not those of the model."""
-    for task, names in module.annotations.classes.items():
-        own = (model.labels or {}).get(task)
-        if task not in model.head.classes:
-            continue
-        if len(names) != model.head.classes[task] or (own is not None and own != list(names)):
+    for task, names in module.annotations.classes.items():  # scores mean nothing if they are not those of the model
+        count, own = model.head.classes.get(task), (model.labels or {}).get(task, list(names))
+        if count is not None and (len(names) != count or own != list(names)):
             raise ConfigError(
-                f"{source} predicts {model.head.classes[task]} {task}s, "
+                f"{source} predicts {count} {task}s, "
                 f"and {module.annotations.name} has {len(names)} or others: the labels do not fit"
             )
+    return EvaluatedModel(source, model, module, config, data, weights)

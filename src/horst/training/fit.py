@@ -61,7 +61,7 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     if not run.config.is_file():
         raise ConfigError(f"{run.folder} is no run: it has no {run.config.name}; pass a folder of `horst train`")
     check_checkpoint(run.checkpoint)
-    config = RunConfig.from_run(run.config)
+    config = RunConfig.from_file(run.config, resumed=True)
     if run.checkpoint.exists():  # it has all weights
         config = replace(config, model=replace(config.model, init=None, tsn=None))
     data = data_module(config)

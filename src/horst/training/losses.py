@@ -34,12 +34,9 @@ loss; their label is 0 in the call.
 class ClipLoss(NamedTuple):
     """Clip by clip, so that a mean over all processes is the mean over all clips."""
 
-    loss: Tensor
-    """(B,) float32; 0 for a clip without a label."""
-    labelled: Tensor
-    """(B,) bool"""
-    right: Tensor
-    """(B,) bool: whether the most likely action at the last frame is the true one."""
+    loss: Tensor  # (B,) float32; 0 for a clip without a label
+    labelled: Tensor  # (B,) bool
+    right: Tensor  # (B,) bool: whether the most likely action at the last frame is the true one
 
 
 def clip_loss(logits: Logits, labels: Mapping[str, Tensor], weights: Tensor, valid: Tensor, options: Loss) -> ClipLoss:
@@ -48,7 +45,13 @@ def clip_loss(logits: Logits, labels: Mapping[str, Tensor], weights: Tensor, val
     The ranking loss is added as its mean over all valid frames. The caller, which has the features, adds
     `options.features`.
     """
-    tasks = _tasks(logits, labels, options)
+    tasks = [task for task in logits if task in labels]
+    known = f"the data has labels for {', '.join(labels) or 'nothing'}, the model predicts {list(logits)}"
+    if not tasks:
+        raise DataError(known)
+    if missing := [task for task in options.tasks or () if task not in tasks]:
+        raise DataError(f"loss.tasks names {', '.join(missing)}, but {known}")
+    tasks = [task for task in tasks if options.tasks is None or task in options.tasks]
     total = torch.zeros(weights.shape[0], device=weights.device)
     labelled = torch.zeros_like(total, dtype=torch.bool)
     for task in tasks:
@@ -66,17 +69,6 @@ def clip_loss(logits: Logits, labels: Mapping[str, Tensor], weights: Tensor, val
     last = valid.sum(1).clamp_min(1) - 1
     answer = logits.action[torch.arange(len(last), device=last.device), last].argmax(-1)
     return ClipLoss(torch.where(labelled, total, 0.0), labelled, answer == labels["action"])
-
-
-def _tasks(logits: Logits, labels: Mapping[str, Tensor], options: Loss) -> list[str]:
-    """The tasks to learn."""
-    tasks = [task for task in logits if task in labels]
-    known = f"the data has labels for {', '.join(labels) or 'nothing'}, the model predicts {list(logits)}"
-    if not tasks:
-        raise DataError(known)
-    if missing := [task for task in options.tasks or () if task not in tasks]:
-        raise DataError(f"loss.tasks names {', '.join(missing)}, but {known}")
-    return [task for task in tasks if options.tasks is None or task in options.tasks]
 
 
 def _frame_loss(task: str, options: Loss) -> FrameLoss:
@@ -106,12 +98,8 @@ def frame_weights(options: Loss, valid: Tensor, observed: Tensor, anticipated: i
     """(B, T) weights of the frames, 0 for a clip without a frame that counts.
 
     The weights of a clip sum to 1. With `times: sum`, each anticipation time has the weight 1 before `exponential`.
-
-    Args:
-        options: Which frames count.
-        valid: (B, T) bool, no padding.
-        observed: (B, T) bool, shows something.
-        anticipated: How many positions at the end of a clip are anticipation times.
+    `valid` (B, T) is no padding, `observed` (B, T) shows something, and the last `anticipated` positions of a clip are
+    anticipation times.
     """
     if options.steps == "last":
         after = torch.cat([valid[:, 1:], torch.zeros_like(valid[:, :1])], 1)
@@ -121,10 +109,9 @@ def frame_weights(options: Loss, valid: Tensor, observed: Tensor, anticipated: i
     else:
         place = torch.arange(valid.shape[1], device=valid.device)
         counted = valid & observed & (place >= valid.sum(1, keepdim=True) - anticipated)
+    weights = counted.float()
     if options.exponential is not None:
         weights = exponential_weights(counted, options.exponential)
-    else:
-        weights = counted.float()
     if options.ramp:
         weights = weights * torch.arange(1, valid.shape[1] + 1, device=valid.device)
     if options.steps == "anticipation" and options.times == "sum":
@@ -139,12 +126,7 @@ def exponential_weights(counted: Tensor, rate: float) -> Tensor:
     Sensory-Fusion Architecture": loss = sum_t -exp(-(T - t)) log p_t^y, for t = 1 .. T. Here with a rate r:
     exp(-r (T - t)), and T the last frame of the clip that counts, whose weight is 1.
 
-    Args:
-        counted: (B, T) bool, which frames count.
-        rate: r.
-
-    Returns:
-        (B, T) float32, 0 for frames that do not count.
+    Shapes: (B, T) `counted`, which frames count, and the weights, 0 for frames that do not.
     """
     place = torch.arange(counted.shape[1], device=counted.device, dtype=torch.float32)
     last = torch.where(counted, place, 0.0).amax(1, keepdim=True)
@@ -252,14 +234,9 @@ def ranking_loss(scores: Tensor, labels: Tensor, valid: Tensor, form: RankingFor
         score:   max(0, max_{t' < t} p_{t'}^y - p_t^y)
         margin:  max(0, max_{t' < t} m_{t'} - m_t)
 
-    Args:
-        scores: (B, T, K) logits or logarithms of probabilities.
-        labels: (B,) true classes.
-        valid: (B, T) bool, no padding. Nothing in the padding reaches the loss or a gradient.
-        form: Which of the two; "both" is their sum.
-
-    Returns:
-        (B, T), 0 for the first frame, for padding, and for a clip whose label is unknown.
+    Shapes: scores (B, T, K), logits or logarithms of probabilities; labels (B,); `valid` (B, T), no padding, of which
+    nothing reaches the loss or a gradient; the losses (B, T), 0 for the first frame, for padding, and for a clip whose
+    label is unknown. "both" forms are summed.
     """
     counted = valid & (labels != UNKNOWN)[:, None]
     probabilities = F.softmax(torch.where(counted.unsqueeze(-1), scores, 0.0), -1)
@@ -305,8 +282,7 @@ def feature_loss(
         distance: Between prediction and target.
         temperature: tau of "contrastive".
 
-    Returns:
-        (B,) the mean over all pairs of frames within the clip; 0 for a clip without any.
+    Returns (B,) the mean over all pairs of frames within the clip; 0 for a clip without any.
     """
     if future.ndim == 4:
         future = future.unsqueeze(2)

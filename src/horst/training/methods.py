@@ -21,8 +21,8 @@ from horst.training import losses
 from horst.training.config import Loss, read_run
 
 FROZEN = ("bn_inception",)  # backbones that the runs do not train
-LOSSES = {"ranking": "ranking_loss", "exponential": "exponential_weights", "features": "feature_loss"}
-"""The function of `horst.training.losses` that describes an option of a method's loss; `name` is one itself."""
+LOSSES = {"ranking": losses.ranking_loss, "exponential": losses.exponential_weights, "features": losses.feature_loss}
+"""The functions that describe options of a method's loss."""
 
 
 def costs(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,9 +30,8 @@ def costs(model: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return _costs(model, json.dumps(options, sort_keys=True))
 
 
-@cache
+@cache  # many methods share a model
 def _costs(model: str, options: str) -> dict[str, Any]:
-    """Cached: many methods share a model."""
     config = model_config(model, **json.loads(options))
     summary = summarize(config)
     frozen = summary.rows[0].parameters if config.backbone.name in FROZEN else 0
@@ -65,9 +64,10 @@ def loss_title(method: Method) -> str:
 
 def describe_method(method: Method) -> dict[str, str]:
     """What docstrings say about a method, and about its loss if it is not cross-entropy only."""
-    functions = {**LOSSES, "name": method.loss.get("name", "")}
-    found = [describe(getattr(losses, function)) for key, function in functions.items() if key in method.loss]
-    return {"method": describe(sys.modules[method.module]), "loss": "\n".join(found)}
+    functions = [function for key, function in LOSSES.items() if key in method.loss]
+    if "name" in method.loss:
+        functions.append(getattr(losses, method.loss["name"]))
+    return {"method": describe(sys.modules[method.module]), "loss": "\n".join(map(describe, functions))}
 
 
 def describe(thing: object) -> str:
@@ -88,7 +88,6 @@ def paper_results(method: Method, data: str) -> dict[str, float]:
 
 def paper_rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
     """(table, row, per cent by header) for all rows of the method in the paper."""
-
     own = method.rows.items()
     for table in paper_tables().values():
         for row in table.rows:
@@ -99,18 +98,13 @@ def paper_rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
 
 def config_files(method: Method) -> list[str]:
     """The packaged runs of a method."""
-
     folders = ("ssv2", "somethings") if method.task == "recognition" else ("ek55", "ek100", "kitchen")
     names = [name for folder in folders for name in list_configs(f"{folder}/*")]
     return [name for name in names if method in methods_of(Path(name).name, read_run(find_config(name)))]
 
 
 def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:
-    """The methods of a run: by the row of the paper that it names, else by its model and loss.
-
-    If several methods have this model and loss, the name of the file decides.
-    """
-
+    """The methods of a run: by the paper's row that it names, else by model and loss; the file's name breaks ties."""
     if config.get("paper"):
         row = (config["paper"]["table"], config["paper"]["row"])
         return [method for method in METHODS.values() if row in method.rows.items()]

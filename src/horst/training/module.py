@@ -29,11 +29,7 @@ REMEDY = (
     "lower optimiser.lr, set trainer.clip_gradient, or train in 32-true. "
     "The weights of the last saved epoch are unchanged"
 )
-OLD_CALLBACKS = {
-    "Keeper": "CheckpointCallback",
-    "Averages": "AveragedWeights",
-    "Completion": "CompletionCallback",
-}
+OLD_CALLBACKS = {"Keeper": "CheckpointCallback", "Averages": "AveragedWeights", "Completion": "CompletionCallback"}
 """The names of callbacks in checkpoints of earlier versions."""
 
 
@@ -51,9 +47,7 @@ class TrainingModule(lightning.LightningModule):
             features=config.loss if config.loss.features else None,
         )
         self.monitor = config.trainer.monitor or primary_metric(annotations.task, config.data.clip, annotations.name)
-        """The metric by which the best epoch is chosen."""
-        self.metrics: dict[str, float] = {}
-        """Of the latest validation, the same in every process; empty for an epoch without one."""
+        self.metrics: dict[str, float] = {}  # of the epoch's validation, the same in every process; empty without one
         self._graphs: CUDAGraphNetwork | None = None
         self._collector: Collector | None = None
         self._anticipated = len(positions(annotations.task, config.data.clip))
@@ -93,25 +87,23 @@ class TrainingModule(lightning.LightningModule):
             dist.all_reduce(known)
         loss = total * (processes / known[0].clamp_min(1))
         self._check_later(known[1], f"epoch {self.current_epoch}, batch {index} (clips {_first_ids(batch)})")
-        right = (clips.right & clips.labelled).sum()
         return {
             "loss": loss,  # Lightning divides it by accumulate
             "mean_loss": loss.detach(),
-            "right": right.detach(),
+            "right": (clips.right & clips.labelled).sum(),
             "count": count.detach(),
             "frames": int(given.lengths.sum()),
         }
 
     def _check_later(self, bad: Tensor, where: str) -> None:
         """Check the loss one step later, when a GPU has computed it: waiting for it would take time."""
-        if bad.device.type != "cuda":
+        if bad.device.type == "cuda":
+            copied = torch.cuda.Event()
+            self._pending = bad.to("cpu", non_blocking=True), where, copied
+            copied.record()
+        else:
             self._pending = bad, where, None
             self.check_loss()
-            return
-        bad = bad.to("cpu", non_blocking=True)
-        copied = torch.cuda.Event()
-        copied.record()
-        self._pending = bad, where, copied
 
     def check_loss(self) -> None:
         """DivergedError, in all processes, if the loss of the previous step was NaN or infinite."""

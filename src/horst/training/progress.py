@@ -1,5 +1,6 @@
 """The progress of a run: frames per second, time left, loss, accuracy, and the share of time spent waiting for data."""
 
+import math
 import time
 from collections import deque
 from typing import Any
@@ -10,8 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from horst.console import Console
 from horst.data.module import lightning
 
-SHOW_EVERY = 0.5
-"""Seconds. Reading the loss makes the CPU wait for the GPU, so it is not read more often than can be seen."""
+SHOW_EVERY = 0.5  # seconds: reading the loss makes the CPU wait for the GPU, so it is read only as often as can be seen
 
 
 class ProgressCallback(lightning.Callback):
@@ -24,9 +24,7 @@ class ProgressCallback(lightning.Callback):
         self._task: Any = None
         self._frames, self._begin, self._ready, self._shown = 0, 0.0, 0.0, 0.0
         self._wait = DataWaitTimer(torch.device("cpu"))
-        self._loss: Any = None
-        self._right: Any = 0
-        self._count: Any = 0
+        self._loss, self._right, self._count = math.nan, 0, 0  # numbers, or tensors of a GPU
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.is_global_zero:
@@ -77,23 +75,19 @@ class ProgressCallback(lightning.Callback):
         self.console.print(f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {self._status(trainer)}{val}")
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        self._stop()
-
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
 
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self.on_train_end(trainer, pl_module)
+
     def _status(self, trainer: Any) -> str:
         spent = max(1e-9, self._ready - self._begin)
         self.frames_per_second = self._frames * trainer.world_size / spent
-        loss = float(self._loss) if self._loss is not None else float("nan")
         right = 100 * float(self._right) / max(1.0, float(self._count))
         speed = f"{self.frames_per_second:,.0f} frames/s, {100 * self._wait.total / spent:.0f}% waiting for data"
-        return f"loss {loss:.3f}, right {right:.1f}%, {speed}"
+        return f"loss {float(self._loss):.3f}, right {right:.1f}%, {speed}"
 
 
 class DataWaitTimer:
@@ -105,8 +99,7 @@ class DataWaitTimer:
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
-        self.total = 0.0
-        """Seconds so far; on a GPU without steps that it has not finished."""
+        self.total = 0.0  # seconds so far; on a GPU without steps that it has not finished
         self._since = time.perf_counter()
         self._done: torch.cuda.Event | None = None
         self._pairs: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()

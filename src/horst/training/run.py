@@ -12,6 +12,7 @@
 Files are written atomically.
 """
 
+import csv
 import json
 import platform
 import subprocess
@@ -26,7 +27,7 @@ import torch
 import horst
 from horst.data.identity import DataIdentity, package_version
 from horst.errors import ConfigError
-from horst.io import holder, lock, write_text
+from horst.io import holder, lock, read_json, write_text
 from horst.training.config import RunConfig
 
 PACKAGES = ("torch", "lightning", "pytorch_optimizer", "numpy", "av", "safetensors")
@@ -46,6 +47,17 @@ class Run:
 
     def bad_clips(self, rank: int) -> Path:
         return self.folder / ("bad_clips.csv" if rank == 0 else f"bad_clips.{rank}.csv")
+
+    def epochs(self) -> list[dict[str, str]]:
+        """The rows of metrics.csv."""
+        if not self.metrics.is_file():
+            return []
+        with self.metrics.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+    def commit(self) -> str | None:
+        """Of the code that started it."""
+        return read_json(self.folder / "environment.json").get("commit")
 
     def check_new(self) -> None:
         """ConfigError if the folder has a run already."""

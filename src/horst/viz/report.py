@@ -1,6 +1,5 @@
 """A report page about a run and its evaluation, and its sections."""
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
@@ -188,11 +187,7 @@ def run_section(run: Run | None, model: Predictor, entries: dict[str, str]) -> s
 
 def training_section(run: Run, task: str) -> str:
     """Loss, accuracy and learning rate over the epochs; empty before the first epoch is finished."""
-    if not run.metrics.is_file():
-        return ""
-    with run.metrics.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    if not rows:
+    if not (rows := run.epochs()):
         return ""
     seconds = sum(value for entry in rows if math.isfinite(value := _number(entry.get("seconds"))))
     took = f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
