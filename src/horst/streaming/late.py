@@ -11,13 +11,11 @@ less than a current one. Frames of files are never skipped: they wait until the 
             ...
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 from horst.video.frame import Frame
 
@@ -69,7 +67,7 @@ class LatestFrames(Iterator[Frame]):
         self._error: BaseException | None = None
         self._ended = False
 
-    def __enter__(self) -> LatestFrames:
+    def __enter__(self) -> Self:
         threading.Thread(target=self._read, daemon=True, name="camera").start()
         return self
 

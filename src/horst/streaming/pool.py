@@ -18,11 +18,10 @@ Memory is bounded by `capacity` states and a few waiting frames per stream. An i
 `push`; other streams are not affected.
 """
 
-from __future__ import annotations
-
 import time as clock
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,23 +42,18 @@ DEFAULT_HORIZON = 1.0  # seconds: the horizon of the answer if a head predicts s
 
 
 class Slot:
-    """One stream of a pool. `rows` are its states in the pool."""
+    """One stream of a pool; see `SessionPool.open`. `rows` are its states in the pool."""
 
     def __init__(
-        self,
-        pool: SessionPool,
-        rows: list[int],
-        reset: ResetPolicy,
-        sampler: FrameSampler[Image],
-        threshold: float,
-        attention: bool,
+        self, pool: "SessionPool", reset: ResetPolicy, sampler: FrameSampler[Image], threshold: float, attention: bool
     ) -> None:
-        self.rows, self.policy, self.threshold, self.attention = rows, reset, threshold, attention
+        self._pool, self.policy, self._sampler, self.threshold = pool, reset, sampler, threshold
+        self.attention = attention and pool.model.core.order > 0
+        self.rows = [pool._free.pop(0) for _ in range(reset.states)]
         self.latest: Prediction | None = None
         self.queue: FrameQueue[SampledFrame[Image]] = FrameQueue(*(MAX_WAITING, MAX_AGE) if pool.skip_late else ())
-        self._pool, self._sampler = pool, sampler
         self._sequence = 0  # of the last sample
-        self._past: list[deque[float]] = [deque(maxlen=pool.model.core.order) for _ in rows]  # frame times by state
+        self._past = [deque[float](maxlen=pool.model.core.order) for _ in self.rows]  # frame times by state
 
     def push(self, image: Image, time: float) -> int:
         """Add a frame (H, W, 3) uint8 RGB of any size, with its time in seconds; returns the number of new samples.
@@ -95,11 +89,6 @@ class Slot:
         """Samples that wait for a step."""
         return len(self.queue)
 
-    @property
-    def skipped(self) -> int:
-        """Samples that were skipped because the model was too slow."""
-        return self.queue.skipped
-
     def _next(self) -> tuple[SampledFrame[Image], bool, float]:
         """The next sample, whether the stream starts with it, and when it arrived."""
         sample, arrived = self.queue.pop()
@@ -115,11 +104,9 @@ class SessionPool:
     """A model and the streams that it serves."""
 
     def __init__(self, model: Predictor, capacity: int = 16, *, skip_late: bool = True) -> None:
-        """
-        Args:
-            model: In evaluation mode.
-            capacity: Number of states; a stream takes as many as its reset policy needs.
-            skip_late: Skip late frames as `horst.streaming.late` describes. If False, all frames wait, as for files.
+        """`model` in evaluation mode; `capacity` in states: a stream takes as many as its reset policy needs.
+
+        `skip_late`: skip late frames as `horst.streaming.late` describes. If False, all frames wait, as for files.
         """
         self.batched_step = BatchedStep(model, capacity)
         self.model, self.skip_late = model, skip_late
@@ -127,9 +114,6 @@ class SessionPool:
         self.horizon, self._unroll = horizons(model)
         self._free = list(range(capacity))
         self.slots: list[Slot] = []
-
-    def __len__(self) -> int:
-        return len(self.slots)
 
     def open(
         self,
@@ -151,15 +135,13 @@ class SessionPool:
                 run without the fused kernels, which is slower.
         """
         reset = reset or NeverReset()
+        sampler: FrameSampler[Image] = FrameSampler(self.model.fps, gap=gap, on_gap=on_gap)
         if check_number("threshold", threshold, zero=True) > 1:
             raise InputError(f"threshold is {threshold}; it is a probability, from 0 to 1")
         if reset.states > len(self._free):
             raise BusyError(f"all {len(self.batched_step)} states are in use: close a stream, or make the pool larger")
-        sampler: FrameSampler[Image] = FrameSampler(self.model.fps, gap=gap, on_gap=on_gap)
-        rows = [self._free.pop(0) for _ in range(reset.states)]
-        slot = Slot(self, rows, reset, sampler, threshold, attention and self.model.core.order > 0)
-        self.slots.append(slot)
-        return slot
+        self.slots.append(Slot(self, reset, sampler, threshold, attention))
+        return self.slots[-1]
 
     def step(self) -> list[tuple[Slot, Prediction]]:
         """Run the model once, on the oldest waiting sample of every stream that has one."""
@@ -214,24 +196,15 @@ class StreamSession:
     """A pool with one slot. The model runs before `push` returns."""
 
     def __init__(
-        self,
-        model: Predictor,
-        *,
-        reset: ResetPolicy | None = None,
-        threshold: float = 0.0,
-        gap: float = 2.0,
-        on_gap: OnGap = "reset",
-        attention: bool = False,
-        live: bool = False,
+        self, model: Predictor, *, reset: ResetPolicy | None = None, live: bool = False, **options: Any
     ) -> None:
-        """Options as in `SessionPool.open`.
+        """Further options: `SessionPool.open`.
 
         `live`: frames keep arriving while the model runs. If a step takes longer than the time between two samples,
         the oldest samples are skipped, so that the stream does not fall behind.
         """
-        reset = reset or NeverReset()
-        self.pool = SessionPool(model, reset.states, skip_late=False)
-        self.slot = self.pool.open(reset, threshold=threshold, gap=gap, on_gap=on_gap, attention=attention)
+        self.pool = SessionPool(model, reset.states if reset else 1, skip_late=False)
+        self.slot = self.pool.open(reset, **options)
         self.live = live
         self._last: float | None = None  # time of the last frame
         self._cost = 0.0  # seconds that the last step took
@@ -269,10 +242,9 @@ class StreamSession:
     def _run(self) -> Iterator[Prediction]:
         while self.slot.waiting:
             start = clock.perf_counter()
-            predictions = self.pool.step()
+            ((_, prediction),) = self.pool.step()
             self._cost = clock.perf_counter() - start
-            for _, prediction in predictions:
-                yield prediction
+            yield prediction
 
 
 def class_names(model: Predictor) -> dict[str, list[str]]:

@@ -17,12 +17,9 @@ Probabilities = Mapping[str, NDArray[np.float32]]  # (classes,) by task
 class AttentionMaps:
     """Attention of the last layer over S past frames, oldest first; its maps have h x w cells."""
 
-    temporal: NDArray[np.float32]
-    """(S,) T(Q, K), the weight of each past frame. They sum to 1; at the first frame the zero state has all of it."""
-    times: NDArray[np.float64]
-    """(S,) time of each frame in seconds; NaN where there is no frame yet."""
-    spatial: NDArray[np.float32]
-    """(S, h, w) S(Q, K), the weight of each cell, in 0..1; 0 where there is no frame yet."""
+    temporal: NDArray[np.float32]  # (S,) T(Q, K), which sums to 1; at the first frame the zero state has all of it
+    times: NDArray[np.float64]  # (S,) seconds; NaN where there is no frame yet
+    spatial: NDArray[np.float32]  # (S, h, w) S(Q, K), the weight of each cell, in 0..1; 0 where there is no frame yet
 
     def to_dict(self) -> dict[str, Any]:
         """Data for JSON. The maps are base64 of uint8 values, row by row; 255 stands for the weight 1."""
@@ -39,25 +36,17 @@ class AttentionMaps:
 class Prediction:
     """The prediction at one sampled frame."""
 
-    time: float
-    """Seconds, on the clock of the frames."""
-    age: int
-    """Number of frames since the last reset, including this one."""
-    probabilities: Probabilities
-    """(classes,) by task, at `horizon`."""
-    names: Mapping[str, Sequence[str]]
-    """Class names by task."""
-    threshold: float = 0.0
-    """Minimum probability of an answer."""
-    latency: float = 0.0
-    """Seconds from the frame's arrival to the prediction."""
+    time: float  # seconds, on the clock of the frames
+    age: int  # number of frames since the last reset, including this one
+    probabilities: Probabilities  # at `horizon`
+    names: Mapping[str, Sequence[str]]  # of the classes, by task
+    threshold: float = 0.0  # minimum probability of an answer
+    latency: float = 0.0  # seconds from the frame's arrival to the prediction
     horizon: float = 0.0
     """Seconds ahead. 0: the current action. Anticipation: the action starts within this time, or, if there are several
     `horizons`, in this time."""
-    horizons: Mapping[float, Probabilities] = field(default_factory=dict)
-    """By seconds ahead, largest first, if the head predicts several horizons."""
-    attention: AttentionMaps | None = None
-    """If the stream was opened with `attention=True`."""
+    horizons: Mapping[float, Probabilities] = field(default_factory=dict)  # by seconds ahead, largest first
+    attention: AttentionMaps | None = None  # if the stream was opened with `attention=True`
 
     def top(self, k: int = 5, task: str = "action", *, horizon: float | None = None) -> list[tuple[str, float]]:
         """The k most likely classes and their probabilities; `horizon`: one of several, in seconds."""

@@ -22,8 +22,7 @@ from horst.video.frame import Image, check_number
 class ResetPolicy(Protocol):
     """A policy and its memory of one stream: every stream needs its own object."""
 
-    states: int
-    """Number of states that it needs."""
+    states: int = 1
 
     def resets(self, image: Image, time: float, *, first: bool) -> list[int]:
         """The states to reset before this frame; `first`: the stream itself starts with it."""
@@ -38,15 +37,12 @@ class ResetPolicy(Protocol):
 class NeverReset(ResetPolicy):
     """The caller knows when an action starts, or it does not matter, as in anticipation."""
 
-    states: int = field(default=1, init=False)
-
 
 @dataclass
 class PeriodicReset(ResetPolicy):
     """Staggered resets: one of the states was always reset shortly before an action starts."""
 
-    seconds: float = 3.0
-    """Time between two resets of a state."""
+    seconds: float = 3.0  # between two resets of a state
     states: int = 3
     _started: list[float] = field(default_factory=list, init=False)
 
@@ -72,11 +68,8 @@ class PeriodicReset(ResetPolicy):
 class MotionReset(ResetPolicy):
     """Resets when the image changes after it was still."""
 
-    level: float = 2.0
-    """Mean change between two frames, in grey levels of 255, that counts as motion."""
-    still: float = 0.3
-    """Seconds without motion after which the next motion resets."""
-    states: int = field(default=1, init=False)
+    level: float = 2.0  # mean change between two frames, in grey levels of 255, that counts as motion
+    still: float = 0.3  # seconds without motion after which the next motion resets
     _last: NDArray[np.float32] | None = field(default=None, init=False)
     _still_since: float | None = field(default=None, init=False)
 

@@ -29,13 +29,10 @@ T = TypeVar("T")
 class SampledFrame(Generic[T]):
     """One input of the model."""
 
-    time: float
-    """Seconds, on the clock of the frames."""
+    time: float  # seconds, on the clock of the frames
     frame: T
-    number: int
-    """Counts from 0 since the last reset."""
-    sequence: int
-    """Counts resets: frames of another sequence are not a continuation."""
+    number: int  # counts from 0 since the last reset
+    sequence: int  # counts resets: frames of another sequence are not a continuation
 
 
 class FrameSampler(Generic[T]):
