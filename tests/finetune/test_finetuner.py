@@ -18,7 +18,7 @@ import pytest
 import horst
 from horst.errors import BusyError, InputError
 from horst.finetune import Finetuner, Recordings
-from horst.finetune.worker import NICE
+from horst.finetune.finetuner import NICE
 
 
 @pytest.fixture

@@ -24,7 +24,7 @@ import horst
 from horst.models import Predictor
 from horst.serving import Limits, create_app
 from horst.serving.app import create_server
-from horst.serving.engine import StepCost
+from horst.serving.cost import StepCost
 from horst.serving.frames import join_frame
 
 FPS = 5.0

@@ -12,7 +12,7 @@ from websockets.exceptions import ConnectionClosed
 
 from horst.errors import ConfigError
 from horst.serving import Limits
-from horst.serving.engine import StepCost
+from horst.serving.cost import StepCost
 from horst.streaming import SessionPool, Slot
 
 

@@ -15,7 +15,7 @@ from servers import FPS, slow_down, tiny, wait_for
 
 from horst.errors import BusyError
 from horst.serving import Limits
-from horst.serving.engine import WINDOW, StepCost
+from horst.serving.cost import WINDOW, StepCost
 from horst.serving.manager import OVERLOAD_SECONDS, ModelManager
 from horst.serving.metrics import Metrics
 from horst.serving.scheduler import Session
@@ -62,7 +62,7 @@ def fill(manager: ModelManager, states: int = 1) -> int:
 
 
 def cost(manager: ModelManager) -> StepCost:
-    return manager._schedulers["tiny"].engine.cost
+    return manager._schedulers["tiny"].cost
 
 
 @settings(max_examples=15, deadline=None)
@@ -163,7 +163,7 @@ def test_unused_models_are_unloaded_oldest_first() -> None:
             assert list(made._models) == ["tiny", newer]
         for name, known in (("used", ["tiny", "used"]), ("b", None)):
             made._models[name] = (0.0, MODEL)
-            made._scheduler(name, MODEL).open(Session(), NeverReset(), 0.0, False)
+            made._scheduler(name, MODEL).open(Session(), NeverReset())
             if known is not None:
                 made._make_room()
                 assert list(made._models) == known

@@ -9,7 +9,7 @@ import videos
 from servers import SIZE, tiny, wait_for
 
 from horst.errors import BusyError
-from horst.serving.engine import StepCost
+from horst.serving.cost import StepCost
 from horst.serving.metrics import Metrics
 from horst.serving.scheduler import FrameRequest, Scheduler, Session
 from horst.streaming import NeverReset, SessionPool
@@ -27,7 +27,7 @@ def scheduler(monkeypatch: pytest.MonkeyPatch) -> Iterator[Scheduler]:
 
 def opened(scheduler: Scheduler) -> Session:
     session = Session()
-    scheduler.open(session, NeverReset(), 0.0, False)
+    scheduler.open(session, NeverReset())
     return session
 
 
@@ -56,7 +56,7 @@ def test_cost_is_updated_by_steps_of_half_the_states_or_more(scheduler: Schedule
         wait_for(lambda: all(request.status is not None for request in requests))  # noqa: B023
         assert {request.status for request in requests} == {"predicted"}
         assert all(request.image is None and request.answered >= request.arrived for request in requests)
-        updates.append(len(scheduler.engine.cost._ratios))
+        updates.append(len(scheduler.cost._ratios))
     assert updates == [0, 1, 2, 3, 3]
 
 

@@ -1,6 +1,7 @@
 """Finetuning next to a server, in a worker process that can be watched and cancelled.
 
-The worker holds one end of a pipe. It ends when the other end closes, also if this process is killed.
+The first line of the worker's input is the request, as JSON. The input then stays open: when it closes, the parent has
+ended, even if it was killed, and so does the worker. Each line of its output has changes of the `FinetuneState`.
 """
 
 import json
@@ -10,22 +11,27 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 import horst
 from horst.config import check_type
-from horst.errors import BusyError, ConfigError, InputError
-from horst.finetune.job import check_minutes
+from horst.errors import BusyError, ConfigError, HorstError, InputError
+from horst.finetune.job import FinetuneProgress, check_minutes
 from horst.finetune.recordings import Recordings
-from horst.finetune.run import How
+from horst.finetune.run import How, finetune
 from horst.finetune.scratch import ENOUGH
 from horst.models.checkpoint import CONFIG
 from horst.models.hub import pretrained_models
 
 GRACE = 5.0  # seconds that a cancelled worker has to end before it is killed
+INTERVAL = 0.1  # shortest time between two lines of progress, in seconds
+NICE = 10  # about a tenth of the processor if others want it: serving comes first
 MODEL_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,46}[A-Za-z0-9])?")
 WINDOWS_DEVICES = {"con", "prn", "aux", "nul", *(f"{port}{n}" for port in ("com", "lpt") for n in range(10))}
 
@@ -35,15 +41,12 @@ class FinetuneState:
     """State of the last job."""
 
     state: Literal["idle", "running", "done", "failed", "cancelled"] = "idle"
-    progress: float = 0.0
-    """0 to 1."""
+    progress: float = 0.0  # 0 to 1
     epoch: int = 0
     epochs: int = 0
     loss: float | None = None
-    accuracy: float | None = None
-    """On held-out clips; None if it is not known."""
-    model: str | None = None
-    """Name of the model, when it is there."""
+    accuracy: float | None = None  # on held-out clips; None if it is not known
+    model: str | None = None  # its name, when it is there
     message: str = ""
 
 
@@ -78,23 +81,15 @@ class Finetuner:
         path = (self.models_folder / name).absolute()
         if path.exists() and not (path / CONFIG).is_file():
             raise InputError(f"{path} exists and is not a model: choose another name for the model")
-        few = how == "scratch" and min(map(len, labels.values())) < ENOUGH
-        request = {
-            "recordings": str(self.recordings.folder.absolute()),
-            "path": str(path),
-            "base": self.base,
-            "how": how,
-            "minutes": minutes,
-            "threads": self.threads,
-            "overwrite": True,
-        }
+        clips = str(self.recordings.folder.absolute())
+        request = {"clips": clips, "path": str(path), "how": how, "minutes": minutes, "base": self.base}
         with self._lock:
             if self._state.state == "running":
                 raise BusyError("a model is being finetuned: wait for it, or cancel it")
             self.models_folder.mkdir(parents=True, exist_ok=True)
-            self._process = self._spawn(request)
+            self._process = self._spawn({**request, "threads": self.threads})
             self._state = FinetuneState("running", message="starting")
-            self._reader = threading.Thread(target=self._follow, args=(self._process, name, few), daemon=True)
+            self._reader = threading.Thread(target=self._follow, args=(self._process, name), daemon=True)
             self._reader.start()
             return self._state
 
@@ -119,7 +114,7 @@ class Finetuner:
     def _spawn(self, request: dict[str, Any]) -> subprocess.Popen[str]:
         paths = [str(Path(horst.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "horst.finetune.worker"],
+            [sys.executable, "-P", "-c", f"from {__name__} import work; work()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -132,35 +127,28 @@ class Finetuner:
             process.stdin.flush()
         return process
 
-    def _follow(self, process: subprocess.Popen[str], name: str, few: bool) -> None:
+    def _follow(self, process: subprocess.Popen[str], name: str) -> None:
         """Read the worker's output until it ends."""
         assert process.stdin is not None
         assert process.stdout is not None
-        message: dict[str, Any] = {}
+        changes: dict[str, Any] = {}
         for line in process.stdout:
-            try:
-                message = json.loads(line)
-            except ValueError:  # a library printed something, or a kill cut the line off
-                continue
-            if "fraction" in message:
-                self._update(process, progress=message.pop("fraction"), **message)
+            with suppress(ValueError):  # a library printed something, or a kill cut the line off
+                changes = json.loads(line)
+            if "state" not in changes:
+                self._update(process, changes)
         code = process.wait()
         process.stdin.close()
         process.stdout.close()
         shutil.rmtree(self.models_folder / f".{name}.new", ignore_errors=True)  # it was killed while it saved
         self._restore()
-        if "accuracy" in message:
-            accuracy = message["accuracy"]
-            text = "the accuracy is not known: record 3 clips of each label" if accuracy is None else "done"
-            if few:
-                text = f"done, but training from scratch needs more clips: record {ENOUGH} or more of each label"
-            # also after a cancel that came too late: the model is there
-            self._update(process, late=True, state="done", progress=1.0, accuracy=accuracy, model=name, message=text)
-        else:
+        if "state" not in changes:
             killed = f"the worker process ended ({code}): it was killed, or the machine ran out of memory"
-            self._update(process, state="failed", message=message.get("failed", killed))
+            changes = {"state": "failed", "message": killed}
+        self._update(process, changes)
 
-    def _update(self, process: subprocess.Popen[str], *, late: bool = False, **changes: Any) -> None:
+    def _update(self, process: subprocess.Popen[str], changes: dict[str, Any]) -> None:
+        late = changes.get("state") == "done"  # after a cancel that came too late the model is there
         with self._lock:
             if self._process is process and (late or self._state.state == "running"):
                 self._state = replace(self._state, **changes)
@@ -171,6 +159,42 @@ class Finetuner:
             path = old.with_name(old.name[1:-4])
             if not path.exists() and MODEL_NAME.fullmatch(path.name):
                 os.replace(old, path)
+
+
+def work() -> None:
+    """The worker process."""
+    request, last = json.loads(sys.stdin.readline()), 0.0
+
+    def end_with_parent() -> None:
+        sys.stdin.read()
+        os._exit(1)
+
+    def report(progress: FinetuneProgress) -> None:
+        nonlocal last
+        if time.monotonic() - last >= INTERVAL:
+            last, facts = time.monotonic(), asdict(progress)
+            write(progress=facts.pop("fraction"), **facts)
+
+    def write(**changes: Any) -> None:
+        print(json.dumps(changes), flush=True)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    if hasattr(os, "nice"):
+        os.nice(NICE)
+    torch.set_num_threads(request.pop("threads"))
+    try:
+        clips = Recordings(request.pop("clips")).clips()
+        result = finetune(clips, **request, overwrite=True, report=report)
+        message = "done" if result.held_out else "the accuracy is not known: record 3 clips of each label"
+        if request["how"] == "scratch" and min(map(len, clips.values())) < ENOUGH:
+            message = f"done, but training from scratch needs more clips: record {ENOUGH} or more of each label"
+        accuracy = result.held_out.accuracy if result.held_out else None
+        write(state="done", progress=1.0, accuracy=accuracy, model=result.path.name, message=message)
+    except HorstError as error:
+        write(state="failed", message=str(error))
+    except Exception as error:
+        write(state="failed", message=f"{type(error).__name__}: {error}")
+        raise
 
 
 def check_model_name(name: str, taken: list[str]) -> str:
@@ -188,5 +212,5 @@ def finetuned_models(folder: Path) -> list[str]:
     """Names of the finetuned models in a folder."""
     if not folder.is_dir():
         return []
-    there = (entry.name for entry in folder.iterdir() if (entry / "config.json").is_file())
+    there = (entry.name for entry in folder.iterdir() if (entry / CONFIG).is_file())
     return sorted(name for name in there if MODEL_NAME.fullmatch(name))

@@ -1,10 +1,9 @@
 """A finetuning job: its clips, labels and time, the progress that it reports, and the accuracy on held-out clips."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from torch import Tensor
 
@@ -21,11 +20,9 @@ MIN_HELD_OUT = 3  # clips that each label needs before one of them is held out
 class FinetuneProgress:
     """How far a job has come."""
 
-    fraction: float
-    """Of its time, 0 to 1."""
+    fraction: float  # of its time, 0 to 1
     epoch: int
-    epochs: int
-    """As far as it is known."""
+    epochs: int  # as far as it is known
     loss: float | None
     message: str
 
@@ -45,11 +42,11 @@ class HeldOut:
     def accuracy(self) -> float:
         return self.correct / self.clips
 
-    @staticmethod
-    def of(results: Iterable[tuple[Tensor, int]]) -> HeldOut | None:
+    @classmethod
+    def of(cls, results: Iterable[tuple[Tensor, int]]) -> Self | None:
         """Of the logits (T, classes) and the label of each clip; None without clips."""
         hits = [(logits.argmax(-1) == target).tolist() for logits, target in results]
-        return HeldOut(len(hits), sum(h[-1] for h in hits), sum(h[(len(h) - 1) // 2] for h in hits)) if hits else None
+        return cls(len(hits), sum(h[-1] for h in hits), sum(h[(len(h) - 1) // 2] for h in hits)) if hits else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +60,7 @@ class FinetuneJob:
     started: float
 
     @classmethod
-    def of(cls, clips: Mapping[str, Sequence[ClipSource]], minutes: float) -> FinetuneJob:
+    def of(cls, clips: Mapping[str, Sequence[ClipSource]], minutes: float) -> Self:
         """A job that starts now; InputError if it is impossible."""
         check_minutes(minutes)
         labels = [check_label(label) for label in clips]

@@ -45,18 +45,12 @@ class RecordingLimits:
     """Limits of what is stored."""
 
     labels: int = 12
-    clips: int = 30
-    """Of one label."""
-    bytes: int = 256 * 2**20
-    """Of all clips on disk."""
-    shortest: float = 0.3
-    """Seconds."""
-    longest: float = 10.0
-    """Seconds."""
-    fps: float = 15.0
-    """Frames per second that are stored; frames between them are dropped."""
-    side: int = 128
-    """Pixels: larger frames are stretched to this height or width, as models stretch them anyway."""
+    clips: int = 30  # of one label
+    bytes: int = 256 * 2**20  # of all clips on disk
+    shortest: float = 0.3  # seconds
+    longest: float = 10.0  # seconds
+    fps: float = 15.0  # frames per second that are stored; frames between them are dropped
+    side: int = 128  # pixels: larger frames are stretched to this height or width, as models stretch them anyway
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -71,10 +65,8 @@ class Recording:
     id: str
     label: str
     frames: int
-    seconds: float
-    """From the first frame to the last."""
-    bytes: int
-    """On disk."""
+    seconds: float  # from the first frame to the last
+    bytes: int  # on disk
 
 
 class Recordings:

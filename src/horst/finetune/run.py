@@ -27,7 +27,6 @@ class FinetuneResult:
     """A finetuned model."""
 
     path: Path
-    """Its folder."""
     labels: list[str]
     clips: int
     held_out: HeldOut | None

@@ -1,7 +1,7 @@
 """The models of a server, and which sessions it accepts.
 
 The number of sessions is limited, and so is the load: a new session is rejected as busy if serving it would exceed
-`Limits.load`, given what a step costs here and now (`engine.py`). If the machine becomes slower later and stays
+`Limits.load`, given what a step costs here and now (`cost.py`). If the machine becomes slower later and stays
 overloaded, the newest session is evicted, so that the others keep their frame rate. The last session is never evicted,
 and none is while a model is being finetuned, as that ends soon.
 """
@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
 from horst.finetune.finetuner import finetuned_models
@@ -83,15 +84,14 @@ class ModelManager:
             folder = self._folder(name)
             weights = folder and folder / WEIGHTS
             modified = weights.stat().st_mtime if weights and weights.exists() else 0.0
-            if name in self._models and self._models[name][0] == modified:
-                return name, self._models[name][1]
-            self._unload(name, "the model was replaced by a new one: start again")
-            assert folder is not None
-            self._make_room()
-            try:
-                self._models[name] = modified, open_model(folder, device=self.device)
-            except CheckpointError as error:  # clients must not see paths of the server
-                raise CheckpointError(str(error).replace(str(folder), name)) from error
+            if name not in self._models or self._models[name][0] != modified:
+                self._unload(name, "the model was replaced by a new one: start again")
+                assert folder is not None
+                self._make_room()
+                try:
+                    self._models[name] = modified, open_model(folder, device=self.device)
+                except CheckpointError as error:  # clients must not see paths of the server
+                    raise CheckpointError(str(error).replace(str(folder), name)) from error
             return name, self._models[name][1]
 
     def describe(self, name: str) -> ModelInfo:
@@ -109,14 +109,12 @@ class ModelManager:
         return ModelInfo(name, TITLES.get(name, name), facts.fps, facts.size, tasks, finetuned)
 
     def open(
-        self,
-        session: Session,
-        name: str | None,
-        policy: Callable[[Predictor], ResetPolicy],
-        threshold: float = 0.0,
-        attention: bool = False,
+        self, session: Session, name: str | None, policy: Callable[[Predictor], ResetPolicy], **options: Any
     ) -> None:
-        """Start a session. Blocks, as a model may have to be loaded. Raises BusyError if the server is full."""
+        """Start a session, with options of `SessionPool.open`. Blocks, as a model may have to be loaded.
+
+        BusyError if the server is full.
+        """
         with self._lock:
             try:
                 if self.metrics.streams >= self.limits.streams:
@@ -126,7 +124,7 @@ class ModelManager:
                 more = scheduler.load(reset.states) - scheduler.load()
                 if self.metrics.streams and self.load + more > self.limits.load:
                     raise BusyError("server overloaded")
-                scheduler.open(session, reset, threshold, attention)
+                scheduler.open(session, reset, **options)
             except BusyError:
                 self.metrics.add(busy=1)
                 raise

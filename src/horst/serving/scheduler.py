@@ -1,4 +1,4 @@
-"""Sessions of one model share its engine. One thread runs a step for all sessions that have a frame.
+"""Sessions of one model share its steps. One thread runs a step for all sessions that have a frame.
 
 The event loop submits frames and is notified when they are answered; it never waits for the model. Each frame is a
 `FrameRequest` and gets exactly one status:
@@ -20,13 +20,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from time import monotonic, perf_counter
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from horst.errors import BusyError, HorstError
 from horst.models import Predictor
-from horst.serving.engine import Engine
+from horst.serving.cost import StepCost
 from horst.serving.metrics import Metrics
-from horst.streaming import Prediction, ResetPolicy, Slot
+from horst.streaming import Prediction, ResetPolicy, SessionPool, Slot
 from horst.video.frame import Image
 
 Status = Literal["predicted", "not_due", "skipped", "rejected", "reset"]
@@ -137,7 +137,7 @@ class Session:
 
 
 class Scheduler:
-    """Decides which sessions of one model run next. All work is done in one thread."""
+    """Runs the steps of one model for its sessions. All work is done in one thread."""
 
     def __init__(self, name: str, model: Predictor, states: int, metrics: Metrics) -> None:
         self.name, self.model, self.metrics = name, model, metrics
@@ -145,26 +145,30 @@ class Scheduler:
         self._failures = 0
         self._scheduled = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
-        self.engine = self._executor.submit(Engine, model, states).result()
+        self.pool = self._executor.submit(SessionPool, model, states).result()
+        self.cost = self._executor.submit(StepCost.measure, self.pool).result()
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def load(self, more_states: int = 0) -> float:
-        """Fraction of time that its sessions need, and one more with `more_states` states."""
+        """Fraction of time that its sessions need, and one more with `more_states` states.
+
+        Each state is stepped at the model's rate, all in one batch.
+        """
         states = sum(len(session.slot.rows) for session in tuple(self._sessions) if not session.closed)
-        return self.engine.load(states + more_states)
+        return self.model.fps * self.cost.seconds(states + more_states)
 
     @property
     def newest(self) -> float:
         """When its last session opened."""
         return max((session.opened for session in tuple(self._sessions)), default=-math.inf)
 
-    def open(self, session: Session, reset: ResetPolicy, threshold: float, attention: bool) -> None:
-        """Give the session a slot. Blocks: not for the event loop. Raises BusyError if there is none."""
+    def open(self, session: Session, reset: ResetPolicy, **options: Any) -> None:
+        """Give the session a slot (`SessionPool.open`). Blocks: not for the event loop. BusyError if there is none."""
 
         def attach() -> None:
-            session.slot = self.engine.pool.open(reset, threshold=threshold, attention=attention)
+            session.slot = self.pool.open(reset, **options)
             session.scheduler = self
             self._sessions.append(session)
 
@@ -231,15 +235,19 @@ class Scheduler:
         return pushed
 
     def _step(self) -> dict[Slot, Prediction]:
+        start = perf_counter()
         try:
-            predictions = self.engine.step()
-            self._failures = 0 if predictions else self._failures
-            return predictions
+            predictions = dict(self.pool.step())
         except Exception:
             self._failures += 1
             failed = self._sessions if self._failures >= MAX_FAILURES else []
             self._failed("a step of model %s", failed, "the model fails: see the server's log")
             return {}
+        self._failures = 0 if predictions else self._failures
+        active, states = (sum(len(slot.rows) for slot in slots) for slots in (predictions, self.pool.slots))
+        if active and 2 * active >= states:  # small steps occur when there is time left; they tell little of full ones
+            self.cost.update(active, perf_counter() - start)
+        return predictions
 
     def _failed(self, what: str, sessions: list[Session], reason: str = "internal server error") -> None:
         """Log the error that is being handled, and evict sessions."""

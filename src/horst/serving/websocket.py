@@ -113,7 +113,8 @@ class WebSocketSession(Session):
             raise _CloseError("start", "the first message must be start")
         try:
             self.options = o = StreamOptions.parse(message, self.limits)
-            await asyncio.to_thread(self.manager.open, self, o.model, o.policy, o.threshold, o.attention)
+            shown = {"threshold": o.threshold, "attention": o.attention}
+            await asyncio.to_thread(self.manager.open, self, o.model, o.policy, **shown)
         except BusyError as error:
             raise _CloseError("busy", str(error), 1013) from error
         except HorstError as error:

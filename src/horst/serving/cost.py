@@ -1,19 +1,17 @@
-"""Runs the steps of one model, and knows what they cost here and now.
+"""What a step of a model costs here and now.
 
 A step of n states takes about `base + per_state * n` seconds. Both are measured before the first session. A factor
 follows later steps and tells how much slower the machine has become. It is a median, so single slow steps do not count.
 """
 
-from __future__ import annotations
-
 import statistics
 import time
 from collections import deque
+from typing import Self
 
 import torch
 
-from horst.models import Predictor
-from horst.streaming import Prediction, SessionPool, Slot
+from horst.streaming import SessionPool
 
 PROBES = 4  # steps of each size that are timed at the start; the fastest counts
 PROBE_SECONDS = 0.8  # maximum time for all probes but the first one of each size
@@ -31,7 +29,7 @@ class StepCost:
         self._ratios: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # time, and measured / expected duration
 
     @classmethod
-    def measure(cls, pool: SessionPool) -> StepCost:
+    def measure(cls, pool: SessionPool) -> Self:
         """Times steps of one state and of several; resets the pool."""
         step = pool.batched_step
         count = min(len(step), PROBE_STATES)
@@ -62,24 +60,3 @@ class StepCost:
     def update(self, states: int, seconds: float) -> None:
         """Take a measured step into account."""
         self._ratios.append((time.monotonic(), seconds / (self.base + self.per_state * states)))
-
-
-class Engine:
-    """A model and the slots of its sessions. Only one thread may use it, but for `load`."""
-
-    def __init__(self, model: Predictor, states: int) -> None:
-        self.model, self.pool = model, SessionPool(model, states)
-        self.cost = StepCost.measure(self.pool)
-
-    def load(self, states: int) -> float:
-        """Fraction of time that this many states need: each is stepped at the model's rate, all in one batch."""
-        return self.model.fps * self.cost.seconds(states)
-
-    def step(self) -> dict[Slot, Prediction]:
-        """Run one step for all slots that have a frame."""
-        start = time.perf_counter()
-        predictions = dict(self.pool.step())
-        active, states = (sum(len(slot.rows) for slot in slots) for slots in (predictions, self.pool.slots))
-        if active and 2 * active >= states:  # small steps occur when there is time left; they tell little of full ones
-            self.cost.update(active, time.perf_counter() - start)
-        return predictions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from servers import SIZE, slow_down, tiny
 
-from horst.serving import engine as module
-from horst.serving.engine import PRIOR, PROBE_STATES, PROBES, WINDOW, StepCost
+from horst.serving import cost as module
+from horst.serving.cost import PRIOR, PROBE_STATES, PROBES, WINDOW, StepCost
 from horst.streaming import SessionPool
 
 
