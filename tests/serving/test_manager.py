@@ -6,7 +6,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 from servers import FPS, slow_down, tiny, wait_for
 
 from horst.errors import BusyError
+from horst.finetune import Finetuner, FinetuneState, Recordings
 from horst.serving import Limits
 from horst.serving.cost import WINDOW, StepCost
 from horst.serving.manager import OVERLOAD_SECONDS, ModelManager
-from horst.serving.metrics import Metrics
 from horst.serving.scheduler import Session
 from horst.streaming import NeverReset, PeriodicReset, ResetPolicy
 
@@ -32,9 +31,9 @@ def manager(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(StepCost, "measure", classmethod(lambda cls, pool: cls(base, per_state)))
         patch.setattr(ModelManager, "_watch", lambda self: None)
-        own = Limits(**limits)  # type: ignore[arg-type]
-        none = Path("does-not-exist")
-        made = ModelManager("tiny", MODEL, limits=own, metrics=Metrics(), finetuned=none, finetuning=finetuning)
+        finetuner = Finetuner(Recordings("does-not-exist"), "does-not-exist")
+        patch.setattr(finetuner, "state", lambda: FinetuneState("running" if finetuning() else "idle"))
+        made = ModelManager("tiny", MODEL, finetuner, Limits(**limits))  # type: ignore[arg-type]
         try:
             yield made
         finally:

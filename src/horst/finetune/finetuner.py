@@ -93,6 +93,11 @@ class Finetuner:
             self._reader.start()
             return self._state
 
+    def models(self) -> list[str]:
+        """Names of the models that are there."""
+        there = (config.parent.name for config in self.models_folder.glob(f"*/{CONFIG}"))
+        return sorted(name for name in there if MODEL_NAME.fullmatch(name))
+
     def state(self) -> FinetuneState:
         with self._lock:
             return self._state
@@ -206,11 +211,3 @@ def check_model_name(name: str, taken: list[str]) -> str:
     if name.lower() in WINDOWS_DEVICES or name.lower() in taken:
         raise InputError(f"the name {name!r} is taken: choose another one for the model")
     return name
-
-
-def finetuned_models(folder: Path) -> list[str]:
-    """Names of the finetuned models in a folder."""
-    if not folder.is_dir():
-        return []
-    there = (entry.name for entry in folder.iterdir() if (entry / CONFIG).is_file())
-    return sorted(name for name in there if MODEL_NAME.fullmatch(name))

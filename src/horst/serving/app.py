@@ -17,7 +17,6 @@ from horst.serving import errors
 from horst.serving.guard import Guard, is_local
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelManager
-from horst.serving.metrics import Metrics
 from horst.serving.pages import page_routes
 from horst.serving.rest import api_routes
 from horst.serving.samples import Samples
@@ -47,18 +46,9 @@ def create_app(
         origins: Other sites whose pages may call the server.
         device: Device of further models.
     """
-    folder, limits, metrics = Path(folder).resolve(), limits or Limits(), Metrics()
-    recordings = Recordings(folder / "recordings")
-    finetuner = Finetuner(recordings, folder / "models")
-    manager = ModelManager(
-        name,
-        model,
-        limits=limits,
-        metrics=metrics,
-        finetuned=folder / "models",
-        device=device,
-        finetuning=lambda: finetuner.state().state == "running",
-    )
+    folder = Path(folder).resolve()
+    finetuner = Finetuner(Recordings(folder / "recordings"), folder / "models")
+    manager = ModelManager(name, model, finetuner, limits or Limits(), device)
     decoders = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 2)), thread_name_prefix="decoder")
 
     @asynccontextmanager
@@ -77,9 +67,8 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
     )
-    errors.install(app, metrics)
-    samples, uploads = Samples(folder / "samples"), folder / "uploads"
-    app.include_router(api_routes(manager, samples, recordings, finetuner, uploads, token=token is not None))
+    errors.install(app, manager.metrics)
+    app.include_router(api_routes(manager, Samples(folder / "samples"), folder / "uploads", token=token is not None))
     app.include_router(page_routes(app))
 
     @app.websocket("/ws")

@@ -8,15 +8,13 @@
 Needs the package `websockets`, from the extra `serve`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import time as clock
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 from urllib.parse import urlsplit
 
 from horst.errors import BusyError, ConfigError, HorstError, InputError
@@ -69,7 +67,7 @@ class Client:
         self._sent: deque[float] = deque(maxlen=1000)  # when frames were sent
         self.ready: dict[str, Any] = {}  # facts from the server: model, size, fps, tasks, order, limits
 
-    def __enter__(self) -> Client:
+    def __enter__(self) -> Self:
         self.connect()
         return self
 

@@ -71,23 +71,20 @@ def validation_message(errors: Sequence[Any]) -> str:
 def install(app: FastAPI, metrics: Metrics) -> None:
     """Answer every error in the same form."""
 
-    @app.exception_handler(HorstError)
-    async def known(request: Request, error: HorstError) -> JSONResponse:
-        own = (error.status, error.code) if isinstance(error, ApiError) else None
-        status, code = own or next(answer for kind, answer in KINDS.items() if isinstance(error, kind))
-        return error_response(status, str(error), code)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return error_response(422, validation_message(error.errors()), "input")
-
-    @app.exception_handler(HTTPException)
-    async def http(request: Request, error: HTTPException) -> JSONResponse:
-        code = STATUSES.get(error.status_code, ("request", ""))[0]
-        return error_response(error.status_code, str(error.detail), code, error.headers)
-
-    @app.exception_handler(Exception)
-    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+    async def answer(request: Request, error: Exception) -> JSONResponse:
+        if isinstance(error, ApiError):
+            return error_response(error.status, str(error), error.code)
+        if isinstance(error, HorstError):
+            status, code = next(known for kind, known in KINDS.items() if isinstance(error, kind))
+            return error_response(status, str(error), code)
+        if isinstance(error, RequestValidationError):
+            return error_response(422, validation_message(error.errors()), "input")
+        if isinstance(error, HTTPException):
+            code = STATUSES.get(error.status_code, ("request", ""))[0]
+            return error_response(error.status_code, str(error.detail), code, error.headers)
         log.error("%s %s", request.method, request.url.path, exc_info=error)
         metrics.add(failures=1)
         return error_response(500, "internal server error", "internal")
+
+    for kind in (HorstError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer)

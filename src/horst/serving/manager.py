@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
-from horst.finetune.finetuner import finetuned_models
+from horst.finetune import Finetuner
 from horst.models import Predictor, PredictorConfig, open_model, pretrained_models
 from horst.models.checkpoint import WEIGHTS, read_config, read_labels
 from horst.serving.limits import Limits
@@ -44,20 +44,10 @@ class ModelInfo:
 class ModelManager:
     """Models by name, loaded on first use, and their schedulers."""
 
-    def __init__(
-        self,
-        name: str,
-        model: Predictor,
-        *,
-        limits: Limits,
-        metrics: Metrics,
-        finetuned: Path,
-        device: str = "cpu",
-        finetuning: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """`finetuned`: folder of the models that were finetuned here; `finetuning`: whether one is being finetuned."""
-        self.name, self.limits, self.metrics, self.finetuned, self.device = name, limits, metrics, finetuned, device
-        self._finetuning = finetuning
+    def __init__(self, name: str, model: Predictor, finetuner: Finetuner, limits: Limits, device: str = "cpu") -> None:
+        """`name` and `model`: the default model; `device`: of the other ones, such as those of the finetuner."""
+        self.name, self.finetuner, self.limits, self.device = name, finetuner, limits, device
+        self.metrics = Metrics()
         self._models: dict[str, tuple[float, Predictor]] = {name: (0.0, model)}
         self._schedulers: dict[str, Scheduler] = {}
         self._lock = threading.RLock()
@@ -73,7 +63,7 @@ class ModelManager:
 
     def names(self) -> list[str]:
         """The default model, then those of the package, then those finetuned here."""
-        return list(dict.fromkeys((self.name, *pretrained_models(), *finetuned_models(self.finetuned))))
+        return list(dict.fromkeys((self.name, *pretrained_models(), *self.finetuner.models())))
 
     def model(self, name: str | None) -> tuple[str, Predictor]:
         """The name of a model (the default one if None), and the model, which may have to be loaded."""
@@ -105,8 +95,7 @@ class ModelManager:
         if not tasks:
             model = facts = self.model(name)[1]
             tasks = dict(model.head.classes)
-        finetuned = name in finetuned_models(self.finetuned)
-        return ModelInfo(name, TITLES.get(name, name), facts.fps, facts.size, tasks, finetuned)
+        return ModelInfo(name, TITLES.get(name, name), facts.fps, facts.size, tasks, name in self.finetuner.models())
 
     def open(
         self, session: Session, name: str | None, policy: Callable[[Predictor], ResetPolicy], **options: Any
@@ -168,8 +157,8 @@ class ModelManager:
 
     def _folder(self, name: str) -> Path | None:
         """Folder of a model; `name` is one of `names`, never a path from a client."""
-        if name in finetuned_models(self.finetuned):  # may also be the default model
-            return self.finetuned / name
+        if name in self.finetuner.models():  # may also be the default model
+            return self.finetuner.models_folder / name
         return None if name == self.name else Path(str(files("horst") / "assets" / "models" / name))
 
     def _watch(self) -> None:
@@ -185,7 +174,7 @@ class ModelManager:
         """Evict the newest session after some seconds of overload."""
         schedulers = [scheduler for scheduler in tuple(self._schedulers.values()) if len(scheduler)]
         few = sum(map(len, schedulers)) < 2
-        if few or self.load <= OVERLOAD_FACTOR * self.limits.load or self._finetuning():
+        if few or self.load <= OVERLOAD_FACTOR * self.limits.load or self.finetuner.state().state == "running":
             self._overloaded_since = None
         elif self._overloaded_since is None:
             self._overloaded_since = now

@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect
 
 from horst import __version__
 from horst.errors import BusyError, HorstError, InputError, VideoError
-from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
+from horst.finetune import FinetuneState, Recording
 from horst.models import Predictor
 from horst.serving.errors import ApiError, responses
 from horst.serving.frames import split_recording
@@ -79,11 +79,9 @@ class VideoPredictions(BaseModel):
     predictions: list[dict[str, Any]]
 
 
-def api_routes(
-    manager: ModelManager, samples: Samples, recordings: Recordings, finetuner: Finetuner, uploads: Path, *, token: bool
-) -> APIRouter:
-    """Args: `uploads`: folder of uploaded videos while they are read; `token`: whether the server requires one."""
-    router, limits = APIRouter(), manager.limits
+def api_routes(manager: ModelManager, samples: Samples, uploads: Path, *, token: bool) -> APIRouter:
+    """`uploads`: folder of uploaded videos while they are read; `token`: whether the server requires one."""
+    router, limits, finetuner, recordings = APIRouter(), manager.limits, manager.finetuner, manager.finetuner.recordings
     waiting = 0
     one_at_a_time = asyncio.Semaphore(1)
 
