@@ -29,10 +29,8 @@ CHANCES = 3  # random numbers that decide one operation
 class AugmentPlan:
     """The operations on each clip of a batch, in order."""
 
-    operation: Tensor
-    """(B, N) int64: index in `OPERATIONS`."""
-    magnitude: Tensor
-    """(B, N) float32, 0..30; negative for the other direction of a signed operation."""
+    operation: Tensor  # (B, N) int64: index in `OPERATIONS`
+    magnitude: Tensor  # (B, N) float32, 0..30; negative for the other direction of a signed operation
 
     def __post_init__(self) -> None:
         operation, magnitude = self.operation, self.magnitude
@@ -102,8 +100,7 @@ def apply_plan(clips: Tensor, plan: AugmentPlan, lengths: Lengths = None) -> Ten
     if len(plan.operation) != len(clips):
         raise InputError(f"the plan is for {len(plan.operation)} clips; clips have shape {tuple(clips.shape)}")
     valid = _valid_frames(lengths, clips)
-    operations = plan.operation.cpu()
-    magnitudes = plan.magnitude.cpu().double()
+    operations, magnitudes = plan.operation.cpu(), plan.magnitude.cpu().double()
     clips = clips.clone()
     for operation, magnitude in zip(operations.unbind(1), magnitudes.unbind(1), strict=True):
         for index in operation.unique().tolist():  # each operation runs once over its clips
@@ -137,5 +134,4 @@ def _valid_frames(lengths: Lengths, clips: Tensor) -> Tensor | None:
             raise InputError(f"lengths has {value}; clips {tuple(clips.shape)} need integers in 1..{frames}")
     if min(values) == frames:
         return None
-    known = torch.tensor(values, dtype=torch.int64)
-    return length_mask(known, frames).to(clips.device, non_blocking=True)
+    return length_mask(torch.tensor(values, dtype=torch.int64), frames).to(clips.device, non_blocking=True)

@@ -26,12 +26,9 @@ MAX_TRANSLATION = 150 / 331  # fraction of the frame's size: the paper's 150 of 
 class ClipGroup:
     """Clips with the same operation."""
 
-    clips: Tensor
-    """(G, T, 3, H, W) float32 in 0..255."""
-    magnitude: Tensor
-    """(G,) float64 on the CPU, -30..30."""
-    valid: Tensor | None
-    """(G, T) bool: frames that are not padding; None if there is no padding."""
+    clips: Tensor  # (G, T, 3, H, W) float32 in 0..255
+    magnitude: Tensor  # (G,) float64 on the CPU, -30..30
+    valid: Tensor | None  # (G, T) bool: frames that are not padding; None if there is no padding
 
     def level(self, start: float, end: float) -> Tensor:
         """(G,) float64: each magnitude scaled to start..end, with its sign.
@@ -40,8 +37,7 @@ class ClipGroup:
         """
         table = torch.linspace(start, end, MAX_MAGNITUDE + 1, dtype=torch.float32).double()
         size = self.magnitude.abs()
-        low = size.floor().long()
-        high = size.ceil().long()
+        low, high = size.floor().long(), size.ceil().long()
         level = table[low] + (size - low) * (table[high] - table[low])
         return torch.where(self.magnitude < 0, -level, level)
 
@@ -54,10 +50,6 @@ class ClipGroup:
         if self.valid is None:
             return measured
         return measured.masked_fill(~self.valid.view(*self.valid.shape, *[1] * (measured.ndim - 2)), neutral)
-
-
-def identity(group: ClipGroup) -> Tensor:
-    return group.clips
 
 
 def auto_contrast(group: ClipGroup) -> Tensor:
@@ -189,12 +181,11 @@ def _warp(group: ClipGroup, matrix: tuple[Row, Row]) -> Tensor:
 class Operation:
     name: str
     run: Callable[[ClipGroup], Tensor]
-    signed: bool = False
-    """Whether its magnitude has a random sign."""
+    signed: bool = False  # whether its magnitude has a random sign
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("Identity", identity),
+    Operation("Identity", lambda group: group.clips),
     Operation("AutoContrast", auto_contrast),
     Operation("Equalize", equalize),
     Operation("Rotate", rotate, signed=True),

@@ -13,14 +13,7 @@ from typing import Any
 
 import av
 
-from horst.errors import (
-    EmptyVideoError,
-    InputError,
-    MissingVideoError,
-    NotAVideoError,
-    NoVideoStreamError,
-    VideoError,
-)
+from horst.errors import EmptyVideoError, InputError, MissingVideoError, NotAVideoError, NoVideoStreamError, VideoError
 from horst.video.frame import MAX_PIXELS, VideoInfo
 
 LOOKAHEAD = 1000  # packets to examine for the first timestamp; those hidden by an edit list come before it
@@ -55,10 +48,6 @@ class Container:
         """
         return self._container.format.name == "avi" and bool(self.stream.codec_context.has_b_frames)
 
-    @property
-    def streams(self) -> int:
-        return len(self._container.streams)
-
     def time(self, stamp: int) -> float:
         """Seconds since the first frame."""
         # Floats: fractions would cost a tenth of the decoding of a small clip.
@@ -87,14 +76,12 @@ class Container:
     def _guarded(self, packets: Iterator[Any]) -> Iterator[Any]:
         self._passes += 1
         number = self._passes
-        while number == self._passes:
-            try:
-                packet = next(packets)
-            except StopIteration:
-                return
+        for packet in packets:
             yield packet
-        # PyAV would crash on a closed container, and mix the packets of two passes over an open one.
-        raise InputError(f"{self.path}: it was closed or read again during this pass; open it twice to read it twice")
+            if number != self._passes:  # PyAV would crash on a closed container, and mix the packets of two passes
+                raise InputError(
+                    f"{self.path}: it was closed or read again during this pass; open it twice to read it twice"
+                )
 
     def _check_open(self) -> None:
         if self._closed:
@@ -107,6 +94,7 @@ class Container:
             self._container.close()
             raise NoVideoStreamError(self.path, "the file has no video stream that this build of FFmpeg supports")
         self.stream: Any = streams[0]
+        self.only_video = len(self._container.streams) == 1
         context = self.stream.codec_context
         context.options = {"max_pixels": str(MAX_PIXELS)}
         context.thread_type = "AUTO"

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import av
 import numpy as np
@@ -18,7 +18,17 @@ from av.video.reformatter import VideoReformatter
 
 from horst.errors import DamagedVideoError, InputError
 from horst.video.container import Container
-from horst.video.frame import DecodeReport, Frame, Image, Size, VideoInfo, check_image, check_number, check_size
+from horst.video.frame import (
+    Closing,
+    DecodeReport,
+    Frame,
+    Image,
+    Size,
+    VideoInfo,
+    check_image,
+    check_number,
+    check_size,
+)
 from horst.video.sampling import SLACK
 
 MAX_GAP = 3600.0  # Seconds. A frame further from the previous one has an invalid timestamp.
@@ -66,7 +76,7 @@ class _PassCounts:
         return int(np.sum(np.round(gaps[off] / period) - 1)) if off.mean() <= 0.1 else 0
 
 
-class VideoFile:
+class VideoFile(Closing):
     """A video file, or anything else that FFmpeg opens by name. Use it as a context manager or call `close`.
 
     with VideoFile("clip.webm", size=(224, 224)) as video:
@@ -86,12 +96,6 @@ class VideoFile:
         self.info = self._container.info
         self._reformatter = VideoReformatter()  # creating it costs as much as converting a small frame
         self._report: DecodeReport | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._container.close()
@@ -154,7 +158,7 @@ class VideoFile:
     def _slack(self) -> float:
         """Seconds by which a complete video may end before its file: the sound is often slightly longer."""
         period, container = 1 / self.info.fps if self.info.fps else 0.1, self._container
-        return 0.75 * period if container.stream.duration or container.streams == 1 else max(0.3, 2 * period)
+        return 0.75 * period if container.stream.duration or container.only_video else max(0.3, 2 * period)
 
     def _shown_from(self, start: float) -> tuple[_PassCounts, Iterator[Frame]]:
         """Frames that begin with one shown at `start` or before, or with the first one of the file.

@@ -26,19 +26,13 @@ def write_video(path: str | Path, frames: Iterable[Image], fps: float, *, thread
     path = Path(path)
     if path.suffix not in CODECS:
         raise InputError(f"{path}: videos are written as {' or '.join(CODECS)}")
-    with atomic_write(path) as partial:
-        return _encode(partial, path.suffix, frames, fps, threads)
-
-
-def _encode(path: Path, suffix: str, frames: Iterable[Image], fps: float, threads: int) -> int:
-    codec, options = CODECS[suffix]
-    rate = Fraction(fps).limit_denominator(1000)
-    count = 0
-    with av.open(str(path), "w", format=suffix[1:]) as container:
-        stream: Any = None
+    codec, options = CODECS[path.suffix]
+    rate, count = Fraction(fps).limit_denominator(1000), 0
+    stream: Any = None
+    with atomic_write(path) as partial, av.open(str(partial), "w", format=path.suffix[1:]) as container:
         for count, image in enumerate(frames, 1):
             if stream is None:
-                if suffix == ".mp4" and (image.shape[0] % 2 or image.shape[1] % 2):
+                if path.suffix == ".mp4" and (image.shape[0] % 2 or image.shape[1] % 2):
                     raise InputError(f"{path.name}: mp4 takes even sizes, not {image.shape[0]}x{image.shape[1]}")
                 stream = container.add_stream(codec, rate=rate, options=dict(options))
                 stream.height, stream.width = image.shape[:2]

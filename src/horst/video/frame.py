@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,19 @@ class Frame:
     image: Image
     time: float  # seconds since the start of the video
     index: int  # position among the decoded frames, from 0
+
+
+class Closing:
+    """A context manager that closes itself."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release what reading needs."""
 
 
 @dataclass(frozen=True, slots=True)

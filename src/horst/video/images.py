@@ -5,8 +5,6 @@ frame n is shown from the time (n - first) / fps on. If numbers are missing, the
 Hidden files (.name) are ignored. Two images with the same number are an error.
 """
 
-from __future__ import annotations
-
 import io
 import math
 import re
@@ -15,7 +13,6 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +20,13 @@ from PIL import Image as Pictures
 from PIL import ImageOps, UnidentifiedImageError
 
 from horst.errors import DamagedVideoError, EmptyVideoError, MissingVideoError, NotAVideoError
-from horst.video.frame import IMAGE_SUFFIXES, MAX_PIXELS, Frame, Image, Size, check_number, check_size
+from horst.video.frame import IMAGE_SUFFIXES, MAX_PIXELS, Closing, Frame, Image, Size, check_number, check_size
 
 Place = Path | tuple[int, int]  # A file, or (offset, length) in a tar file
 ROUNDING = 1e-6  # frames: a time just below that of an image counts as the time of that image
 
 
-class ImageSequence:
+class ImageSequence(Closing):
     """Images by number, from a folder or a tar file.
 
     Args:
@@ -45,7 +42,6 @@ class ImageSequence:
     ) -> None:
         self.path, self.size, self.fps = Path(path), size, check_number("fps", fps)
         check_size(size)
-        self._archive: IO[bytes] | None = None
         files: Iterable[tuple[str, Place]]
         if self.path.is_dir():
             files = ((p.name, p) for p in self.path.iterdir())
@@ -58,16 +54,6 @@ class ImageSequence:
             raise EmptyVideoError(path, f"there is no numbered image ({', '.join(IMAGE_SUFFIXES)}) in it")
         self.numbers = sorted(self._files)
         self.first = self.numbers[0] if first is None else first
-
-    def __enter__(self) -> ImageSequence:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        if self._archive is not None:
-            self._archive.close()
 
     @property
     def times(self) -> NDArray[np.float64]:
@@ -102,11 +88,9 @@ class ImageSequence:
         file = self._files[number]
         if isinstance(file, Path):
             return file.read_bytes()
-        if self._archive is None:  # opened in every process that reads
-            self._archive = self.path.open("rb")
-        offset, length = file
-        self._archive.seek(offset)
-        return self._archive.read(length)
+        with self.path.open("rb") as archive:  # a file that stayed open could not be shared by threads and processes
+            archive.seek(file[0])
+            return archive.read(file[1])
 
     def _index_tar(self) -> list[tuple[str, Place]]:
         try:
@@ -116,8 +100,7 @@ class ImageSequence:
             raise NotAVideoError(self.path, f"it is not an uncompressed tar file: {error}") from error
 
     def _numbered(self, files: Iterable[tuple[str, Place]], prefix: str) -> dict[int, Place]:
-        names: dict[int, str] = {}
-        found: dict[int, Place] = {}
+        found: dict[int, tuple[str, Place]] = {}
         for path, place in files:
             name = path.rsplit("/", 1)[-1]
             digits = re.findall(r"\d+", name.rsplit(".", 1)[0])
@@ -126,15 +109,12 @@ class ImageSequence:
                 continue
             number = int(digits[-1])
             if number in found:
-                both = " and ".join(sorted([names[number], path]))
+                both = " and ".join(sorted([found[number][0], path]))
                 raise NotAVideoError(
                     self.path, f"{both} are both frame {number}: remove one, or use a folder for each video"
                 )
-            names[number], found[number] = path, place
-        return found
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_archive": None}
+            found[number] = path, place
+        return {number: place for number, (_, place) in found.items()}
 
 
 def decode_picture(data: bytes, name: str, size: Size | None = None) -> Image:
@@ -179,10 +159,8 @@ def _check(picture: Pictures.Image, name: str) -> None:
 def _to_rgb(picture: Pictures.Image) -> Pictures.Image:
     if picture.mode.startswith("I;16"):  # Pillow would clip values above 255
         picture = Pictures.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
-    return _over_black(picture) if picture.has_transparency_data else picture.convert("RGB")
-
-
-def _over_black(picture: Pictures.Image) -> Pictures.Image:
+    if not picture.has_transparency_data:
+        return picture.convert("RGB")
     black = Pictures.new("RGBA", picture.size, (0, 0, 0, 255))
     black.alpha_composite(picture.convert("RGBA"))
     return black.convert("RGB")
