@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from horst.errors import ConfigError, InputError
-from horst.video.augment import CHANCES, AugmentPlan, RandAugment, apply_plan
-from horst.video.augment_ops import OPERATIONS
+from horst.video.augment import CHANCES, OPERATIONS, AugmentPlan, RandAugment, apply_plan
 
 
 def draw(options: RandAugment, batch: int, seed: int = 0) -> AugmentPlan:
@@ -70,7 +69,7 @@ def test_bad_clips(clips: Tensor, says: str) -> None:
 
 @pytest.mark.parametrize("lengths", [[0, 2], [2, 4], [2], [1, 1, 1], [1.5, 2], [math.nan, 2], torch.tensor(2)])
 def test_bad_lengths(lengths: Any) -> None:
-    with pytest.raises(InputError, match=r"lengths .*\(2, 3, 3, 8, 8\)"):
+    with pytest.raises(InputError, match=r"lengths (is .* each of the 2 samples|holds .* from 1 to 3)"):
         apply_plan(torch.zeros(2, 3, 3, 8, 8), draw(RandAugment(), 2), lengths)
 
 

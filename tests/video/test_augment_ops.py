@@ -14,8 +14,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 
 from horst.extras import import_torchvision
-from horst.video.augment import AugmentPlan, apply_plan
-from horst.video.augment_ops import OPERATIONS, ClipGroup, _equalizing_table
+from horst.video.augment import OPERATIONS, AugmentPlan, ClipGroup, _equalizing_table, apply_plan
 
 NAMES = [operation.name for operation in OPERATIONS]
 SIGNED = {operation.name for operation in OPERATIONS if operation.signed}

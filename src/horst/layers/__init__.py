@@ -9,7 +9,6 @@ from horst.layers.core import (
     CoreOutput,
     Device,
     LayersConfig,
-    Lengths,
     State,
     core_config,
     create_core,
@@ -19,6 +18,7 @@ from horst.layers.horst import HORST
 from horst.layers.recurrent import CoreStep, LSTMCell, Memory, RecurrentCore, RecurrentState, VectorCore
 from horst.layers.state import HORSTState, LayerState
 from horst.layers.window import WindowCore
+from horst.masks import Lengths
 
 __all__ = [
     "CORES",

@@ -23,11 +23,10 @@ from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive, check_type, from_dict
 from horst.errors import ConfigError, InputError, StateError
-from horst.masks import length_mask
+from horst.masks import Lengths, length_mask
 from horst.ops.backend import BackendChoice, Wanted
 from horst.registry import Registry
 
-Lengths = Tensor | Sequence[int] | None  # frames of each sample of a batch; None: all have the same number
 Device = torch.device | str | None
 
 
@@ -291,19 +290,6 @@ def create_core(config: CoreConfig) -> Core:
 @cache
 def _hints(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
-
-
-def check_lengths(lengths: Lengths, batch: int, frames: int) -> list[int]:
-    """The lengths of a batch of clips as numbers from 1 to `frames`; by default all frames."""
-    if lengths is None:
-        return [frames] * batch
-    values: Any = lengths.tolist() if hasattr(lengths, "tolist") else lengths
-    if not isinstance(values, Sequence) or len(values) != batch:
-        raise InputError(f"lengths is {values}; it must have one length for each of the {batch} samples")
-    for value in values:
-        if not isinstance(value, int | float) or not 1 <= value <= frames or value != int(value):
-            raise InputError(f"lengths holds {value}; a clip of {frames} frames takes whole numbers from 1 to {frames}")
-    return [int(value) for value in values]
 
 
 def ended_frames(frames: Sequence[int], x: Tensor) -> Tensor:

@@ -17,8 +17,9 @@ from horst.config import check_type
 from horst.errors import ConfigError
 from horst.layers.cell import CellOutput, HORSTCell
 from horst.layers.config import HORSTConfig
-from horst.layers.core import Core, CoreOutput, Lengths, check_lengths, ended_frames, register_core, zero_where
+from horst.layers.core import Core, CoreOutput, ended_frames, register_core, zero_where
 from horst.layers.state import HORSTState
+from horst.masks import Lengths, check_lengths
 from horst.ops.backend import BackendChoice, Wanted
 
 

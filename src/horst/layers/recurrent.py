@@ -18,7 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError, InputError
-from horst.layers.core import Core, CoreConfig, CoreOutput, Lengths, check_lengths, ended_frames, zero_where
+from horst.layers.core import Core, CoreConfig, CoreOutput, ended_frames, zero_where
+from horst.masks import Lengths, check_lengths
 from horst.ops.backend import BackendChoice, Wanted
 
 Memory = dict[str, Tensor]  # named tensors, the batch first

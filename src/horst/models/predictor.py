@@ -22,8 +22,8 @@ from horst.backbones import Backbone, create_backbone
 from horst.config import from_dict
 from horst.errors import ConfigError, InputError
 from horst.heads import Head, Logits, Unroll, Unroller, create_head
-from horst.layers import Core, CoreConfig, CoreOutput, Device, Lengths, create_core
-from horst.layers.core import check_lengths
+from horst.layers import Core, CoreConfig, CoreOutput, Device, create_core
+from horst.masks import Lengths, check_lengths
 from horst.registry import Part
 
 if TYPE_CHECKING:

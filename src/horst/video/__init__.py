@@ -4,9 +4,9 @@
 without it.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from horst.lazy import lazy_names
 from horst.video.frame import DecodeReport, Frame, VideoInfo
 from horst.video.images import ImageSequence
 
@@ -15,12 +15,5 @@ if TYPE_CHECKING:
     from horst.video.encode import write_video as write_video
     from horst.video.live import LiveSource as LiveSource
 
-_LAZY = {"VideoFile": "decode", "LiveSource": "live", "write_video": "encode"}
-
 __all__ = ["DecodeReport", "Frame", "ImageSequence", "LiveSource", "VideoFile", "VideoInfo", "write_video"]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return getattr(import_module(f"horst.video.{_LAZY[name]}"), name)
-    raise AttributeError(f"module 'horst.video' has no attribute {name!r}")
+__getattr__ = lazy_names(__name__, {"VideoFile": "decode", "LiveSource": "live", "write_video": "encode"})

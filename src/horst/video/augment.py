@@ -7,22 +7,211 @@
 Each clip of a batch has its own operations, and all frames of a clip share them. The random numbers are passed in, so a
 run does not depend on the device, and a plan can be replayed.
 
-Shapes: B clips of a batch, T frames, H x W pixels, N operations per clip.
+On a clip of one uint8 frame an operation equals torchvision's operator on that image. Statistics (AutoContrast's
+extremes, Equalize's histogram, Contrast's mean grey) are computed over all frames of a clip: per frame, a static scene
+would flicker when an object enters it. The arithmetic is float32 for uint8 and float clips, and a clip is blended with
+integer levels in both, so that the two differ only by the last rounding. There are no matrix products: TF32 and
+autocast have no effect.
+
+Shapes: B clips of a batch, G clips with the same operation, T frames, H x W pixels, N operations per clip.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from horst.errors import ConfigError, InputError
-from horst.masks import length_mask
-from horst.video.augment_ops import MAX_MAGNITUDE, OPERATIONS, ClipGroup
+from horst.config import check_entries
+from horst.errors import InputError
+from horst.masks import Lengths, check_lengths, length_mask
 
-Lengths = Tensor | Sequence[int] | None
 CHANCES = 3  # random numbers that decide one operation
+MAX_MAGNITUDE = 30  # magnitudes are 0..30, torchvision's 31 bins
+MAX_TRANSLATION = 150 / 331  # fraction of the frame's size: the paper's 150 of 331 pixels
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClipGroup:
+    """Clips with the same operation."""
+
+    clips: Tensor  # (G, T, 3, H, W) float32 in 0..255
+    magnitude: Tensor  # (G,) float64 on the CPU, -30..30
+    valid: Tensor | None  # (G, T) bool: frames that are not padding; None if there is no padding
+
+    def level(self, start: float, end: float) -> Tensor:
+        """(G,) float64: each magnitude scaled to start..end, with its sign.
+
+        Integer magnitudes read torchvision's float32 table, whose rounding decides the truncation below.
+        """
+        table = torch.linspace(start, end, MAX_MAGNITUDE + 1, dtype=torch.float32).double()
+        size = self.magnitude.abs()
+        low, high = size.floor().long(), size.ceil().long()
+        level = table[low] + (size - low) * (table[high] - table[low])
+        return torch.where(self.magnitude < 0, -level, level)
+
+    def per_clip(self, values: Tensor) -> Tensor:
+        """(G,) on the CPU as float32 that broadcasts over the clips."""
+        return values.float().to(self.clips.device, non_blocking=True).view(-1, 1, 1, 1, 1)
+
+    def unpadded(self, measured: Tensor, neutral: float) -> Tensor:
+        """`measured` (G, T, ...) with `neutral` for frames that are padding."""
+        if self.valid is None:
+            return measured
+        return measured.masked_fill(~self.valid.view(*self.valid.shape, *[1] * (measured.ndim - 2)), neutral)
+
+
+def auto_contrast(group: ClipGroup) -> Tensor:
+    """Stretch each channel of a clip to 0..255."""
+    low = group.unpadded(group.clips.amin((-2, -1)), math.inf).amin(1, keepdim=True)[..., None, None]
+    high = group.unpadded(group.clips.amax((-2, -1)), -math.inf).amax(1, keepdim=True)[..., None, None]
+    flat = low == high
+    scale = torch.where(flat, 1.0, 255 / (high - low))  # (G, 1, 3, 1, 1)
+    return (group.clips - low.masked_fill(flat, 0)).mul_(scale)
+
+
+def equalize(group: ClipGroup) -> Tensor:
+    """Equalize the histogram of each channel over the clip."""
+    values = group.clips.round().clamp_(0, 255).long().flatten(-2)  # (G, T, 3, H W)
+    counts = values.new_zeros(*values.shape[:3], 256)
+    counts.scatter_add_(-1, values, values.new_ones(()).expand_as(values))
+    table = _equalizing_table(group.unpadded(counts, 0).sum(1, keepdim=True))  # (G, 1, 3, 256)
+    return table.expand_as(counts).gather(-1, values).view_as(group.clips)
+
+
+def _equalizing_table(counts: Tensor) -> Tensor:
+    """The new level (..., 256) of each level from their counts (..., 256), as PIL computes it."""
+    levels = torch.arange(256, device=counts.device)
+    brightest = (levels * (counts > 0)).amax(-1, keepdim=True)
+    step = (counts.sum(-1, keepdim=True) - counts.gather(-1, brightest)) // 255
+    below = counts.cumsum(-1) - counts
+    table = ((below + step // 2) // step.clamp(min=1)).clamp(0, 255)
+    return torch.where(step == 0, levels, table).float()
+
+
+def solarize(group: ClipGroup) -> Tensor:
+    threshold = group.per_clip(group.level(255, 0))
+    return torch.where(group.clips >= threshold, 255 - group.clips, group.clips)
+
+
+def posterize(group: ClipGroup) -> Tensor:
+    dropped_bits = (group.magnitude / (MAX_MAGNITUDE / 4)).round()
+    step = group.per_clip(2**dropped_bits)
+    return (group.clips / step).floor_().mul_(step)
+
+
+def brightness(group: ClipGroup) -> Tensor:
+    return group.clips * group.per_clip(1 + group.level(0, 0.9))
+
+
+def color(group: ClipGroup) -> Tensor:
+    return _blend(group, _grey(group.clips))
+
+
+def contrast(group: ClipGroup) -> Tensor:
+    grey = _grey(group.clips)
+    by_frame = grey.sum((-3, -2, -1), dtype=torch.float64)  # integers: exact in any order
+    frames = grey.shape[1] if group.valid is None else group.valid.sum(1)
+    mean = group.unpadded(by_frame, 0).sum(1) / (frames * grey[0, 0].numel())
+    return _blend(group, mean.float().view(-1, 1, 1, 1, 1))
+
+
+def sharpness(group: ClipGroup) -> Tensor:
+    """Blend with a clip that is smoothed everywhere except on its border."""
+    if min(group.clips.shape[-2:]) < 3:
+        return group.clips
+    rows = group.clips[..., :-2, :] + group.clips[..., 1:-1, :] + group.clips[..., 2:, :]
+    total = rows[..., :-2] + rows[..., 1:-1] + rows[..., 2:]
+    total.add_(group.clips[..., 1:-1, 1:-1], alpha=4)  # the centre has weight 5, its 8 neighbours 1
+    smooth = group.clips.clone()
+    smooth[..., 1:-1, 1:-1] = total.div_(13).round_()
+    return _blend(group, smooth)
+
+
+def _grey(clips: Tensor) -> Tensor:
+    """(G, T, 3, H, W) to integer levels (G, T, 1, H, W), with torchvision's weights."""
+    r, g, b = clips.split(1, -3)
+    return (0.2989 * r).add_(0.587 * g).add_(0.114 * b).floor_()
+
+
+def _blend(group: ClipGroup, other: Tensor) -> Tensor:
+    """Interpolate from `other` to the clips by the ratio 1 + level; above 1 extrapolate."""
+    ratio = 1 + group.level(0, 0.9)
+    return (group.clips * group.per_clip(ratio)).add_(other * group.per_clip(1 - ratio))
+
+
+def rotate(group: ClipGroup) -> Tensor:
+    angle = group.level(0, 30).deg2rad()
+    return _warp(group, ((angle.cos(), -angle.sin(), 0.0), (angle.sin(), angle.cos(), 0.0)))
+
+
+def shear_x(group: ClipGroup) -> Tensor:
+    shear = group.level(0, 0.3)  # from the top: the offset undoes the centring of y
+    return _warp(group, ((1.0, shear, shear * (group.clips.shape[-2] / 2)), (0.0, 1.0, 0.0)))
+
+
+def shear_y(group: ClipGroup) -> Tensor:
+    shear = group.level(0, 0.3)
+    return _warp(group, ((1.0, 0.0, 0.0), (shear, 1.0, shear * (group.clips.shape[-1] / 2))))
+
+
+def translate_x(group: ClipGroup) -> Tensor:
+    pixels = group.level(0, MAX_TRANSLATION * group.clips.shape[-1]).trunc()
+    return _warp(group, ((1.0, 0.0, -pixels), (0.0, 1.0, 0.0)))
+
+
+def translate_y(group: ClipGroup) -> Tensor:
+    pixels = group.level(0, MAX_TRANSLATION * group.clips.shape[-2]).trunc()
+    return _warp(group, ((1.0, 0.0, 0.0), (0.0, 1.0, -pixels)))
+
+
+Row = tuple[float | Tensor, float | Tensor, float | Tensor]
+
+
+def _warp(group: ClipGroup, matrix: tuple[Row, Row]) -> Tensor:
+    """Read pixel (x, y), relative to the frame's centre, at matrix (x, y, 1): nearest neighbour, black outside."""
+    clips = group.clips
+    height, width = clips.shape[-2:]
+    x = torch.arange(width, device=clips.device, dtype=torch.float32) - (width - 1) / 2
+    y = (torch.arange(height, device=clips.device, dtype=torch.float32) - (height - 1) / 2).view(-1, 1)
+
+    def axis(row: Row, size: int) -> Tensor:  # (G, H, W), from -1 to 1 over the frame
+        a, b, c = (torch.as_tensor(v, dtype=torch.float64).expand(len(clips)) for v in row)
+        # float32 from here on, in this order: positions between two pixels round as in torchvision
+        a, b, c = (group.per_clip(v)[..., 0, 0] / (0.5 * size) for v in (a, b, c))
+        return x * a + y * b + c
+
+    grid = torch.stack((axis(matrix[0], width), axis(matrix[1], height)), -1)
+    frames = clips.flatten(1, 2)  # (G, 3 T, H, W): positions are computed once for all frames
+    return F.grid_sample(frames, grid, "nearest", "zeros", align_corners=False).view_as(clips)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    name: str
+    run: Callable[[ClipGroup], Tensor]
+    signed: bool = False  # whether its magnitude has a random sign
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("Identity", lambda group: group.clips),
+    Operation("AutoContrast", auto_contrast),
+    Operation("Equalize", equalize),
+    Operation("Rotate", rotate, signed=True),
+    Operation("Solarize", solarize),
+    Operation("Color", color, signed=True),
+    Operation("Posterize", posterize),
+    Operation("Contrast", contrast, signed=True),
+    Operation("Brightness", brightness, signed=True),
+    Operation("Sharpness", sharpness, signed=True),
+    Operation("ShearX", shear_x, signed=True),
+    Operation("ShearY", shear_y, signed=True),
+    Operation("TranslateX", translate_x, signed=True),
+    Operation("TranslateY", translate_y, signed=True),
+)
+"""In the paper's order; an `AugmentPlan` refers to them by index."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,12 +253,7 @@ class RandAugment:
     `magnitude`."""
 
     def __post_init__(self) -> None:
-        if self.operations < 0:
-            raise ConfigError(f"operations is {self.operations}; it must be 0 or more")
-        if not 0 <= self.magnitude <= MAX_MAGNITUDE:
-            raise ConfigError(f"magnitude is {self.magnitude}; it must be in 0..{MAX_MAGNITUDE}")
-        if not self.magnitude_std >= 0:
-            raise ConfigError(f"magnitude_std is {self.magnitude_std}; it must be 0 or more (inf: uniform)")
+        check_entries("augment", self, operations="0..", magnitude=f"0..{MAX_MAGNITUDE}", magnitude_std="0..")
 
     def plan(self, chances: Tensor) -> AugmentPlan:
         """The plan from random numbers (B, N, CHANCES) in 0..1: which operation, which direction, how much."""
@@ -99,7 +283,9 @@ def apply_plan(clips: Tensor, plan: AugmentPlan, lengths: Lengths = None) -> Ten
         raise InputError(f"clips are {_describe(clips)}; they must be uint8, or float in 0..255")
     if len(plan.operation) != len(clips):
         raise InputError(f"the plan is for {len(plan.operation)} clips; clips have shape {tuple(clips.shape)}")
-    valid = _valid_frames(lengths, clips)
+    batch, frames = clips.shape[:2]
+    known = torch.tensor(check_lengths(lengths, batch, frames))
+    valid = None if known.eq(frames).all() else length_mask(known, frames).to(clips.device, non_blocking=True)
     operations, magnitudes = plan.operation.cpu(), plan.magnitude.cpu().double()
     clips = clips.clone()
     for operation, magnitude in zip(operations.unbind(1), magnitudes.unbind(1), strict=True):
@@ -119,19 +305,3 @@ def apply_plan(clips: Tensor, plan: AugmentPlan, lengths: Lengths = None) -> Ten
 
 def _describe(x: Tensor) -> str:
     return f"{tuple(x.shape)} of {str(x.dtype).removeprefix('torch.')}"
-
-
-def _valid_frames(lengths: Lengths, clips: Tensor) -> Tensor | None:
-    """(B, T) bool on the clips' device; None if no clip has padding."""
-    if lengths is None:
-        return None
-    batch, frames = clips.shape[:2]
-    values = lengths.tolist() if isinstance(lengths, Tensor) else list(lengths)
-    if not isinstance(values, list) or len(values) != batch:
-        raise InputError(f"lengths is {values}; clips {tuple(clips.shape)} need one for each clip")
-    for value in values:
-        if not 1 <= value <= frames or int(value) != value:
-            raise InputError(f"lengths has {value}; clips {tuple(clips.shape)} need integers in 1..{frames}")
-    if min(values) == frames:
-        return None
-    return length_mask(torch.tensor(values, dtype=torch.int64), frames).to(clips.device, non_blocking=True)
