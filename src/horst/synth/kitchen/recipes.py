@@ -23,6 +23,12 @@ VEGETABLE_WEIGHTS = (0.5, 0.35, 0.15)  # how often each of VEGETABLES is chosen
 WAITS = 0.18  # probability that an object is first put down on the counter after it was taken
 
 
+def do(*moves: ActionStep | Moves) -> Moves:
+    """One move after the other. Each is decided when the ones before it are done."""
+    for move in moves:
+        yield from (move,) if isinstance(move, ActionStep) else move
+
+
 @dataclass(slots=True)
 class Cook:
     """The cook: the current world, habits, objects reserved by recipes; then basic moves, recipes and chores."""
@@ -64,42 +70,36 @@ class Cook:
         return next((place for place in places if self.world.free_slot(place, item) is not None), HOME[item].place)
 
     def fetch(self, item: str) -> Moves:
-        """Take an object, opening the door before it; the habits decide whether it is closed at once."""
+        """Take an object, unless it is in a hand; sometimes put it down first."""
         place = self.world.place(item)
         if place == "hand":
             return
-        if not self.world.reachable(place):
-            yield ActionStep("open", place)
-        yield ActionStep("take", item, place)
-        if place in DOORS and self.chance(self.habits.closes):
-            yield ActionStep("close", place)
-        yield PAUSE
+        yield from do(self._at(place, ActionStep("take", item, place)), PAUSE)
         if self.chance(WAITS) and self.world.free_slot("counter", item) is not None:
-            yield ActionStep("put", item, "counter")
-            yield PAUSE
-            yield from self.fetch(item)
+            yield from do(ActionStep("put", item, "counter"), PAUSE, self.fetch(item))
 
     def put(self, item: str, *places: str) -> Moves:
         """Put a held object to the first place with room, otherwise to its home."""
         place = self.room(item, *places)
+        yield from self._at(place, ActionStep("put", item, place))
+
+    def _at(self, place: str, step: ActionStep) -> Moves:
+        """A step at a place, after opening its door; the habits decide whether it is closed at once."""
         if not self.world.reachable(place):
             yield ActionStep("open", place)
-        yield ActionStep("put", item, place)
+        yield step
         if place in DOORS and self.chance(self.habits.closes):
             yield ActionStep("close", place)
 
     def move(self, item: str, *places: str) -> Moves:
-        yield from self.fetch(item)
-        yield from self.put(item, *places)
+        return do(self.fetch(item), self.put(item, *places))
 
     def put_down(self, item: str) -> Moves:
         """Put down a held object: dirty dishes into the sink, home for tidy cooks, otherwise onto the counter."""
         if item in self.world.dirty and noun_of(item) in DISHES and self.chance(0.6):
             yield from self.put(item, "sink", "counter")
-        elif self.chance(self.habits.tidy):
-            yield from self.put(item)
         else:
-            yield from self.put(item, "counter")
+            yield from self.put(item, *(() if self.chance(self.habits.tidy) else ("counter",)))
 
     def switch(self, fixture: str, on: bool) -> Moves:
         """Turn the tap or the hob on or off, unless it is already."""
@@ -107,8 +107,7 @@ class Cook:
             yield ActionStep("turn-on" if on else "turn-off", fixture)
 
     def run_tap(self) -> Moves:
-        yield from self.switch("tap", True)
-        yield from self.switch("tap", False)
+        return do(self.switch("tap", True), self.switch("tap", False))
 
     def make_tea(self) -> Moves:
         """Fill and boil the kettle and put a bag into the cup, in either order; then water, perhaps milk."""
@@ -117,17 +116,12 @@ class Cook:
             return
         halves = [self._boil_water(), self._ready_cup(cup)]
         for half in halves if self.chance(0.5) else halves[::-1]:
-            yield from half
-            yield PAUSE
+            yield from do(half, PAUSE)
         if self.world.place(cup) != "counter":
             return
-        yield from self.fetch("kettle.0")
-        yield ActionStep("pour", "kettle.0", cup)
-        yield from self.put("kettle.0")
-        yield PAUSE
+        yield from do(self.fetch("kettle.0"), ActionStep("pour", "kettle.0", cup), self.put("kettle.0"), PAUSE)
         if self.chance(0.55):
-            yield from self._pour("milk.0", cup)
-            yield PAUSE
+            yield from do(self._pour("milk.0", cup), PAUSE)
         if self.chance(0.6):
             yield from self.stir("tea", cup)
         if self.chance(0.5) and "tea" in self.world.waste:
@@ -136,39 +130,27 @@ class Cook:
     def _boil_water(self) -> Moves:
         yield from self.fetch("kettle.0")
         if self.chance(0.7) and self.room("kettle.0", "sink") == "sink":
-            yield from self.put("kettle.0", "sink")
-            yield from self.run_tap()
-            yield from self.fetch("kettle.0")
-        yield from self.put("kettle.0")
-        yield ActionStep("turn-on", "kettle")
+            yield from do(self.put("kettle.0", "sink"), self.run_tap(), self.fetch("kettle.0"))
+        yield from do(self.put("kettle.0"), ActionStep("turn-on", "kettle"))
 
     def _ready_cup(self, cup: str) -> Moves:
-        yield from self._set(cup)
-        yield PAUSE
+        yield from do(self._set(cup), PAUSE)
         if self.world.place(cup) == "counter":
-            yield from self.fetch("tea.0")
-            yield ActionStep("put", "tea.0", cup)
+            yield from do(self.fetch("tea.0"), ActionStep("put", "tea.0", cup))
 
     def stir(self, noun: str, vessel: str) -> Moves:
         spoon = next(iter(self.stock("spoon")), "spoon.0")
-        yield from self.fetch(spoon)
-        yield ActionStep("stir", noun, vessel)
+        yield from do(self.fetch(spoon), ActionStep("stir", noun, vessel))
         if self.chance(0.25) and noun_of(vessel) == "pan":
             yield ActionStep("stir", noun, vessel)
         yield from self.put_down(spoon)
 
     def _pour(self, item: str, vessel: str) -> Moves:
-        yield from self.fetch(item)
-        yield ActionStep("pour", item, vessel)
-        yield from self.put_down(item)
+        return do(self.fetch(item), ActionStep("pour", item, vessel), self.put_down(item))
 
     def _choose_vegetables(self, most: int) -> list[str]:
-        chosen: list[str] = []
-        for _ in range(1 + int(self.rng.integers(most))):
-            item = self.claim(self.pick(VEGETABLES, VEGETABLE_WEIGHTS))
-            if item is not None:
-                chosen.append(item)
-        return chosen
+        nouns = (self.pick(VEGETABLES, VEGETABLE_WEIGHTS) for _ in range(1 + int(self.rng.integers(most))))
+        return [item for noun in nouns if (item := self.claim(noun))]
 
     def _bring(self, item: str) -> Moves:
         """Put a vegetable onto the board, perhaps washed first."""
@@ -176,8 +158,7 @@ class Cook:
             return
         yield from self.fetch(item)
         if self.chance(self.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0)):
-            yield from self.switch("tap", True)
-            yield ActionStep("wash", item)
+            yield from do(self.switch("tap", True), ActionStep("wash", item))
             if self.chance(0.75):
                 yield from self.switch("tap", False)
         yield from self.put(item, "board", "counter")
@@ -193,8 +174,7 @@ class Cook:
                     yield ActionStep("throw", item)
             yield ActionStep("cut", item)
             if self.chance(self.habits.one_by_one):
-                yield from self.put("knife.0", "counter")
-                yield PAUSE
+                yield from do(self.put("knife.0", "counter"), PAUSE)
         if "knife.0" in self.world.held():
             yield from self.put_down("knife.0")
 
@@ -202,18 +182,14 @@ class Cook:
         groups = [[item] for item in items] if self.chance(self.habits.one_by_one) else [items]
         for group in groups:
             for item in group:
-                yield from self._bring(item)
-                yield PAUSE
-            yield from self._chop(group)
-            yield PAUSE
+                yield from do(self._bring(item), PAUSE)
+            yield from do(self._chop(group), PAUSE)
 
     def _into(self, items: list[str], vessel: str) -> Moves:
         """Put cut vegetables from the board into a pan or onto a plate."""
         for item in self.shuffled(items):
             if self.world.form.get(item) == "cut" and self.world.place(item) == "board":
-                yield from self.fetch(item)
-                yield ActionStep("put", item, vessel)
-                yield PAUSE
+                yield from do(self.fetch(item), ActionStep("put", item, vessel), PAUSE)
 
     def _set(self, item: str) -> Moves:
         """Put a plate or a cup onto the counter."""
@@ -225,11 +201,8 @@ class Cook:
         if plate is None:
             return
         if self.chance(0.4):
-            yield from self._set(plate)
-            yield PAUSE
-        yield from self._prepare(items)
-        yield from self._set(plate)
-        yield PAUSE
+            yield from do(self._set(plate), PAUSE)
+        yield from do(self._prepare(items), self._set(plate), PAUSE)
         if self.world.place(plate) != "counter":
             return
         yield from self._into(items, plate)
@@ -251,23 +224,19 @@ class Cook:
             yield from self.switch("hob", True)
         yield PAUSE
         if self.chance(oil):
-            yield from self._pour("oil.0", "pan.0")
-            yield PAUSE
+            yield from do(self._pour("oil.0", "pan.0"), PAUSE)
         yield from self.switch("hob", True)
 
     def _serve(self, chance: float) -> Moves:
         """Pour from the pan onto a plate; the empty pan goes to the sink or back to the hob."""
         if self.chance(0.7):
-            yield from self.switch("hob", False)
-            yield PAUSE
+            yield from do(self.switch("hob", False), PAUSE)
         plate = self.claim("plate") if self.chance(chance) else None
         if plate is not None and self.world.contents("pan.0"):
             yield from self._set(plate)
             if self.world.place(plate) == "counter":
-                yield from self.fetch("pan.0")
-                yield ActionStep("pour", "pan.0", plate)
-                yield from self.put("pan.0", *(("sink",) if self.chance(0.6) else ()))
-                yield PAUSE
+                yield from do(self.fetch("pan.0"), ActionStep("pour", "pan.0", plate))
+                yield from do(self.put("pan.0", *(("sink",) if self.chance(0.6) else ())), PAUSE)
         yield from self.switch("hob", False)
 
     def fry_egg(self) -> Moves:
@@ -278,43 +247,30 @@ class Cook:
                 break
             yield from self.fetch(egg)
             if self.chance(0.3):
-                yield from self.put(egg, "counter")
-                yield PAUSE
-                yield from self.fetch(egg)
+                yield from do(self.put(egg, "counter"), PAUSE, self.fetch(egg))
             yield ActionStep("crack", egg, "pan.0")
             if self.chance(0.6):
                 yield ActionStep("throw", egg)
             yield PAUSE
         if self.chance(0.5) and "egg" in self.world.contents("pan.0"):
-            yield from self.stir("egg", "pan.0")
-            yield PAUSE
+            yield from do(self.stir("egg", "pan.0"), PAUSE)
         yield from self._serve(0.8)
 
     def cook_pasta(self) -> Moves:
         self.reserved.add("pan.0")
         if self.world.place("pan.0") == "hob" and self.chance(0.6):
-            yield from self.move("pan.0", "sink")
-            yield from self.run_tap()
-        yield from self._heat_pan(oil=0.15)
-        yield from self._pour("pasta.0", "pan.0")
-        yield PAUSE
+            yield from do(self.move("pan.0", "sink"), self.run_tap())
+        yield from do(self._heat_pan(oil=0.15), self._pour("pasta.0", "pan.0"), PAUSE)
         for _ in range(int(self.rng.integers(1, 3))):
-            yield from self.stir("pasta", "pan.0")
-            yield PAUSE
+            yield from do(self.stir("pasta", "pan.0"), PAUSE)
         yield from self._serve(0.7)
 
     def stir_fry(self) -> Moves:
         items = self._choose_vegetables(2)
-        heat_first = self.chance(0.4)
-        if heat_first:
-            yield from self._heat_pan(oil=0.6)
-        yield from self._prepare(items)
-        if not heat_first:
-            yield from self._heat_pan(oil=0.6)
-        yield from self._into(items, "pan.0")
+        parts = [self._prepare(items), self._heat_pan(oil=0.6)]
+        yield from do(*(parts[::-1] if self.chance(0.4) else parts), self._into(items, "pan.0"))
         for noun in dict.fromkeys(noun_of(item) for item in items if noun_of(item) in self.world.contents("pan.0")):
-            yield from self.stir(noun, "pan.0")
-            yield PAUSE
+            yield from do(self.stir(noun, "pan.0"), PAUSE)
         yield from self._serve(0.6)
 
     def wash_dishes(self) -> Moves:
@@ -326,30 +282,24 @@ class Cook:
         for item in self.shuffled(sorted(self.world.dirty - self.reserved)):
             if item in self.reserved or self.world.place(item) not in ("sink", "counter"):
                 continue
-            yield from self.fetch("sponge.0")
-            yield from self.fetch(item)
+            yield from do(self.fetch("sponge.0"), self.fetch(item))
             if not self.world.basin:
                 yield from self.switch("tap", True)
             yield ActionStep("wash", item)
             if basin:
-                yield from self.put("sponge.0")
-                yield from self._dry_and_store(item)
+                yield from do(self.put("sponge.0"), self._dry_and_store(item))
             else:
                 yield from self.put(item, "rack", "counter")
                 if self.chance(0.2):
-                    yield from self.put("sponge.0")
-                    yield from self.switch("tap", False)
+                    yield from do(self.put("sponge.0"), self.switch("tap", False))
             yield PAUSE
         yield from self.switch("tap", False)
         if "sponge.0" in self.world.held():
             yield from self.put("sponge.0")
 
     def _dry_and_store(self, item: str) -> Moves:
-        yield from self.fetch("cloth.0")
-        yield from self.fetch(item)
-        yield ActionStep("dry", item)
-        yield from self.put("cloth.0")
-        yield from self.put_down(item)
+        dry = do(self.fetch("cloth.0"), self.fetch(item), ActionStep("dry", item))
+        return do(dry, self.put("cloth.0"), self.put_down(item))
 
     def clear_up(self) -> Moves:
         """Dry the dishes on the rack and put objects away."""
@@ -367,8 +317,7 @@ class Cook:
         for noun in self.shuffled(["plate", "cup", "spoon", "knife"])[: int(self.rng.integers(1, 4))]:
             item = next((i for i in self.stock(noun) if self.world.place(i) != "counter"), None)
             if item is not None:
-                yield from self.move(item, "counter")
-                yield PAUSE
+                yield from do(self.move(item, "counter"), PAUSE)
 
     def close_door(self) -> Moves:
         for door in DOORS:
@@ -382,8 +331,7 @@ class Cook:
     def tidy_away(self) -> Moves:
         items = [i for i in self.world.at("counter") if i not in self.reserved and HOME[i].place in ("fridge", "shelf")]
         if items:
-            item = self.pick(items)
-            yield from self.move(item)
+            yield from self.move(self.pick(items))
 
     def make_room(self) -> Moves:
         """Move an object elsewhere."""
@@ -401,8 +349,7 @@ class Cook:
     def look_for(self) -> Moves:
         door = self.pick(DOORS)
         if door not in self.world.on:
-            yield ActionStep("open", door)
-            yield ActionStep("close", door)
+            yield from (ActionStep("open", door), ActionStep("close", door))
 
 
 def initial_world(seed: int) -> World:
