@@ -16,7 +16,6 @@ from horst.synth.kitchen.room import STEEL as _CHROME
 from horst.synth.kitchen.world import VEGETABLES
 from horst.synth.render import textures as tx
 from horst.synth.render.raster import Colour, Point, Rng, ShapeCanvas, Sprite, blur
-from horst.synth.render.textures import uniform
 
 _STEEL, _BLACK, _GREEN = (0.78, 0.79, 0.81), (0.15, 0.15, 0.17), (0.30, 0.56, 0.24)
 _WOOD = (0.66, 0.45, 0.27)
@@ -179,7 +178,7 @@ def pieces(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, noun:
     for k in range(14):
         turn, far = 2.4 * k, math.sqrt((k + 0.3) / 14)
         x, y = 0.046 * far * math.cos(turn), 0.030 * far * math.sin(turn)
-        _piece(c, noun, x, y, uniform(rng, 0, math.pi))
+        _piece(c, noun, x, y, rng.uniform(0, math.pi))
 
 
 def _piece(c: ShapeCanvas, noun: str, x: float, y: float, turn: float) -> None:

@@ -8,7 +8,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -142,12 +142,6 @@ class Layout:
 Path = list[tuple[float, Point]]  # points at fractions of a segment
 
 
-def grip(item: str, at: Point) -> Point:
-    """The point of the hand that holds an object at a point."""
-    dx, dy = GRIP.get(noun_of(item), (0.0, 0.0))
-    return at[0] + dx, at[1] + dy
-
-
 def animate(spec: VideoSpec, world: World, layout: Layout) -> Motion:
     """The motion of a video that starts with a world."""
     motion = Motion([world], [], [(RIGHT, LEFT)])
@@ -183,51 +177,45 @@ def free_slot(world: World) -> int:
 
 def _paths(layout: Layout, world: World, after: World, step: ActionStep) -> dict[int, Path]:
     """The paths of the hands in an action, by slot of the world; the leading hand first."""
-    at = layout.focus(world, after, step)
+    x, y = at = layout.focus(world, after, step)
     slots = {item: world.where[item].slot for item in world.held()}
     free = free_slot(world)
     if step.verb == "take":
-        return {after.where[step.item].slot: [(CONTACT, grip(step.item, at)), (0.55, grip(step.item, at))]}
+        return {after.where[step.item].slot: _rest(at, step.item, CONTACT, 0.55)}
     if step.verb == "put":
-        high = (at[0], at[1] - 0.05) if step.place in HOME else at
-        return {slots[step.item]: [(0.55, grip(step.item, high)), (0.68, grip(step.item, high))]}
+        return {slots[step.item]: _rest((x, y - 0.05) if step.place in HOME else at, step.item, 0.55, 0.68)}
     if step.item in DOORS:
-        return {free: _swing(layout, step)}
+        # the hand stays on the handle while the door turns
+        x, y = room.HANDLES[step.item]
+        _, (width, _), hinge = room.DOOR_FRAMES[step.item]
+        ends = at, layout.point((x + 0.7 * hinge * width, y + 0.03))
+        return {free: list(zip(SWING, ends if step.verb == "open" else ends[::-1], strict=True))}
     if step.item in room.HANDLES:
-        return {free: [(CONTACT, at), (0.7, at)]}
+        return {free: _rest(at, stop=0.7)}
     if step.verb == "throw":
-        x, y = layout.point(room.BIN)
-        return {free: [(0.25, at), (0.35, at), (0.75, (x, y - 0.05)), (0.85, (x, y - 0.05))]}
+        bin_x, bin_y = layout.point(room.BIN)
+        return {free: _rest(at, "", 0.25, 0.35) + _rest((bin_x, bin_y - 0.05), "", 0.75, 0.85)}
     if step.verb in ("wash", "dry"):
-        place = layout.point((room.TAP[0], room.TAP[1] + 0.11)) if step.verb == "wash" else at
-        other = 1 - slots[step.item]
-        return {
-            other: [(CONTACT, (place[0] + 0.02, place[1])), (1.0, (place[0] + 0.02, place[1]))],
-            slots[step.item]: [(CONTACT, grip(step.item, place)), (1.0, grip(step.item, place))],
-        }
+        x, y = layout.point((room.TAP[0], room.TAP[1] + 0.11)) if step.verb == "wash" else at
+        return {1 - slots[step.item]: _rest((x + 0.02, y)), slots[step.item]: _rest((x, y), step.item)}
     if step.verb in ("cut", "peel"):
         knife = slots["knife.0"]
-        blade = grip("knife.0", (at[0] + 0.02, at[1] - 0.02))
+        contact, (end, (blade_x, blade_y)) = _rest((x + 0.02, y - 0.02), "knife.0")
         return {
-            knife: [(CONTACT, blade), (1.0, (blade[0] + 0.04, blade[1]))],
-            1 - knife: [(CONTACT, (at[0] - 0.085, at[1] + 0.03)), (1.0, (at[0] - 0.06, at[1] + 0.03))],
+            knife: [contact, (end, (blade_x + 0.04, blade_y))],
+            1 - knife: [(CONTACT, (x - 0.085, y + 0.03)), (1.0, (x - 0.06, y + 0.03))],
         }
     if step.verb == "stir":
         spoon = next(item for item in slots if noun_of(item) == "spoon")
-        held = grip(spoon, (at[0], at[1] - 0.01))
-        return {slots[spoon]: [(CONTACT, held), (1.0, held)]}
+        return {slots[spoon]: _rest((x, y - 0.01), spoon)}
     # pour, crack: above the vessel
-    above = grip(step.item, (at[0] + 0.03, at[1] - 0.10))
-    return {slots[step.item]: [(CONTACT, above), (0.95, above)]}
+    return {slots[step.item]: _rest((x + 0.03, y - 0.10), step.item, stop=0.95)}
 
 
-def _swing(layout: Layout, step: ActionStep) -> Path:
-    """The hand stays on the handle while the door turns."""
-    x, y = room.HANDLES[step.item]
-    _, (width, _), hinge = room.DOOR_FRAMES[step.item]
-    shut, wide = layout.point((x, y)), layout.point((x + 0.7 * hinge * width, y + 0.03))
-    ends = (shut, wide) if step.verb == "open" else (wide, shut)
-    return [(SWING[0], ends[0]), (SWING[1], ends[1])]
+def _rest(at: Point, item: str = "", start: float = CONTACT, stop: float = 1.0) -> Path:
+    """The hand stays where it holds an object (or nothing) at a point."""
+    dx, dy = GRIP.get(noun_of(item), (0.0, 0.0))
+    return [(part, (at[0] + dx, at[1] + dy)) for part in (start, stop)]
 
 
 def _perform(motion: Motion, paths: dict[Side, Path], times: tuple[float, float, float], carrying: set[Side]) -> None:
@@ -311,8 +299,8 @@ class _KitchenRenderer:
         self._draw_hands(world, self.motion.sides[done if world.held() else current + 1], segment, time, lifted)
         return self.sensor.expose(self.rng, self._view(time))
 
-    def _draw(self, name: str, at: Point) -> None:
-        self.frame.draw(self.sprites[name], *at)
+    def _draw(self, name: str, at: Point, **how: Any) -> None:
+        self.frame.draw(self.sprites[name], *at, **how)
 
     def _draw_still(self, world: World, swing: dict[str, float], lifted: str) -> None:
         """Everything that rests, on top of the room; `lifted` is the waste on its way to the bin."""
@@ -327,7 +315,7 @@ class _KitchenRenderer:
                     self._draw_item(world, item, layout.where(world, item), shadow=False)
         for door, ((x, y), (width, _), hinge) in room.DOOR_FRAMES.items():
             shut, at = 1.0 - 0.84 * swing[door], layout.point((x + hinge * width / 2, y))
-            self.frame.draw(self.sprites[door], *at, stretch=(shut, 1.0), light=1.0 - 0.25 * swing[door])
+            self._draw(door, at, stretch=(shut, 1.0), light=1.0 - 0.25 * swing[door])
         # the box of tea never leaves the shelf: a bag is taken from it
         self._draw("tea", layout.point(room.SLOTS["shelf"][1]))
         hidden = ("hand", "gone", *DOORS)
@@ -348,7 +336,7 @@ class _KitchenRenderer:
             low = 0.3 * prop.height if noun in _FLAT or form == "cut" else 0.42 * prop.height
             width = 0.62 * prop.width if noun == "pan" else prop.width
             self.frame.shadow(x + 0.008, y + low, width, 0.04, 0.38, 0.7)
-        self.frame.draw(self.sprites[f"pieces {noun}" if form == "cut" else name], x, y, angle=tilt)
+        self._draw(f"pieces {noun}" if form == "cut" else name, at, angle=tilt)
         if noun in props.SURFACE:
             self._draw_inside(world, item, x, y)
 
@@ -359,23 +347,22 @@ class _KitchenRenderer:
             self._draw("dirt", (x, y))
         wet = [food for food in inside if food in props.LIQUIDS]
         if wet:
-            liquid = self.sprites[f"{noun} {'tea' if 'tea' in wet and 'water' in wet else wet[0]}"]
-            self.frame.draw(liquid, x, y, opacity=0.45 if wet == ["oil"] else 0.95)
+            liquid = "tea" if "tea" in wet and "water" in wet else wet[0]
+            self._draw(f"{noun} {liquid}", (x, y), opacity=0.45 if wet == ["oil"] else 0.95)
         if "milk" in wet and len(wet) > 1:
-            self.frame.draw(self.sprites[f"{noun} milk"], x, y, opacity=0.45)
+            self._draw(f"{noun} milk", (x, y), opacity=0.45)
         if wet == ["tea"]:
-            self.frame.draw(self.sprites["tea bag"], x + 0.01, y - 0.005, scale=0.7)
+            self._draw("tea bag", (x + 0.01, y - 0.005), scale=0.7)
         foods = list(dict.fromkeys(food for food in inside if food in props.FOODS))
         for k, food in enumerate(foods):
             spread = 0.032 * (k - (len(foods) - 1) / 2) * (1.4 if noun == "pan" else 1.0)
-            pieces, scale = self.sprites[f"pieces {food}"], 1.15 if noun == "pan" else 0.8
-            self.frame.draw(pieces, x + spread, y + 0.3 * abs(spread), scale=scale)
+            self._draw(f"pieces {food}", (x + spread, y + 0.3 * abs(spread)), scale=1.15 if noun == "pan" else 0.8)
 
     def _draw_fluids(self, world: World, time: float) -> None:
         if "tap" in world.on:
             x, y = self.layout.point(room.TAP)
             flicker = 1.0 + 0.12 * math.sin(31.0 * time)
-            self.frame.draw(self.sprites["water"], x + 0.002 * math.sin(47.0 * time), y, stretch=(flicker, 1.0))
+            self._draw("water", (x + 0.002 * math.sin(47.0 * time), y), stretch=(flicker, 1.0))
         if "hob" in world.on and world.contents("pan.0") and world.place("pan.0") == "hob":
             self._draw_steam(self.layout.point(room.BURNER), 0.05, time, 0.34)
         if "kettle" in world.on:
@@ -386,8 +373,7 @@ class _KitchenRenderer:
         for k in range(3):
             puff, age = divmod(0.55 * time + k / 3, 1.0)
             x = at[0] + spread * math.sin(2.4 * k + 1.1 * puff) + 0.015 * math.sin(6 * age + k)
-            fade = strength * 4 * age * (1 - age)
-            self.frame.draw(self.sprites["puff"], x, at[1] - 0.17 * age, scale=0.7 + age, opacity=fade)
+            self._draw("puff", (x, at[1] - 0.17 * age), scale=0.7 + age, opacity=strength * 4 * age * (1 - age))
 
     def _draw_hands(
         self, world: World, sides: tuple[Side, Side], segment: Segment | None, time: float, lifted: str
@@ -400,30 +386,26 @@ class _KitchenRenderer:
             # a hand is never quite still
             x += dx + 0.003 * math.sin(1.9 * time + side)
             y += dy + 0.003 * math.sin(2.3 * time + 2 * side)
-            acting = segment if side in held or side == free else None
-            self._draw_hand(side, (x, y), world, held.get(side, ""), tilt, acting)
+            item, angle, hand = held.get(side, ""), reach_angle((x, y), SHOULDERS[side]), self.hands[side]
+            operates = segment is not None and side == free and segment.step.item in SWITCHES
+            pose: Pose = "grip" if item else "point" if operates else "open"
+            self.frame.shadow(x + 0.02, y + 0.09, 0.16, 0.14, 0.25, 0.8)
+            self.frame.draw(hand.back[pose], x, y, angle=angle)
+            if item:
+                self._draw_held(world, item, (x, y), tilt, segment)
+                self.frame.draw(hand.front[pose], x, y, angle=angle)
             if lifted and side == free:
                 self._draw(f"scraps {lifted}", (x, y - 0.01))
 
-    def _draw_hand(self, side: Side, at: Point, world: World, item: str, tilt: float, segment: Segment | None) -> None:
-        x, y = at
-        angle = reach_angle(at, SHOULDERS[side])
-        pose: Pose = "grip" if item else "open"
-        if not item and segment and segment.step.item in SWITCHES:
-            pose = "point"
-        hand = self.hands[side]
-        self.frame.shadow(x + 0.02, y + 0.09, 0.16, 0.14, 0.25, 0.8)
-        self.frame.draw(hand.back[pose], x, y, angle=angle)
-        if item:
-            gx, gy = GRIP.get(noun_of(item), (0.0, 0.0))
-            if noun_of(item) == "pan":
-                tilt *= 0.5  # its handle is long: more would move it past the plate
-            cos, sin = math.cos(tilt), math.sin(tilt)
-            ix, iy = x - (cos * gx - sin * gy), y - (sin * gx + cos * gy)
-            if tilt < -0.4 and segment and segment.verb == "pour" and segment.noun in props.POURED:
-                self._draw(f"stream {segment.noun}", (ix - 0.06, iy + 0.01))
-            self._draw_item(world, item, (ix, iy), tilt=tilt, shadow=False)
-            self.frame.draw(hand.front[pose], x, y, angle=angle)
+    def _draw_held(self, world: World, item: str, hand: Point, tilt: float, segment: Segment | None) -> None:
+        gx, gy = GRIP.get(noun_of(item), (0.0, 0.0))
+        if noun_of(item) == "pan":
+            tilt *= 0.5  # its handle is long: more would move it past the plate
+        cos, sin = math.cos(tilt), math.sin(tilt)
+        x, y = hand[0] - (cos * gx - sin * gy), hand[1] - (sin * gx + cos * gy)
+        if tilt < -0.4 and segment and segment.verb == "pour" and segment.noun in props.POURED:
+            self._draw(f"stream {segment.noun}", (x - 0.06, y + 0.01))
+        self._draw_item(world, item, (x, y), tilt=tilt, shadow=False)
 
     def _view(self, time: float) -> RGB:
         """What the head-worn camera sees: it follows the gaze, and sways."""

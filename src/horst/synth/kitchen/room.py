@@ -11,7 +11,6 @@ import numpy as np
 from horst.synth.kitchen.participants import Appearance
 from horst.synth.render import textures as tx
 from horst.synth.render.raster import RGB, Plane, Point, Rng, ShapeCanvas, Sprite, smoothstep
-from horst.synth.render.textures import uniform
 
 WALL, FRONT = -0.17, 0.43
 SINK, SINK_SIZE = (-0.36, 0.035), (0.36, 0.25)
@@ -155,8 +154,8 @@ def _plant(c: ShapeCanvas, rng: Rng) -> None:
     x, y = -0.36, -0.22
     _contact(c, c.ellipse(x, y + 0.045, 0.05, 0.01), 0.03, 0.4)
     for k in range(11):
-        turn = math.pi * (0.08 + 0.084 * k) + uniform(rng, -0.08, 0.08)
-        reach = uniform(rng, 0.09, 0.15)
+        turn = math.pi * (0.08 + 0.084 * k) + rng.uniform(-0.08, 0.08)
+        reach = rng.uniform(0.09, 0.15)
         tip = (x - reach * 0.8 * math.cos(turn), y - 0.03 - reach * math.sin(turn))
         c.solid(c.capsule((x, y - 0.03), tip, 0.007, 0.014), tx.vary(rng, (0.28, 0.52, 0.25), 0.06), 0.012, 0.15)
     pot = c.taper(x, 0.055, y - 0.04, 0.04, y + 0.05, 0.003)

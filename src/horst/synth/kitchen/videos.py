@@ -86,7 +86,7 @@ def plan(videos: int, seed: int, *, val_fraction: float = 0.25) -> list[VideoSpe
         name = f"{participant}_{counts[participant]:02d}"
         video_seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
         rng = np.random.default_rng([video_seed, 2])
-        duration = round(float(rng.uniform(*DURATION)), 1)
+        duration = round(rng.uniform(*DURATION), 1)
         cook = Cook(initial_world(video_seed), np.random.default_rng([video_seed, 3]), HABITS[participant])
         segments = tuple(_timeline(rng, _steps(cook), duration))
         specs.append(VideoSpec(name, participant, split, video_seed, duration, segments))
@@ -106,7 +106,7 @@ def _participant(index: int, seed: int, split: str, validated: int) -> str:
 
 def _timeline(rng: np.random.Generator, steps: Iterator[ActionStep], duration: float) -> Iterator[Segment]:
     """Segments until the video is full, in hundredths of a second like EPIC."""
-    clock = round(float(rng.uniform(*LEAD_IN)), 2)
+    clock = round(rng.uniform(*LEAD_IN), 2)
     for step in steps:
         length = float(np.clip(VERB_TABLE[step.verb].seconds * rng.uniform(0.75, 1.3), 1.0, 4.0))
         stop = round(clock + length, 2)
@@ -114,7 +114,7 @@ def _timeline(rng: np.random.Generator, steps: Iterator[ActionStep], duration: f
             return
         yield Segment(clock, stop, step.verb, step.noun, step)
         # the power makes short gaps frequent, as of a cook who does not hesitate
-        clock = round(stop + GAP[0] + (GAP[1] - GAP[0]) * float(rng.random()) ** 1.5, 2)
+        clock = round(stop + GAP[0] + (GAP[1] - GAP[0]) * rng.random() ** 1.5, 2)
 
 
 def _steps(cook: Cook) -> Iterator[ActionStep]:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from horst.synth.render.raster import RGB, Colour, Plane, Point, Rng, ShapeCanvas, Sprite
-from horst.synth.render.textures import choose, choose_colour, choose_texture, shade, uniform, vary
+from horst.synth.render.textures import choose, choose_colour, choose_texture, shade, vary
 
 Pose = Literal["open", "grip", "point"]
 
@@ -72,7 +72,7 @@ def make_hand(
     left = bool(rng.random() < 0.5) if left is None else left
     arm = _Arm(size, texels, mirrored=left, length=_LENGTH)
     texture = choose_texture(rng, 2 * arm.w, arm.w, sleeve)
-    arm.sleeve(texture, sleeve, cuff=uniform(rng, 0.20, 0.34))
+    arm.sleeve(texture, sleeve, cuff=rng.uniform(0.20, 0.34))
     layers = Hand({}, {})
     for pose in _FINGERS:
         # only the hand differs by pose: paint it, and put the same sleeve over it

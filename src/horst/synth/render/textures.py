@@ -24,10 +24,6 @@ WALLS: tuple[Colour, ...] = (
 )  # fmt: skip
 
 
-def uniform(rng: Rng, low: float, high: float) -> float:
-    return float(rng.uniform(low, high))
-
-
 def choose(rng: Rng, options: Sequence[T]) -> T:
     return options[int(rng.integers(len(options)))]
 
@@ -114,10 +110,10 @@ def wood(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     # noise that is much finer across the grain than along it
     fibre = _lattice(rng, height, max(width // 12, 2), 1.6)
     fibre = fibre[:, np.minimum(np.arange(width) // 12, fibre.shape[1] - 1)]
-    rings = 0.5 + 0.5 * np.sin((y * uniform(rng, 9.0, 16.0) + warp * 1.6) * 2 * math.pi)
+    rings = 0.5 + 0.5 * np.sin((y * rng.uniform(9.0, 16.0) + warp * 1.6) * 2 * math.pi)
     light = 0.80 + 0.16 * rings * (0.5 + 0.5 * warp) + 0.14 * blur(fibre.astype(np.float32), 1)
     planks = int(rng.integers(2, 5))
-    row = y * planks + float(rng.random())
+    row = y * planks + rng.random()
     seam = np.abs(row - np.round(row)) * height / planks
     tone = 0.94 + 0.12 * rng.random(planks + 2, dtype=np.float32)
     light = light * tone[np.floor(row).astype(np.intp)] * (1.0 - 0.35 * smoothstep(1.6 - seam))
@@ -126,18 +122,18 @@ def wood(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
 
 def checks(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """A gingham cloth: two sets of bands, woven."""
-    period = max(width, height) / uniform(rng, 5.0, 11.0)
-    across = _bands(width, period, float(rng.random()))[None, :]
-    along = _bands(height, period, float(rng.random()))[:, None]
+    period = max(width, height) / rng.uniform(5.0, 11.0)
+    across = _bands(width, period, rng.random())[None, :]
+    along = _bands(height, period, rng.random())[:, None]
     weave = 0.96 + 0.06 * value_noise(rng, height, width, max(width, height) / 2.0, 1)
     return mix(shade(colour, 1.75), colour, ((across + along) * 0.5).astype(np.float32)) * weave[..., None]
 
 
 def stripes(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Slanted bands of the colour and a light one."""
-    turn = uniform(rng, 0.0, math.pi)
+    turn = rng.uniform(0.0, math.pi)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
-    along = (x * math.cos(turn) + y * math.sin(turn)) / max(width, height) * uniform(rng, 4.0, 9.0)
+    along = (x * math.cos(turn) + y * math.sin(turn)) / max(width, height) * rng.uniform(4.0, 9.0)
     band = smoothstep((np.sin(along * 2 * math.pi) * 3.0 + 0.5).astype(np.float32))
     other = shade(colour, 1.7) if sum(colour) < 2.2 else shade(colour, 0.6)
     return mix(colour, other, band)
@@ -153,7 +149,7 @@ def speckles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
 
 def dots(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Polka dots on a staggered lattice."""
-    pitch = max(height, width) / uniform(rng, 4.0, 8.0)
+    pitch = max(height, width) / rng.uniform(4.0, 8.0)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32) / np.float32(pitch)
     row = np.floor(y)
     gap = np.hypot((x + 0.5 * (row % 2)) % 1.0 - 0.5, y - row - 0.5) * pitch
@@ -164,7 +160,7 @@ def dots(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
 
 def tiles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Square tiles with light joints, each a little different."""
-    pitch = max(height, width) / uniform(rng, 4.0, 8.0)
+    pitch = max(height, width) / rng.uniform(4.0, 8.0)
     y, x = np.mgrid[0:height, 0:width].astype(np.float32) / np.float32(pitch)
     iy, ix = y.astype(np.intp), x.astype(np.intp)
     tone = 0.88 + 0.2 * rng.random((int(iy.max()) + 1, int(ix.max()) + 1), dtype=np.float32)
@@ -175,7 +171,7 @@ def tiles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
 
 def gradient(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """From a lighter to a darker tone, in a random direction."""
-    turn = uniform(rng, 0.0, 2 * math.pi)
+    turn = rng.uniform(0.0, 2 * math.pi)
     y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j].astype(np.float32)
     t = 0.5 + 0.35 * (x * math.cos(turn) + y * math.sin(turn))
     return tinted(colour, np.clip(0.75 + 0.45 * t, 0.0, 1.4).astype(np.float32))

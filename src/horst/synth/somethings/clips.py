@@ -15,7 +15,7 @@ import numpy as np
 from horst.synth.render import textures as tx
 from horst.synth.render.hands import Pose, make_hand, reach_angle
 from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, bilinear, blur
-from horst.synth.render.textures import choose, uniform
+from horst.synth.render.textures import choose
 from horst.synth.somethings import scene
 from horst.synth.somethings.actions import ACTIONS, MIRRORED, ActionAnimation
 from horst.synth.somethings.props import PROPS, kinds, make_prop
@@ -100,18 +100,18 @@ class _ClipRenderer:
         self.frame = FrameBuffer(height, width)
         unit = self.frame.unit
         self.background = make_background(rng, height, width)
-        self.hand = make_hand(rng, 1.5 * unit, uniform(rng, 1.0, 1.2))
+        self.hand = make_hand(rng, 1.5 * unit, rng.uniform(1.0, 1.2))
         self.cloth = make_occluder(rng, unit) if self.scene.occluder else None
         # distractors are drawn like the other objects, but never move
         self.objects = self.scene.objects + self.scene.distractors
         self.sprites = [make_prop(rng, o.kind, o.colour, 2.0 * unit, o.size) for o in self.objects]
-        warm = uniform(rng, -0.06, 0.06)
-        noise, vignette, tint = uniform(rng, 0.006, 0.02), uniform(rng, 0.1, 0.4), (1.0 + warm, 1.0, 1.0 - warm)
+        warm = rng.uniform(-0.06, 0.06)
+        noise, vignette, tint = rng.uniform(0.006, 0.02), rng.uniform(0.1, 0.4), (1.0 + warm, 1.0, 1.0 - warm)
         self.sensor = Sensor(rng, height, width, noise=noise, vignette=vignette, tint=tint)
 
     def frames(self, indices: Sequence[int]) -> Image:
         cameras, gains = _camera_path(self.rng, self.scene.frames), _light(self.rng, self.scene.frames)
-        soften = uniform(self.rng, 0.0, 0.4)
+        soften = self.rng.uniform(0.0, 0.4)
         states = self.animation.timeline(FPS)
         frames = []
         for index in indices:
@@ -167,7 +167,7 @@ def _camera_path(rng: Rng, frames: int) -> list[Camera]:
     """A slow pan and zoom with the tremble of a hand-held camera (no roll: upright layers are drawn fast)."""
     pan, start = rng.uniform(-0.05, 0.05, size=2), rng.uniform(-0.015, 0.015, size=2)
     zoom = rng.uniform(1.0, 1.1, size=2)
-    tremble = rng.normal(0.0, uniform(rng, 0.0005, 0.004), size=(frames + 2, 2))
+    tremble = rng.normal(0.0, rng.uniform(0.0005, 0.004), size=(frames + 2, 2))
     tremble = (tremble[:-2] + tremble[1:-1] + tremble[2:]) / 2
     path = []
     for index in range(frames):
@@ -178,8 +178,8 @@ def _camera_path(rng: Rng, frames: int) -> list[Camera]:
 
 
 def _light(rng: Rng, frames: int) -> list[float]:
-    base, swing, rate = (uniform(rng, a, b) for a, b in ((0.85, 1.12), (0.0, 0.05), (0.2, 1.2)))
-    flicker = rng.normal(0.0, uniform(rng, 0.0, 0.012), size=frames)
+    base, swing, rate = (rng.uniform(a, b) for a, b in ((0.85, 1.12), (0.0, 0.05), (0.2, 1.2)))
+    flicker = rng.normal(0.0, rng.uniform(0.0, 0.012), size=frames)
     return [base * (1.0 + swing * math.sin(rate * index) + float(flicker[index])) for index in range(frames)]
 
 
@@ -216,11 +216,11 @@ def make_background(rng: Rng, height: int, width: int) -> Background:
     texels = 1.15 * unit
     wide, tall = width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
     drifting = rng.random() < 0.6
-    turn, speed = uniform(rng, 0, 2 * math.pi), uniform(rng, 0.03, _DRIFT) if drifting else 0.0
+    turn, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.03, _DRIFT) if drifting else 0.0
     passerby = _random_prop(rng, texels, (0.6, 1.3)) if rng.random() < 0.55 else None
     side = 1.0 if rng.random() < 0.5 else -1.0
-    start = 0.5 - side * uniform(rng, 0.1, 0.8)
-    path = (start, uniform(rng, 0.2, 0.55), side * uniform(rng, 0.3, 1.0), uniform(rng, -0.15, 0.15))
+    start = 0.5 - side * rng.uniform(0.1, 0.8)
+    path = (start, rng.uniform(0.2, 0.55), side * rng.uniform(0.3, 1.0), rng.uniform(-0.15, 0.15))
     return Background(
         wall=_wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, texels),
         drift=(speed * math.cos(turn), speed * math.sin(turn)),
@@ -246,10 +246,10 @@ def draw_background(frame: FrameBuffer, background: Background, time: float) -> 
 
 def make_occluder(rng: Rng, texels: float) -> Sprite:
     """A hanging cloth close to the camera, out of focus."""
-    width, height = uniform(rng, 0.85, 1.05), uniform(rng, 0.75, 0.95)
+    width, height = rng.uniform(0.85, 1.05), rng.uniform(0.75, 0.95)
     canvas = ShapeCanvas(width, height, texels * 0.5, margin=0.08)
     colour = tx.vary(rng, tx.choose_colour(rng), 0.08)
-    folds = 0.82 + 0.18 * np.sin(canvas.x * uniform(rng, 14, 30) + 3.0 * canvas.y + uniform(rng, 0, 6.28))
+    folds = 0.82 + 0.18 * np.sin(canvas.x * rng.uniform(14, 30) + 3.0 * canvas.y + rng.uniform(0, 6.28))
     paint = tx.choose_texture(rng, canvas.h, canvas.w, colour)
     wave = 0.02 * np.sin(canvas.x * 13.0)
     canvas.fill(canvas.box(0, 0, width, height, 0.08) + wave, paint, folds)
@@ -265,9 +265,9 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     layer.pixels[:] = choose(rng, tx.WALLPAPERS)(rng, h, w, colour)
     for _ in range(int(rng.integers(1, 5))):
         poster = _poster(rng, texels)
-        layer.draw(poster, uniform(rng, -0.2, 1.2), uniform(rng, -0.1, 0.5), angle=float(rng.normal(0, 0.04)))
+        layer.draw(poster, rng.uniform(-0.2, 1.2), rng.uniform(-0.1, 0.5), angle=rng.normal(0, 0.04))
     # the light comes from one side
-    fade = np.linspace(1.0, uniform(rng, 0.7, 0.9), w, dtype=np.float32)[None, :, None]
+    fade = np.linspace(1.0, rng.uniform(0.7, 0.9), w, dtype=np.float32)[None, :, None]
     layer.pixels[:] *= fade if rng.random() < 0.5 else fade[:, ::-1]
     layer.pixels[:] = blur(layer.pixels, int(rng.integers(0, 2)))
     return layer.sprite()
@@ -275,25 +275,25 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
 
 def _poster(rng: Rng, texels: float) -> Sprite:
     """A framed poster."""
-    width, height = uniform(rng, 0.14, 0.34), uniform(rng, 0.14, 0.32)
+    width, height = rng.uniform(0.14, 0.34), rng.uniform(0.14, 0.32)
     canvas = ShapeCanvas(width, height, texels)
-    frame = tx.shade(choose(rng, tx.WOODS), uniform(rng, 0.5, 1.4))
+    frame = tx.shade(choose(rng, tx.WOODS), rng.uniform(0.5, 1.4))
     canvas.solid(canvas.box(0, 0, width, height, 0.006), frame, 0.012, 0.0)
     colour, texture = tx.choose_colour(rng), choose(rng, tx.FABRICS)
     image = texture(rng, canvas.h, canvas.w, tx.vary(rng, colour, 0.1))
-    canvas.fill(canvas.box(0, 0, width - 0.04, height - 0.04), image, uniform(rng, 0.7, 1.0))
+    canvas.fill(canvas.box(0, 0, width - 0.04, height - 0.04), image, rng.uniform(0.7, 1.0))
     return canvas.sprite()
 
 
 def _floor(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     canvas = ShapeCanvas(width, height, texels, margin=0.0)
-    y, line = canvas.y + 0.5, uniform(rng, 0.60, 0.68)
+    y, line = canvas.y + 0.5, rng.uniform(0.60, 0.68)
     texture = choose(rng, (tx.wood, tx.tiles, tx.plaster))
     colour = tx.vary(rng, tx.shade(choose(rng, tx.WOODS), 0.6), 0.05)
     canvas.fill(line - y, texture(rng, canvas.h, canvas.w, colour), 0.55 + 0.5 * np.clip(y - line, 0, 1))
     canvas.fill(np.maximum(line - 0.025 - y, y - line), (0.86, 0.84, 0.80), 0.75)
     _paint_table(rng, canvas)
-    plank = uniform(rng, 0.6, 0.8)
+    plank = rng.uniform(0.6, 0.8)
     colour, shelf = tx.vary(rng, choose(rng, tx.WOODS), 0.06), scene.SHELF_Y - 0.5
     canvas.fill(canvas.box(0, shelf + 0.028, plank, 0.022), tx.shade(colour, 0.35), 1.0, 0.35)
     canvas.fill(canvas.box(0, shelf, plank, 0.018), tx.shade(colour, 1.1))
@@ -313,7 +313,7 @@ def _paint_table(rng: Rng, canvas: ShapeCanvas) -> None:
     texture = choose(rng, tx.TABLES)
     named = tx.choose_colour(rng)
     # a cloth is paler than the objects on it, so that they stand out
-    colour = choose(rng, tx.WOODS) if texture is tx.wood else tx.shade(named, uniform(rng, 1.15, 1.5))
+    colour = choose(rng, tx.WOODS) if texture is tx.wood else tx.shade(named, rng.uniform(1.15, 1.5))
     colour = tx.vary(rng, colour, 0.06)
     flat_top = texture(rng, canvas.h, canvas.w, colour)
     # perspective: the far side is narrower
@@ -340,13 +340,13 @@ def _clutter(rng: Rng, layer: FrameBuffer, plank: float, texels: float) -> None:
         if where == 0:
             x, y = 0.5 + (0.5 if rng.random() < 0.5 else -0.5) * (plank - 0.12), scene.SHELF_Y + 0.004
         elif where == 1:
-            x, y = float(rng.choice([0.03, 0.97])) + float(rng.normal(0, 0.02)), uniform(rng, 0.76, 0.98)
+            x, y = float(rng.choice([0.03, 0.97])) + rng.normal(0, 0.02), rng.uniform(0.76, 0.98)
         else:
-            x, y = uniform(rng, 0.15, 0.85), scene.ground(uniform(rng, -0.13, -0.02))
+            x, y = rng.uniform(0.15, 0.85), scene.ground(rng.uniform(-0.13, -0.02))
         layer.shadow(x, y, sprite.width * 1.2, 0.02, 0.3)
         layer.draw(sprite, x, y - sprite.height / 2, light=0.85)
 
 
 def _random_prop(rng: Rng, texels: float, sizes: tuple[float, float]) -> Sprite:
     kind = str(rng.choice(kinds("roller", "thing")))
-    return make_prop(rng, kind, str(rng.choice(list(PROPS[kind].colours))), texels, uniform(rng, *sizes))
+    return make_prop(rng, kind, str(rng.choice(list(PROPS[kind].colours))), texels, rng.uniform(*sizes))

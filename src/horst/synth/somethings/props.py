@@ -13,14 +13,13 @@ import numpy as np
 
 from horst.synth.render import textures as tx
 from horst.synth.render.raster import Colour, Rng, ShapeCanvas, Sprite, smoothstep
-from horst.synth.render.textures import uniform
 
 Role = Literal["roller", "thing", "cover"]
 
 
 def ball(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     sectors = int(rng.integers(2, 4)) * 2
-    turn = np.arctan2(c.y + 0.15 * w, c.x - 0.1 * w) + uniform(rng, 0.0, 6.28)
+    turn = np.arctan2(c.y + 0.15 * w, c.x - 0.1 * w) + rng.uniform(0.0, 6.28)
     bands = smoothstep(np.sin(turn * sectors / 2) * 6.0 + 0.5)
     paint = tx.mix(colour, tx.contrast(colour), bands)
     c.solid(c.ellipse(0, 0, w, w), paint, w, 0.55)
@@ -103,7 +102,7 @@ def can(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     c.fill(body, (0.74, 0.75, 0.77), light)
     label = c.band(body, 0.05 * h, 0.68 * h)
     c.fill(label, colour, light)
-    wave = c.y - 0.1 * h - 0.16 * h * np.sin(c.x / w * 2.5 + uniform(rng, 0, 6.28))
+    wave = c.y - 0.1 * h - 0.16 * h * np.sin(c.x / w * 2.5 + rng.uniform(0, 6.28))
     c.fill(np.maximum(label, np.abs(wave) - 0.14 * h), tx.contrast(colour), light)
     c.streak(body, -0.5 * w, 0.3 * w, 0.5)
     c.fill(c.ellipse(0, -0.84 * h, 0.92 * w, 0.14 * h), (0.86, 0.87, 0.88))
@@ -213,7 +212,7 @@ def basket(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None
 
 def cloth(c: ShapeCanvas, w: float, h: float, rng: Rng, colour: Colour) -> None:
     """A cloth draped over something (or nothing) that one cannot see."""
-    phase = uniform(rng, 0.0, 6.28)
+    phase = rng.uniform(0.0, 6.28)
     hem = 0.95 * h + 0.05 * h * np.sin(c.x / w * 9.0 + phase)
     flare = 0.62 + 0.36 * smoothstep((c.y / h + 1.0) / 2.0) ** 1.5
     side = np.abs(c.x) - flare * w + 0.02 * w * np.sin(c.y / h * 7.0 + phase)

@@ -8,18 +8,16 @@ Actions append moves to an `Animation`; `Animation.timeline` then gives the stat
 of the action by their weights, except those that gravity paces: they have a length in seconds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
 from horst.synth.render.hands import Pose
 from horst.synth.render.raster import Point, Rng
-from horst.synth.render.textures import choose, uniform
+from horst.synth.render.textures import choose
 from horst.synth.somethings.props import PROPS, Role, kinds
 
 FRAMES = (22, 40)  # frames of the shortest and the longest clip
@@ -43,7 +41,7 @@ SHELF_LIFT = ground(0.0) - SHELF_Y
 
 def magnification(depth: float) -> float:
     """The scale of an object at a depth."""
-    return 1.0 * 1.42**depth
+    return 1.42**depth
 
 
 def table_edge(depth: float, side: int) -> float:
@@ -51,8 +49,7 @@ def table_edge(depth: float, side: int) -> float:
     return 0.5 + side * (0.395 + 0.07 * depth)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(NamedTuple):
     """Where an object is: on the table at (x, depth), lifted above it, rotated clockwise by `angle`."""
 
     x: float
@@ -126,25 +123,17 @@ def sample_scene(seed: int) -> TableScene:
     rng = np.random.default_rng([seed, 0])
     # The onset is early, so that a quarter of a clip is informative. The speed varies, so that the fraction of the clip
     # does not tell how far the action has come.
-    onset = uniform(rng, 0.0, 0.06)
-    finish = onset + (0.97 - onset) * uniform(rng, 0.32, 0.68)
+    onset = rng.uniform(0.0, 0.06)
+    finish = onset + (0.97 - onset) * rng.uniform(0.32, 0.68)
     occluder = _occluder(rng, finish) if rng.random() < 0.5 else None
     shoulder = _shoulder(rng)
-    hand = (uniform(rng, 0.12, 0.88), uniform(rng, 0.30, 0.85))
+    hand = (rng.uniform(0.12, 0.88), rng.uniform(0.30, 0.85))
     frames = int(rng.integers(FRAMES[0], FRAMES[1] + 1))
     objects = _objects(rng)
-    return TableScene(
-        frames=frames,
-        onset=onset,
-        finish=finish,
-        objects=objects,
-        distractors=_distractors(rng, objects[SHELF].start.x),
-        shoulder=shoulder,
-        hand=hand if rng.random() < 0.55 else None,
-        pose=choose(rng, POSES),
-        occluder=occluder,
-        seed=int(rng.integers(2**31)),
-    )
+    distractors = _distractors(rng, objects[SHELF].start.x)
+    start = hand if rng.random() < 0.55 else None
+    pose, rest = choose(rng, POSES), int(rng.integers(2**31))
+    return TableScene(frames, onset, finish, objects, distractors, shoulder, start, pose, occluder, rest)
 
 
 def _objects(rng: Rng) -> tuple[SceneObject, ...]:
@@ -159,9 +148,9 @@ def _objects(rng: Rng) -> tuple[SceneObject, ...]:
         # no two objects of one colour, as long as the prop allows it
         colours, used = PROPS[kind].colours, {o.colour for o in objects}
         colour = str(rng.choice([c for c in colours if c not in used] or list(colours)))
-        size = uniform(rng, 0.92, 1.1)
+        size = rng.uniform(0.92, 1.1)
         angle = _rest_angle(rng, role)
-        shelf_x = uniform(rng, 0.22, 0.78)
+        shelf_x = rng.uniform(0.22, 0.78)
         if index == SHELF:
             start = Placement(shelf_x, 0.0, SHELF_LIFT, angle)
         elif index == SECRET:
@@ -176,7 +165,7 @@ def _objects(rng: Rng) -> tuple[SceneObject, ...]:
 def _rest_angle(rng: Rng, role: Role) -> float:
     """Rollers are slightly rotated, things stand, lie on a side or on their head, covers stand."""
     if role == "roller":
-        return uniform(rng, -0.6, 0.6)
+        return rng.uniform(-0.6, 0.6)
     if role == "cover" or rng.random() < 0.55:
         return 0.0
     return float(rng.choice([-0.5, 0.5, 1.0])) * math.pi
@@ -189,12 +178,12 @@ def _distractors(rng: Rng, shelf_x: float) -> tuple[SceneObject, ...]:
         side = 1 if rng.random() < 0.5 else -1
         where = int(rng.integers(4))
         if where == 0:
-            depth = uniform(rng, -0.05, 1.0)
-            found.append(_distractor(rng, table_edge(depth, side) - side * uniform(rng, -0.01, 0.05), depth))
+            depth = rng.uniform(-0.05, 1.0)
+            found.append(_distractor(rng, table_edge(depth, side) - side * rng.uniform(-0.01, 0.05), depth))
         elif where == 1:
-            found.append(_distractor(rng, 0.5 + side * uniform(rng, 0.3, 0.45), uniform(rng, 1.2, 1.5), 0.04))
+            found.append(_distractor(rng, 0.5 + side * rng.uniform(0.3, 0.45), rng.uniform(1.2, 1.5), 0.04))
         elif where == 2:
-            base = _distractor(rng, uniform(rng, 0.2, 0.8), -0.1)
+            base = _distractor(rng, rng.uniform(0.2, 0.8), -0.1)
             top = 1.9 * base.rise(base.start.angle) * magnification(base.start.depth)
             found += [base, _distractor(rng, base.start.x, -0.09, top)]
         else:
@@ -206,7 +195,7 @@ def _distractor(rng: Rng, x: float, depth: float, lift: float = 0.0) -> SceneObj
     role: Role = "roller" if rng.random() < 0.4 else "thing"
     kind = str(rng.choice(kinds(role)))
     colour = str(rng.choice(list(PROPS[kind].colours)))
-    size = uniform(rng, 0.8, 1.1)
+    size = rng.uniform(0.8, 1.1)
     return SceneObject(kind, colour, size, Placement(x, depth, lift, _rest_angle(rng, role)))
 
 
@@ -222,17 +211,17 @@ def _spread(rng: Rng) -> list[float]:
 def _shoulder(rng: Rng) -> Point:
     where = int(rng.integers(4))
     if where < 2:
-        return (-0.6 if where else 1.6), uniform(rng, 0.55, 1.4)
-    return uniform(rng, -0.1, 1.1), 1.6
+        return (-0.6 if where else 1.6), rng.uniform(0.55, 1.4)
+    return rng.uniform(-0.1, 1.1), 1.6
 
 
 def _occluder(rng: Rng, finish: float) -> Occluder:
     return Occluder(
         # the action ends shortly before it is hidden
-        start=finish + uniform(rng, -0.08, max(0.0, min(0.15, 0.85 - finish))),
+        start=finish + rng.uniform(-0.08, max(0.0, min(0.15, 0.85 - finish))),
         side=choose(rng, SIDES),
         stays=bool(rng.random() < 0.75),
-        centre=(uniform(rng, 0.38, 0.62), uniform(rng, 0.45, 0.65)),
+        centre=(rng.uniform(0.38, 0.62), rng.uniform(0.45, 0.65)),
     )
 
 
@@ -244,19 +233,16 @@ def smooth(u: float) -> float:
     return u * u * (3.0 - 2.0 * u)
 
 
-@dataclass(frozen=True, slots=True)
-class Grasp:
+class Grasp(NamedTuple):
     """The hand keeps an offset from an object's centre, in sizes of the object."""
 
     target: int
     dx: float
     dy: float
-    behind: bool = False
-    """Drawn at the object's depth, so that nearer objects hide it; otherwise in front of everything."""
+    behind: bool = False  # at the object's depth, so that nearer objects hide it; otherwise in front of everything
 
 
-@dataclass(frozen=True, slots=True)
-class HandState:
+class HandState(NamedTuple):
     """The hand: its point (unless it grasps), its pose, and its rotation at the wrist."""
 
     x: float
@@ -266,16 +252,15 @@ class HandState:
     grasp: Grasp | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SceneState:
+class SceneState(NamedTuple):
     """Everything that moves."""
 
     places: tuple[Placement, ...]
     hand: HandState
 
-    def place(self, index: int, place: Placement) -> SceneState:
+    def place(self, index: int, place: Placement) -> Self:
         """The state with one object in another place."""
-        return replace(self, places=self.places[:index] + (place,) + self.places[index + 1 :])
+        return self._replace(places=(*self.places[:index], place, *self.places[index + 1 :]))
 
 
 class _Move(NamedTuple):
@@ -288,17 +273,12 @@ class Animation:
     """The moves of one clip: reach, grip, carry, release, leave."""
 
     def __init__(self, scene: TableScene, rng: Rng) -> None:
-        self.scene, self.rng = scene, rng
+        self.scene, self.rng, self.uniform = scene, rng, rng.uniform
         start = scene.hand or off_screen(scene.shoulder)
-        places = [thing.start for thing in scene.objects]
-        places[-1] = replace(places[-1], shown=False)
-        self.now = SceneState(tuple(places), HandState(start[0], start[1], scene.pose))
-        self.first = self.now
+        places = tuple(thing.start._replace(shown=index != SECRET) for index, thing in enumerate(scene.objects))
+        self.now = self.first = SceneState(places, HandState(*start, scene.pose))
         self._moves: list[_Move] = []
         self.named: tuple[int, ...] = ()  # the objects in the label, in the order of the template
-
-    def uniform(self, low: float, high: float) -> float:
-        return float(self.rng.uniform(low, high))
 
     def chance(self, probability: float) -> bool:
         return self.uniform(0.0, 1.0) < probability
@@ -319,7 +299,7 @@ class Animation:
 
     def show(self, index: int, shown: bool) -> None:
         """Show or hide an object from now on."""
-        self.now = self.now.place(index, replace(self.place(index), shown=shown))
+        self.now = self.now.place(index, self.place(index)._replace(shown=shown))
         if not self._moves:
             self.first = self.now
 
@@ -333,10 +313,9 @@ class Animation:
         last = pose or hand.pose
 
         def at(u: float) -> SceneState:
-            e = smooth(u)
-            current = last if u > 0.55 else hand.pose
+            e, current = smooth(u), last if u > 0.55 else hand.pose
             moved = HandState(_mix(hand.x, x, e), _mix(hand.y, y, e), current, _mix(hand.turn, 0.0, e))
-            return replace(state, hand=moved)
+            return state._replace(hand=moved)
 
         self._add(weight, 0.0, at)
 
@@ -345,7 +324,7 @@ class Animation:
         grasp = Grasp(index, dx, dy)
         x, y = self._contact(self.place(index), grasp)
         self.hand_to(x, y, weight, ("open" if self.chance(0.5) else "grip") if pose == "grip" else pose)
-        self.now = replace(self.now, hand=replace(self.now.hand, pose=pose, grasp=grasp))
+        self.now = self.now._replace(hand=self.now.hand._replace(pose=pose, grasp=grasp))
 
     def grip(self, index: int, weight: float = 0.6) -> None:
         """Reach for an object and grasp it, on the side of the arm."""
@@ -368,32 +347,27 @@ class Animation:
         """Move an object (and the hand that holds it) to target fields of `Placement`, over an arc of a height."""
         state = self.now
         old, hand = state.places[index], state.hand
-        new = replace(old, **target)  # type: ignore[arg-type]
+        new = old._replace(**target)  # type: ignore[arg-type]
 
         def at(u: float) -> SceneState:
             e = ease(u)
-            place = Placement(
-                _mix(old.x, new.x, e),
-                _mix(old.depth, new.depth, e),
-                _mix(old.lift, new.lift, e) + arc * math.sin(math.pi * u),
-                _mix(old.angle, new.angle, e),
-                old.shown,
-            )
+            x, depth, lift, angle = (_mix(a, b, e) for a, b in zip(old[:4], new[:4], strict=True))
+            place = Placement(x, depth, lift + arc * math.sin(math.pi * u), angle, old.shown)
             wrist = hand.turn if turn is None else _mix(hand.turn, turn, e)
-            return replace(state, hand=replace(hand, turn=wrist)).place(index, place)
+            return state._replace(hand=hand._replace(turn=wrist)).place(index, place)
 
         self._add(weight, seconds, at)
 
     def release(self, pose: Pose | None = None) -> None:
         """Let go: the hand stays where it is, and the object no longer follows it."""
         hand = self._free_hand()
-        self.now = replace(self.now, hand=replace(hand, pose=pose or ("open" if self.chance(0.5) else hand.pose)))
+        self.now = self.now._replace(hand=hand._replace(pose=pose or ("open" if self.chance(0.5) else hand.pose)))
 
     def move_behind(self) -> None:
         """From now on nearer objects hide the hand and what it holds."""
         hand = self.now.hand
         if hand.grasp is not None:
-            self.now = replace(self.now, hand=replace(hand, grasp=replace(hand.grasp, behind=True)))
+            self.now = self.now._replace(hand=hand._replace(grasp=hand.grasp._replace(behind=True)))
 
     def leave(self, weight: float = 0.8) -> None:
         """Move the hand out of view."""
@@ -433,7 +407,7 @@ class Animation:
 
     def _free_hand(self) -> HandState:
         x, y = self.hand_point(self.now)
-        return replace(self.now.hand, x=x, y=y, grasp=None)
+        return self.now.hand._replace(x=x, y=y, grasp=None)
 
     def _add(self, weight: float, seconds: float, at: Callable[[float], SceneState]) -> None:
         self._moves.append(_Move(weight * math.exp(self.rng.normal(0.0, 0.35)), seconds, at))
