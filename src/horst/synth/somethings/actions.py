@@ -65,14 +65,15 @@ class ActionAnimation(Animation):
             self.reach(item, -side * 0.62, self.uniform(-0.1, 0.25), pose)
         self.carry(item, weight, x=x)
 
-    def _push_to_edge(self) -> tuple[int, int, float]:
-        """Push until half of the object is over the edge of the table."""
+    def _push_to_edge(self) -> tuple[int, int, float, float]:
+        """Push until half of the object is over the edge of the table; the object, the side, the edge, the angle."""
         side = self._side()
         item = self.pick_named(TABLE)
         place = self.place(item)
         edge = table_edge(place.depth, side)
         self._push(item, side, edge - side * 0.02, 0.6 + 2.0 * abs(edge - place.x))
-        return item, side, edge
+        self.release()
+        return item, side, edge, place.angle
 
     def _carry_over(self, item: int, x: float, depth: float, lift: float, hover: float = 0.0) -> None:
         """Lift, carry over and lower: the start of everything that is put somewhere."""
@@ -95,15 +96,16 @@ class ActionAnimation(Animation):
         side = self._side()
         return x + side * gap if 0.14 < x + side * gap < 0.86 else x - side * gap
 
-    def _two(self) -> tuple[int, int]:
-        """What is put, and what it is put on or next to."""
+    def _take_one_of_two(self) -> tuple[int, int]:
+        """Grasp what is put; it and what it is put on or next to."""
         base = self.pick((THING, COVER))
         self.named = item, base = self.pick([item for item in SMALL if item != base]), base
+        self.grip(item)
         return item, base
 
     def _top_of(self, base: int) -> tuple[float, float, float]:
         place = self.place(base)
-        return place.x, place.depth + 0.01, 1.9 * self.object(base).rise(place.angle) * magnification(place.depth)
+        return place.x, place.depth + 0.01, 1.9 * self.object(base).rise(place.angle) * place.scale
 
     def move_up(self) -> None:
         item = self._take(ANY)
@@ -128,13 +130,12 @@ class ActionAnimation(Animation):
             self._let_go()
 
     def approach(self, closer: bool) -> None:
-        fit = [i for i in TABLE if (self.place(i).depth < 0.65 if closer else self.place(i).depth > 0.35)]
-        item = self._take(fit)
+        item = self._take([i for i in TABLE if (self.place(i).depth < 0.65 if closer else self.place(i).depth > 0.35)])
         place = self.place(item)
         depth = self.uniform(1.05, 1.5) if closer else self.uniform(-0.15, place.depth - 0.35)
         lift = self.uniform(0.04, 0.16) if closer else 0.0
         # along a line to the vanishing point, but never out of view
-        x = 0.5 + (place.x - 0.5) * magnification(depth) / magnification(place.depth)
+        x = 0.5 + (place.x - 0.5) * magnification(depth) / place.scale
         self.carry(item, 1.5, depth=depth, lift=lift, x=min(max(x, 0.22), 0.78))
         self.wait(self.uniform(0.1, 0.4))
         if not closer and self.chance(0.5):
@@ -155,9 +156,10 @@ class ActionAnimation(Animation):
         item = self._take(ANY)
         self._lift(item)
         self.release()
-        height, depth, rest = self.place(item).lift, max(self.place(item).depth, 0.08), self.object(item).start.angle
-        self.carry(item, 0.0, lift=0.0, depth=depth, angle=rest, ease=fall, seconds=0.25 + 0.4 * height)
-        self.carry(item, 0.0, lift=0.0, arc=0.16 * height, seconds=0.25)
+        place, rest = self.place(item), self.object(item).start.angle
+        seconds = 0.25 + 0.4 * place.lift
+        self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, ease=fall, seconds=seconds)
+        self.carry(item, 0.0, lift=0.0, arc=0.16 * place.lift, seconds=0.25)
         self._let_go()
 
     def lift_and_return(self) -> None:
@@ -170,9 +172,9 @@ class ActionAnimation(Animation):
     def throw(self) -> None:
         item = self._take(ANY)
         self._lift(item, 0.05, 0.14)
-        lift = self.place(item).lift
+        lift, angle = self.place(item).lift, self.place(item).angle
         self.release()
-        spin = self.place(item).angle + self.uniform(-1.0, 1.0)
+        spin = angle + self.uniform(-1.0, 1.0)
         self.carry(item, 0.0, lift=lift, angle=spin, arc=self.uniform(0.16, 0.30), seconds=0.75, ease=lambda u: u)
         self.grip(item, 0.05)
         self.carry(item, 0.4, lift=max(lift - 0.05, 0.0))
@@ -182,7 +184,7 @@ class ActionAnimation(Animation):
         """A short push, then it rolls on."""
         place, self.named = self.place(ROLLER), (ROLLER,)
         self.reach(ROLLER, -side * 0.75, 0.1, "open" if self.chance(0.5) else "point")
-        radius = self.object(ROLLER).width / 2 * magnification(place.depth)
+        radius = self.object(ROLLER).width / 2 * place.scale
         near = place.x + side * self.uniform(0.03, 0.06)
         self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, ease=fall)
         self.release(self.now.hand.pose)
@@ -211,15 +213,13 @@ class ActionAnimation(Animation):
         self._let_go()
 
     def put_on(self) -> None:
-        item, base = self._two()
-        self.grip(item)
+        item, base = self._take_one_of_two()
         self._carry_over(item, *self._top_of(base))
         self._let_go()
 
     def pretend_to_put_on(self) -> None:
-        item, base = self._two()
+        item, base = self._take_one_of_two()
         start = self.place(item)
-        self.grip(item)
         self._carry_over(item, *self._top_of(base), hover=self.uniform(0.005, 0.03))
         self.wait(0.15)
         self.carry(item, 0.4, lift=self.place(item).lift + 0.1)
@@ -232,10 +232,9 @@ class ActionAnimation(Animation):
             self._carry_away(item)
 
     def put_next_to(self) -> None:
-        item, base = self._two()
-        self.grip(item)
+        item, base = self._take_one_of_two()
         place = self.place(base)
-        gap = (self.object(item).width + self.object(base).width) / 2 * magnification(place.depth)
+        gap = (self.object(item).width + self.object(base).width) / 2 * place.scale
         self._carry_over(item, self._beside(place.x, gap + self.uniform(0.0, 0.02)), place.depth + 0.03, 0.0)
         self._let_go()
 
@@ -252,17 +251,13 @@ class ActionAnimation(Animation):
         self._let_go()
 
     def fall_off(self) -> None:
-        item, side, edge = self._push_to_edge()
-        angle = self.place(item).angle
-        self.release()
+        item, side, edge, angle = self._push_to_edge()
         self.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, ease=fall, seconds=0.2)
         self.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, ease=fall, seconds=0.35)
         self._let_go()
 
     def almost_fall_off(self) -> None:
-        item, side, edge = self._push_to_edge()
-        angle = self.place(item).angle
-        self.release()
+        item, side, edge, angle = self._push_to_edge()
         self.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, ease=brake)
         self.carry(item, 0.35, x=edge - side * 0.02, angle=angle - side * 0.12)
         self.carry(item, 0.2, angle=angle)

@@ -137,7 +137,7 @@ class _ClipRenderer:
                 self._draw_hand(state, self.hand.back)
             place = places[index]
             x, y = self.objects[index].centre(place)
-            self.frame.draw(self.sprites[index], x, y, angle=place.angle, scale=scene.magnification(place.depth))
+            self.frame.draw(self.sprites[index], x, y, angle=place.angle, scale=place.scale)
             if index == held:
                 self._draw_hand(state, self.hand.front)
         if held is None:
@@ -154,7 +154,7 @@ class _ClipRenderer:
         self.frame.draw(layer[state.hand.pose], x, y, angle=angle, scale=scale)
 
     def _shadow(self, index: int, place: scene.Placement) -> None:
-        width = 2 * scene.magnification(place.depth) * self.objects[index].rise(place.angle + math.pi / 2)
+        width = 2 * place.scale * self.objects[index].rise(place.angle + math.pi / 2)
         if place.lift == scene.SHELF_LIFT:
             self.frame.shadow(place.x, scene.SHELF_Y, width * 1.05, 0.016, 0.45)
         elif place.lift >= 0.0:
@@ -189,9 +189,9 @@ def _draw_occluder(frame: FrameBuffer, cloth: Sprite, occluder: scene.Occluder, 
     if progress <= 0.0:
         return
     away = 1.0 - scene.smooth(min(progress, 1.0)) if occluder.stays else 1.0 - progress
-    dx, dy = {"left": (-1, 0), "right": (1, 0), "top": (0, -1), "bottom": (0, 1)}[occluder.side]
+    (x, y), (dx, dy) = occluder.centre, occluder.side
     reach = 1.3 * max(frame.width, frame.height) / frame.unit
-    frame.draw(cloth, occluder.centre[0] + dx * away * reach, occluder.centre[1] + dy * away * reach)
+    frame.draw(cloth, x + dx * away * reach, y + dy * away * reach)
 
 
 _MARGIN = 0.16

@@ -10,8 +10,7 @@ of the action by their weights, except those that gravity paces: they have a len
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -25,9 +24,7 @@ ROLLER, THING, COVER, SHELF, SECRET = range(5)
 """Positions in `TableScene.objects`. The secret is under the cover if the template needs it, otherwise it is absent."""
 SHELF_Y = 0.285
 _BACK, _FRONT = 0.575, 0.865
-
-Side = Literal["left", "right", "top", "bottom"]
-SIDES: tuple[Side, ...] = ("left", "right", "top", "bottom")
+SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # left, right, top, bottom
 POSES: tuple[Pose, ...] = ("open", "grip", "point")
 
 
@@ -58,9 +55,12 @@ class Placement(NamedTuple):
     angle: float = 0.0
     shown: bool = True
 
+    @property
+    def scale(self) -> float:
+        return magnification(self.depth)
 
-@dataclass(frozen=True, slots=True)
-class SceneObject:
+
+class SceneObject(NamedTuple):
     """An object and its placement in the first frame."""
 
     kind: str
@@ -89,28 +89,30 @@ class SceneObject:
 
     def centre(self, place: Placement) -> Point:
         """The point of its centre in scene units."""
-        return place.x, ground(place.depth) - place.lift - self.rise(place.angle) * magnification(place.depth)
+        return place.x, ground(place.depth) - place.lift - self.rise(place.angle) * place.scale
+
+    def at(self, x: float, depth: float, lift: float = 0.0) -> Self:
+        """The object in another place."""
+        return self._replace(start=self.start._replace(x=x, depth=depth, lift=lift))
 
 
 class Occluder(NamedTuple):
     """An out-of-focus cloth before the camera that hides the last part of the clip, or passes by."""
 
     start: float  # when it enters, as a fraction of the clip
-    side: Side
+    side: tuple[int, int]  # one of SIDES, from which it enters
     stays: bool
     centre: Point  # what it hides
 
 
-@dataclass(frozen=True, slots=True)
-class TableScene:
+class TableScene(NamedTuple):
     """Everything that does not depend on the template."""
 
     frames: int
     onset: float  # when the action begins, as a fraction of the clip
     finish: float  # when it ends
     objects: tuple[SceneObject, ...]
-    distractors: tuple[SceneObject, ...]
-    """Objects that nobody touches, placed as after an action: at an edge, on another object, close to the camera."""
+    distractors: tuple[SceneObject, ...]  # objects that nobody touches, placed as after an action
     shoulder: Point
     hand: Point | None  # where the hand is in the first frame; None if it is out of view
     pose: Pose
@@ -126,7 +128,9 @@ def sample_scene(seed: int) -> TableScene:
     onset = rng.uniform(0.0, 0.06)
     finish = onset + (0.97 - onset) * rng.uniform(0.32, 0.68)
     occluder = _occluder(rng, finish) if rng.random() < 0.5 else None
-    shoulder = _shoulder(rng)
+    where = int(rng.integers(4))  # the arm comes from the right, from the left or, mostly, from below
+    beside = 1.6 if where == 0 else -0.6
+    shoulder = (beside, rng.uniform(0.55, 1.4)) if where < 2 else (rng.uniform(-0.1, 1.1), 1.6)
     hand = (rng.uniform(0.12, 0.88), rng.uniform(0.30, 0.85))
     frames = int(rng.integers(FRAMES[0], FRAMES[1] + 1))
     objects = _objects(rng)
@@ -144,59 +148,55 @@ def _objects(rng: Rng) -> tuple[SceneObject, ...]:
     xs = _spread(rng)
     objects: list[SceneObject] = []
     for index, role in enumerate(roles):
-        kind = str(rng.choice([name for name in kinds(role) if name not in {o.kind for o in objects}]))
-        # no two objects of one colour, as long as the prop allows it
-        colours, used = PROPS[kind].colours, {o.colour for o in objects}
-        colour = str(rng.choice([c for c in colours if c not in used] or list(colours)))
-        size = rng.uniform(0.92, 1.1)
-        angle = _rest_angle(rng, role)
+        thing = _object(rng, role, (0.92, 1.1), objects)
         shelf_x = rng.uniform(0.22, 0.78)
         if index == SHELF:
-            start = Placement(shelf_x, 0.0, SHELF_LIFT, angle)
+            thing = thing.at(shelf_x, 0.0, SHELF_LIFT)
         elif index == SECRET:
             cover = objects[COVER].start
-            size, start = min(size, 1.0), Placement(cover.x, cover.depth - 0.02)
+            thing = thing._replace(size=min(thing.size, 1.0), start=Placement(cover.x, cover.depth - 0.02))
         else:
-            start = Placement(float(xs[index]), float(lanes[index]), 0.0, angle)
-        objects.append(SceneObject(kind, colour, size, start))
+            thing = thing.at(xs[index], float(lanes[index]))
+        objects.append(thing)
     return tuple(objects)
 
 
-def _rest_angle(rng: Rng, role: Role) -> float:
-    """Rollers are slightly rotated, things stand, lie on a side or on their head, covers stand."""
+def _object(rng: Rng, role: Role, sizes: tuple[float, float], others: Sequence[SceneObject] = ()) -> SceneObject:
+    """A random object, not yet in its place. Its kind and, as long as the prop allows it, its colour are new."""
+    kind = str(rng.choice([name for name in kinds(role) if name not in {o.kind for o in others}]))
+    colours, used = PROPS[kind].colours, {o.colour for o in others}
+    colour = str(rng.choice([c for c in colours if c not in used] or list(colours)))
+    size, angle = rng.uniform(*sizes), 0.0
+    # rollers are slightly rotated; things stand, lie on a side or on their head; covers stand
     if role == "roller":
-        return rng.uniform(-0.6, 0.6)
-    if role == "cover" or rng.random() < 0.55:
-        return 0.0
-    return float(rng.choice([-0.5, 0.5, 1.0])) * math.pi
+        angle = rng.uniform(-0.6, 0.6)
+    elif role == "thing" and rng.random() >= 0.55:
+        angle = float(rng.choice([-0.5, 0.5, 1.0])) * math.pi
+    return SceneObject(kind, colour, size, Placement(0.0, 0.0, angle=angle))
 
 
 def _distractors(rng: Rng, shelf_x: float) -> tuple[SceneObject, ...]:
     """One or two: at an edge of the table, close to the camera, on top of another, on the shelf."""
     found: list[SceneObject] = []
+
+    def add(x: float, depth: float, lift: float = 0.0) -> None:
+        found.append(_object(rng, "roller" if rng.random() < 0.4 else "thing", (0.8, 1.1)).at(x, depth, lift))
+
     for _ in range(int(rng.integers(1, 3))):
         side = 1 if rng.random() < 0.5 else -1
         where = int(rng.integers(4))
         if where == 0:
             depth = rng.uniform(-0.05, 1.0)
-            found.append(_distractor(rng, table_edge(depth, side) - side * rng.uniform(-0.01, 0.05), depth))
+            add(table_edge(depth, side) - side * rng.uniform(-0.01, 0.05), depth)
         elif where == 1:
-            found.append(_distractor(rng, 0.5 + side * rng.uniform(0.3, 0.45), rng.uniform(1.2, 1.5), 0.04))
+            add(0.5 + side * rng.uniform(0.3, 0.45), rng.uniform(1.2, 1.5), 0.04)
         elif where == 2:
-            base = _distractor(rng, rng.uniform(0.2, 0.8), -0.1)
-            top = 1.9 * base.rise(base.start.angle) * magnification(base.start.depth)
-            found += [base, _distractor(rng, base.start.x, -0.09, top)]
+            add(rng.uniform(0.2, 0.8), -0.1)
+            base = found[-1]
+            add(base.start.x, -0.09, 1.9 * base.rise(base.start.angle) * base.start.scale)
         else:
-            found.append(_distractor(rng, shelf_x + (0.2 if shelf_x < 0.5 else -0.2), 0.0, SHELF_LIFT))
+            add(shelf_x + (0.2 if shelf_x < 0.5 else -0.2), 0.0, SHELF_LIFT)
     return tuple(found)
-
-
-def _distractor(rng: Rng, x: float, depth: float, lift: float = 0.0) -> SceneObject:
-    role: Role = "roller" if rng.random() < 0.4 else "thing"
-    kind = str(rng.choice(kinds(role)))
-    colour = str(rng.choice(list(PROPS[kind].colours)))
-    size = rng.uniform(0.8, 1.1)
-    return SceneObject(kind, colour, size, Placement(x, depth, lift, _rest_angle(rng, role)))
 
 
 def _spread(rng: Rng) -> list[float]:
@@ -206,13 +206,6 @@ def _spread(rng: Rng) -> list[float]:
         clear = min(abs(xs[0] - xs[1]) - 0.17, abs(xs[COVER] - xs[0]) - 0.23, abs(xs[COVER] - xs[1]) - 0.23)
         if clear > 0.0 and 0.27 < xs[0] < 0.73:
             return [float(x) for x in xs]
-
-
-def _shoulder(rng: Rng) -> Point:
-    where = int(rng.integers(4))
-    if where < 2:
-        return (-0.6 if where else 1.6), rng.uniform(0.55, 1.4)
-    return rng.uniform(-0.1, 1.1), 1.6
 
 
 def _occluder(rng: Rng, finish: float) -> Occluder:
@@ -401,9 +394,8 @@ class Animation:
 
     def _contact(self, place: Placement, grasp: Grasp) -> Point:
         """The point of a hand that grasps an object at a place."""
-        thing, scale = self.object(grasp.target), magnification(place.depth)
-        x, y = thing.centre(place)
-        return x + grasp.dx * thing.width * scale, y + grasp.dy * thing.height * scale
+        thing, (x, y) = self.object(grasp.target), self.object(grasp.target).centre(place)
+        return x + grasp.dx * thing.width * place.scale, y + grasp.dy * thing.height * place.scale
 
     def _free_hand(self) -> HandState:
         x, y = self.hand_point(self.now)
