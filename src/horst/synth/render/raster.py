@@ -8,6 +8,7 @@ Nothing here calls BLAS, so the pixels do not depend on the number of threads.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,25 +24,24 @@ RGB = NDArray[np.float32]  # (H, W, 3)
 RGBA = NDArray[np.float32]  # (h, w, 4), premultiplied
 Point = tuple[float, float]
 Colour = tuple[float, float, float]
+Paint = Colour | RGB
 Rng = np.random.Generator
 Planes = NDArray[np.float32]  # (C, H, W): numpy is about six times as fast on planes as on interleaved channels
 
 
 class Camera(NamedTuple):
-    """A camera: the scene point in the centre of the image, zoom, and roll in radians."""
+    """A camera: the scene point in the centre of the image, and zoom. It is always upright."""
 
     x: float = 0.5
     y: float = 0.5
     zoom: float = 1.0
-    roll: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sprite:
     """An image with alpha and its mipmap levels. Create it with `make_sprite`."""
 
-    levels: tuple[Planes, ...]
-    """(4, h, w), premultiplied; level i has 1 / 2^i of the size, and a transparent border of one texel."""
+    levels: tuple[Planes, ...]  # (4, h, w); level i has 1 / 2^i of the size, and a transparent border of one texel
     texels: float  # texels of level 0 for one scene unit at scale 1
     pivot: Point  # the (x, y) in texels of level 0 that `FrameBuffer.draw` puts at the requested point
     width: float  # width of the body in scene units at scale 1, for geometry (contact, stacking), not for drawing
@@ -53,26 +53,17 @@ def make_sprite(image: RGB | RGBA, texels: float, *, pivot: Point | None = None,
     if image.shape[2] == 3:
         image = np.dstack([image, np.ones(image.shape[:2], np.float32)]).astype(np.float32)
     h, w = image.shape[:2]
-    levels = [_bordered(image.transpose(2, 0, 1))]
-    while min(levels[-1].shape[1:]) >= 8 and len(levels) < 4:
-        levels.append(_bordered(_halved(levels[-1][:, 1:-1, 1:-1])))
-    return Sprite(tuple(levels), texels, pivot or (w / 2, h / 2), *(body or (w / texels, h / texels)))
-
-
-def _bordered(planes: Planes) -> Planes:
-    framed = np.zeros((planes.shape[0], planes.shape[1] + 2, planes.shape[2] + 2), np.float32)
-    framed[:, 1:-1, 1:-1] = planes
-    return framed
+    levels = [image.transpose(2, 0, 1)]
+    while min(levels[-1].shape[1:]) >= 6 and len(levels) < 4:
+        levels.append(_halved(levels[-1]))
+    bordered = tuple(np.pad(level, ((0, 0), (1, 1), (1, 1))) for level in levels)
+    return Sprite(bordered, texels, pivot or (w / 2, h / 2), *(body or (w / texels, h / texels)))
 
 
 def _halved(planes: Planes) -> Planes:
-    channels, h, w = planes.shape
-    half = np.zeros((channels, (h + 1) // 2, (w + 1) // 2), np.float32)
-    for dy in (0, 1):
-        for dx in (0, 1):
-            quarter = planes[:, dy::2, dx::2]
-            half[:, : quarter.shape[1], : quarter.shape[2]] += quarter
-    return half * np.float32(0.25)
+    even = np.pad(planes, [(0, size % 2) for size in (2, *planes.shape[1:])])
+    upper, lower = even[:, ::2], even[:, 1::2]
+    return (upper[..., ::2] + upper[..., 1::2] + lower[..., ::2] + lower[..., 1::2]) * np.float32(0.25)
 
 
 class FrameBuffer:
@@ -94,10 +85,8 @@ class FrameBuffer:
 
     def to_pixels(self, x: float, y: float) -> Point:
         """The (column, row) at which the camera shows a scene point."""
-        cos, sin = math.cos(self.camera.roll), math.sin(self.camera.roll)
-        dx, dy = x - self.camera.x, y - self.camera.y
         scale = self.unit * self.camera.zoom
-        return self.width / 2 + scale * (cos * dx - sin * dy), self.height / 2 + scale * (sin * dx + cos * dy)
+        return self.width / 2 + scale * (x - self.camera.x), self.height / 2 + scale * (y - self.camera.y)
 
     def draw(
         self,
@@ -118,47 +107,39 @@ class FrameBuffer:
         coarse = min(max(round(-math.log2(max(sx, sy))), 0), len(sprite.levels) - 1)
         level, shrink = sprite.levels[coarse], 2.0**coarse
         column, row = self.to_pixels(x, y)
-        turn = angle + self.camera.roll
-        box = self._cover(sprite, column, row, sx, sy, turn)
-        if box is None:
+        cos, sin = math.cos(angle), math.sin(angle)
+        (u0, v0), (_, h, w) = sprite.pivot, sprite.levels[0].shape
+        # two texels more on each side, for the border of coarse levels
+        corners = [(a * sx, b * sy) for a in (-2 - u0, w - u0) for b in (-2 - v0, h - v0)]
+        xs, ys = [column + cos * a - sin * b for a, b in corners], [row + sin * a + cos * b for a, b in corners]
+        target, columns, rows = self._window(column, row, xs, ys)
+        if not target.size:
             return
-        top, bottom, left, right = box
-        columns = np.arange(left, right, dtype=np.float32) + np.float32(0.5 - column)
-        rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - row)
         # + 1: every level has a border of one texel
-        u0, v0 = sprite.pivot[0] / shrink + 1.0, sprite.pivot[1] / shrink + 1.0
-        sx, sy = sx * shrink, sy * shrink
-        if turn == 0.0:
-            sample = _resample_upright(
-                level, columns / np.float32(sx) + np.float32(u0), rows / np.float32(sy) + np.float32(v0)
-            )
+        u0, v0, sx, sy = u0 / shrink + 1.0, v0 / shrink + 1.0, sx * shrink, sy * shrink
+        if angle == 0.0:
+            u, v = columns / np.float32(sx) + np.float32(u0), rows / np.float32(sy) + np.float32(v0)
+            sample = _resample_upright(level, u, v)
         else:
-            cos, sin = math.cos(turn), math.sin(turn)
             u = columns[None, :] * np.float32(cos / sx) + (rows * (sin / sx) + u0).astype(np.float32)[:, None]
             v = columns[None, :] * np.float32(-sin / sy) + (rows * (cos / sy) + v0).astype(np.float32)[:, None]
-            sample = _resample(level, u, v)
+            sample = resample(level, u, v)
         if opacity != 1.0:
             sample *= np.float32(opacity)
-        target = self._planes[:, top:bottom, left:right]
         target *= 1.0 - sample[3]
         if light != 1.0:
             sample[:3] *= np.float32(light)
         target += sample[: len(target)]
 
-    def _cover(
-        self, sprite: Sprite, column: float, row: float, sx: float, sy: float, turn: float
-    ) -> tuple[int, int, int, int] | None:
-        """The box of pixels (top, bottom, left, right) that the sprite may cover, or None."""
-        _, h, w = sprite.levels[0].shape
-        cos, sin = math.cos(turn), math.sin(turn)
-        # two texels more on each side, for the border of coarse levels
-        ex = [(-2 - sprite.pivot[0]) * sx, (w - sprite.pivot[0]) * sx]
-        ey = [(-2 - sprite.pivot[1]) * sy, (h - sprite.pivot[1]) * sy]
-        xs = [column + cos * a - sin * b for a in ex for b in ey]
-        ys = [row + sin * a + cos * b for a in ex for b in ey]
-        left, right = max(math.floor(min(xs)), 0), min(math.ceil(max(xs)), self.width)
-        top, bottom = max(math.floor(min(ys)), 0), min(math.ceil(max(ys)), self.height)
-        return (top, bottom, left, right) if left < right and top < bottom else None
+    def _window(
+        self, column: float, row: float, xs: Sequence[float], ys: Sequence[float]
+    ) -> tuple[Planes, Plane, Plane]:
+        """The pixels that points span, and how far their columns and rows are from a column and a row."""
+        left, right = (min(max(edge, 0), self.width) for edge in (math.floor(min(xs)), math.ceil(max(xs))))
+        top, bottom = (min(max(edge, 0), self.height) for edge in (math.floor(min(ys)), math.ceil(max(ys))))
+        columns = np.arange(left, right, dtype=np.float32) + np.float32(0.5 - column)
+        rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - row)
+        return self._planes[:, top:bottom, left:right], columns, rows
 
     def shadow(
         self, x: float, y: float, width: float, height: float, strength: float = 0.4, softness: float = 0.6
@@ -167,28 +148,19 @@ class FrameBuffer:
         column, row = self.to_pixels(x, y)
         rx, ry = (max(side * 0.5 * self.unit * self.camera.zoom, 0.5) for side in (width, height))
         reach = 1.0 + softness
-        left, right = max(math.floor(column - rx * reach), 0), min(math.ceil(column + rx * reach), self.width)
-        top, bottom = max(math.floor(row - ry * reach), 0), min(math.ceil(row + ry * reach), self.height)
-        if left >= right or top >= bottom or strength <= 0.0:
-            return
-        dx = (np.arange(left, right, dtype=np.float32) + np.float32(0.5 - column)) / np.float32(rx)
-        dy = (np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - row)) / np.float32(ry)
-        radius = np.sqrt(dx[None, :] ** 2 + dy[:, None] ** 2)
+        xs, ys = (column - rx * reach, column + rx * reach), (row - ry * reach, row + ry * reach)
+        target, columns, rows = self._window(column, row, xs, ys)
+        radius = np.sqrt((columns / np.float32(rx))[None, :] ** 2 + (rows / np.float32(ry))[:, None] ** 2)
         fall = smoothstep(((reach - radius) / (2.0 * softness)).astype(np.float32)) * np.float32(strength)
-        self._planes[:3, top:bottom, left:right] *= 1.0 - fall
+        target[:3] *= 1.0 - fall
 
     def sprite(self) -> Sprite:
         """The image as a sprite. Drawn at the camera's (x, y), it appears in the same place."""
         return make_sprite(self.pixels, self.unit * self.camera.zoom)
 
 
-def bilinear(image: RGB, u: Array, v: Array) -> RGB:
-    """Sample (h, w, C) at columns u and rows v; texel centres are at half integers, the border extends outwards."""
-    return np.moveaxis(_resample(np.ascontiguousarray(image.transpose(2, 0, 1)), u, v), 0, -1)
-
-
-def _resample(planes: Planes, u: Array, v: Array) -> Planes:
-    """`bilinear` on (C, h, w)."""
+def resample(planes: Planes, u: Array, v: Array) -> Planes:
+    """Bilinear samples of (C, h, w) at columns u and rows v; texel centres are at half integers, the border extends."""
     channels, h, w = planes.shape
     iu, fu = _split(u, w)
     iv, fv = _split(v, h)
@@ -206,7 +178,7 @@ def _resample(planes: Planes, u: Array, v: Array) -> Planes:
 
 
 def _resample_upright(planes: Planes, u: Plane, v: Plane) -> Planes:
-    """`_resample` where u is the same in every row and v in every column: two 1-D passes."""
+    """`resample` where u is the same in every row and v in every column: two 1-D passes."""
     iu, fu = _split(u, planes.shape[2])
     iv, fv = _split(v, planes.shape[1])
     planes = planes[:, :, iu[0] : iu[-1] + 2]
@@ -297,7 +269,7 @@ class ShapeCanvas:
         self.x: Plane = (((np.arange(self.w, dtype=np.float32) + 0.5) - self.w / 2) / texels)[None].repeat(self.h, 0)
         self.rgba: RGBA = np.zeros((self.h, self.w, 4), np.float32)
 
-    def fill(self, shape: Array, paint: Colour | RGB, light: Array | float = 1.0, opacity: float = 1.0) -> None:
+    def fill(self, shape: Array, paint: Paint, light: Array | float = 1.0, opacity: float = 1.0) -> None:
         """Composite a shape, its paint multiplied by the light."""
         alpha = clamp(np.float32(0.5) - shape * np.float32(self.texels), 0.0, 1.0)
         # most shapes are small compared with the canvas
@@ -313,9 +285,7 @@ class ShapeCanvas:
         target[..., :3] += clamp(colour, 0.0, 1.0) * alpha
         target[..., 3:] += alpha
 
-    def solid(
-        self, shape: Plane, paint: Colour | RGB, depth: float, gloss: float = 0.25, flatness: float = 0.0
-    ) -> None:
+    def solid(self, shape: Plane, paint: Paint, depth: float, gloss: float = 0.25, flatness: float = 0.0) -> None:
         """Fill a shape as a bulging surface that rises over `depth` from the edge inwards; gloss adds a highlight."""
         light, shine = self.relief(shape, depth, flatness)
         self.fill(shape, paint, light)

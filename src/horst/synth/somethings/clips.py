@@ -14,7 +14,7 @@ import numpy as np
 
 from horst.synth.render import textures as tx
 from horst.synth.render.hands import Pose, make_hand, reach_angle
-from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, bilinear, blur
+from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, blur, resample
 from horst.synth.render.textures import choose
 from horst.synth.somethings import scene
 from horst.synth.somethings.actions import ACTIONS, MIRRORED, ActionAnimation
@@ -319,7 +319,7 @@ def _paint_table(rng: Rng, canvas: ShapeCanvas) -> None:
     # perspective: the far side is narrower
     u = (x - 0.5) / (0.86 + 0.15 * depth) + 0.5
     v = 0.08 + 0.62 * np.log1p(np.maximum(depth - _FAR, 0.0) * 0.9)
-    top = bilinear(flat_top, u * canvas.w, v * canvas.h)
+    top = resample(flat_top.transpose(2, 0, 1), u * canvas.w, v * canvas.h).transpose(1, 2, 0)
     left, right = ((scene.table_edge(_FAR, s) - 0.5, scene.table_edge(_NEAR, s) - 0.5) for s in (-1, 1))
     back, front = scene.ground(_FAR) - 0.5, scene.ground(_NEAR) - 0.5
     for leg in (left[1] + 0.03, right[1] - 0.03):
