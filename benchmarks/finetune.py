@@ -24,7 +24,7 @@ from horst.models import open_model
 from horst.synth.render.hands import make_hand
 from horst.synth.render.raster import FrameBuffer, Sensor
 from horst.synth.somethings import FPS, plan, render
-from horst.synth.somethings.clips import draw_background, make_background
+from horst.synth.somethings.clips import Background
 
 KNOWN = (
     "Pushing [something] from left to right",
@@ -60,7 +60,7 @@ def gestures(clips: int, seed: int) -> dict[str, list[Clip]]:
 
 def _gesture(path: Motion, rng: np.random.Generator, size: int = 112) -> Clip:
     frame = FrameBuffer(size, size)
-    background, hand = make_background(rng, size, size), make_hand(rng, 1.5 * frame.unit, size=1.3)
+    background, hand = Background(rng, size, size), make_hand(rng, 1.5 * frame.unit, size=1.3)
     sensor = Sensor(rng, size, size, noise=0.015, vignette=0.2, tint=(1.0, 1.0, 1.0))
     x, y, amount = 0.5 + rng.uniform(-0.15, 0.15), 0.45 + rng.uniform(-0.1, 0.1), float(rng.uniform(0.1, 0.2))
     tilt, gain = float(rng.uniform(-0.3, 0.3)), float(rng.uniform(0.85, 1.12))
@@ -69,7 +69,7 @@ def _gesture(path: Motion, rng: np.random.Generator, size: int = 112) -> Clip:
     for index in range(count):
         part = index / (count - 1)
         dx, dy, angle, scale = path(part, amount)
-        draw_background(frame, background, part)
+        background.draw(frame, part)
         frame.draw(hand.back["open"], x + dx, y + dy, angle=tilt + angle, scale=scale)
         frames.append(sensor.expose(rng, frame.pixels, gain=gain))
     return _clip(np.stack(frames))

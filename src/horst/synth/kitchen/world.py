@@ -6,7 +6,7 @@ say: a step that takes an object from where it is not raises `ImpossibleStepErro
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 
 class Verb(NamedTuple):
@@ -48,7 +48,7 @@ SWITCHES = ("tap", "hob", "kettle")
 VESSELS = ("pan", "cup", "plate")
 HANDS = 2
 # places with numbered slots for any object; everywhere else an object has its own slot, its home
-CAPACITY = {"counter": 6, "sink": 5, "rack": 5, "board": 3}
+CAPACITY = {"hand": HANDS, "counter": 6, "sink": 5, "rack": 5, "board": 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,17 +116,31 @@ class World:
 
     def free_slot(self, place: str, item: str) -> int | None:
         """The slot that `item` would get at `place`; None if there is no room."""
-        if place == "hand":
-            slots: range | tuple[int, ...] = range(HANDS)
-        elif place in CAPACITY:
-            slots = range(CAPACITY[place])
-        else:
-            slots = (HOME[item].slot,) if HOME[item].place == place else ()
+        own = (HOME[item].slot,) if HOME[item].place == place else ()
+        slots = range(CAPACITY[place]) if place in CAPACITY else own
         taken = {at.slot for at in self.where.values() if at.place == place}
         return next((slot for slot in slots if slot not in taken), None)
 
     def reachable(self, place: str) -> bool:
         return place not in DOORS or place in self.on
+
+    def moved(self, step: ActionStep, place: str) -> Self:
+        """The world with the object of a step at a place."""
+        slot = 0 if place == "gone" else self.free_slot(place, step.item)
+        _need(slot is not None, step, f"no room at {place}")
+        return replace(self, where={**self.where, step.item: Location(place, slot or 0)})
+
+    def filled(self, step: ActionStep, *nouns: str) -> Self:
+        """The world with more in the vessel at which a step takes place."""
+        self.need_vessel(step)
+        return replace(self, inside={**self.inside, step.place: (*self.contents(step.place), *nouns)})
+
+    def emptied(self, vessel: str) -> Self:
+        return replace(self, inside={**self.inside, vessel: ()})
+
+    def need_vessel(self, step: ActionStep) -> None:
+        _need(step.place in HOME and noun_of(step.place) in VESSELS, step, "into what?")
+        _need(self.place(step.place) in ("counter", "hob"), step, f"{step.place} is at {self.place(step.place)}")
 
 
 def noun_of(item: str) -> str:
@@ -138,119 +152,67 @@ def _need(condition: bool, step: ActionStep, why: str) -> None:
         raise ImpossibleStepError(f"{step.verb} {step.item} ({step.place or 'in place'}): {why}")
 
 
-def _moved(world: World, item: str, place: str, step: ActionStep) -> World:
-    slot = 0 if place == "gone" else world.free_slot(place, item)
-    _need(slot is not None, step, f"no room at {place}")
-    return replace(world, where={**world.where, item: Location(place, slot or 0)})
-
-
-def _need_vessel(world: World, step: ActionStep) -> None:
-    _need(step.place in HOME and noun_of(step.place) in VESSELS, step, "into what?")
-    _need(world.place(step.place) in ("counter", "hob"), step, f"{step.place} is at {world.place(step.place)}")
-
-
-def _filled(world: World, vessel: str, nouns: tuple[str, ...]) -> World:
-    return replace(world, inside={**world.inside, vessel: nouns})
-
-
-def _take(world: World, step: ActionStep) -> World:
-    _need(world.place(step.item) == step.place, step, f"it is at {world.place(step.item)}")
-    _need(step.place != "hand" and world.reachable(step.place), step, "out of reach")
-    if step.noun == "kettle":
-        world = replace(world, on=world.on - {"kettle"})  # it switches off when lifted
-    return _moved(world, step.item, "hand", step)
-
-
-def _put(world: World, step: ActionStep) -> World:
-    if step.place in HOME:
-        _need_vessel(world, step)
-        world = _filled(world, step.place, (*world.contents(step.place), step.noun))
-        if step.noun == "tea":
-            # the bag is thrown away later; the next one is in the box, so the object is back at its home
-            return _moved(replace(world, waste=(*world.waste, "tea")), step.item, HOME[step.item].place, step)
-        return _moved(world, step.item, "gone", step)
-    _need(world.reachable(step.place), step, "the door is closed")
-    return _moved(world, step.item, step.place, step)
-
-
-def _switch(world: World, step: ActionStep) -> World:
-    turn_on = step.verb in ("open", "turn-on")
-    _need((step.item in world.on) != turn_on, step, "already so")
-    if step.item == "tap":
-        # with the plug in, the sink stays full; the next water from the tap removes the foam
-        world = replace(world, basin=not turn_on and step.place == "basin")
-    return replace(world, on=world.on | {step.item} if turn_on else world.on - {step.item})
-
-
-def _wash(world: World, step: ActionStep) -> World:
-    _need("tap" in world.on or world.basin, step, "no water")
-    if step.noun in DISHES:
-        _need("sponge.0" in world.held(), step, "no sponge in the other hand")
-    world = _filled(world, step.item, ())
-    return replace(world, dirty=world.dirty - {step.item}, wet=world.wet | {step.item})
-
-
-def _dry(world: World, step: ActionStep) -> World:
-    _need({step.item, "cloth.0"} <= set(world.held()), step, "needs it and the cloth in the hands")
-    _need(step.item in world.wet, step, "it is dry")
-    return replace(world, wet=world.wet - {step.item})
-
-
-def _cut(world: World, step: ActionStep) -> World:
-    _need("knife.0" in world.held(), step, "no knife in a hand")
-    _need(world.place(step.item) == "board", step, "not on the board")
-    done = world.form.get(step.item, "whole")
-    _need(done == "whole" or (step.verb == "cut" and done == "peeled"), step, f"already {done}")
-    waste = (*world.waste, step.noun) if step.verb == "peel" else world.waste
-    form = {**world.form, step.item: "peeled" if step.verb == "peel" else "cut"}
-    return replace(world, form=form, waste=waste, dirty=world.dirty | {"knife.0"})
-
-
-def _crack(world: World, step: ActionStep) -> World:
-    _need_vessel(world, step)
-    world = _filled(world, step.place, (*world.contents(step.place), step.noun))
-    return replace(_moved(world, step.item, "gone", step), waste=(*world.waste, step.noun))
-
-
-def _pour(world: World, step: ActionStep) -> World:
-    if step.place != "sink":
-        _need_vessel(world, step)
-    if step.noun == "pan":
-        food = world.contents(step.item)
-        _need(bool(food), step, "the pan is empty")
-        world = replace(_filled(world, step.item, ()), dirty=world.dirty | {step.item})
-    else:
-        food = ("water" if step.noun == "kettle" else step.noun,)
-    if step.place == "sink":
-        return world
-    world = _filled(world, step.place, (*world.contents(step.place), *food))
-    return replace(world, dirty=world.dirty | {step.place})
-
-
-def _stir(world: World, step: ActionStep) -> World:
-    _need(any(noun_of(item) == "spoon" for item in world.held()), step, "no spoon in a hand")
-    _need_vessel(world, step)
-    _need(step.noun in world.contents(step.place), step, f"not in {step.place}")
-    return replace(world, dirty=world.dirty | {i for i in world.held() if noun_of(i) == "spoon"})
-
-
-def _throw(world: World, step: ActionStep) -> World:
-    _need(step.noun in world.waste, step, "nothing to throw away")
-    _need(len(world.held()) < HANDS, step, "no free hand")
-    waste = list(world.waste)
-    waste.remove(step.noun)
-    return replace(world, waste=tuple(waste))
-
-
-_RULES = {
-    "take": _take, "put": _put, "open": _switch, "close": _switch, "turn-on": _switch, "turn-off": _switch,
-    "wash": _wash, "dry": _dry, "cut": _cut, "peel": _cut, "crack": _crack, "pour": _pour, "stir": _stir,
-    "throw": _throw,
-}  # fmt: skip
-
-
 def apply(world: World, step: ActionStep) -> World:
     """The world after `step`. Raises `ImpossibleStepError` if the world does not allow it."""
+    held, noun = world.held(), step.noun
     if step.verb in ("put", "wash", "crack", "pour"):
-        _need(step.item in world.held(), step, "not in a hand")
-    return _RULES[step.verb](world, step)
+        _need(step.item in held, step, "not in a hand")
+    match step.verb:
+        case "take":
+            _need(world.place(step.item) == step.place, step, f"it is at {world.place(step.item)}")
+            _need(step.place != "hand" and world.reachable(step.place), step, "out of reach")
+            # the kettle switches off when lifted
+            return replace(world, on=world.on - {noun} if noun == "kettle" else world.on).moved(step, "hand")
+        case "put" if step.place not in HOME:
+            _need(world.reachable(step.place), step, "the door is closed")
+            return world.moved(step, step.place)
+        case "put" | "crack":
+            world = world.filled(step, noun)
+            if step.verb == "crack" or noun == "tea":
+                world = replace(world, waste=(*world.waste, noun))
+            # the next tea bag is in the box, so the object is back at its home
+            return world.moved(step, HOME[step.item].place if noun == "tea" else "gone")
+        case "open" | "close" | "turn-on" | "turn-off":
+            turn_on = step.verb in ("open", "turn-on")
+            _need((step.item in world.on) != turn_on, step, "already so")
+            # with the plug in, the sink stays full; the next water from the tap removes the foam
+            basin = not turn_on and step.place == "basin" if step.item == "tap" else world.basin
+            return replace(world, basin=basin, on=world.on | {step.item} if turn_on else world.on - {step.item})
+        case "wash":
+            _need("tap" in world.on or world.basin, step, "no water")
+            _need(noun not in DISHES or "sponge.0" in held, step, "no sponge in the other hand")
+            return replace(world.emptied(step.item), dirty=world.dirty - {step.item}, wet=world.wet | {step.item})
+        case "dry":
+            _need({step.item, "cloth.0"} <= set(held), step, "needs it and the cloth in the hands")
+            _need(step.item in world.wet, step, "it is dry")
+            return replace(world, wet=world.wet - {step.item})
+        case "cut" | "peel":
+            _need("knife.0" in held, step, "no knife in a hand")
+            _need(world.place(step.item) == "board", step, "not on the board")
+            done = world.form.get(step.item, "whole")
+            _need(done == "whole" or (step.verb == "cut" and done == "peeled"), step, f"already {done}")
+            waste = (*world.waste, noun) if step.verb == "peel" else world.waste
+            form = {**world.form, step.item: "peeled" if step.verb == "peel" else "cut"}
+            return replace(world, form=form, waste=waste, dirty=world.dirty | {"knife.0"})
+        case "pour":
+            if step.place != "sink":
+                world.need_vessel(step)
+            food = world.contents(step.item) if noun == "pan" else ("water" if noun == "kettle" else noun,)
+            _need(bool(food), step, "the pan is empty")
+            if noun == "pan":
+                world = replace(world.emptied(step.item), dirty=world.dirty | {step.item})
+            if step.place == "sink":
+                return world
+            return replace(world.filled(step, *food), dirty=world.dirty | {step.place})
+        case "stir":
+            spoons = {item for item in held if noun_of(item) == "spoon"}
+            _need(bool(spoons), step, "no spoon in a hand")
+            world.need_vessel(step)
+            _need(noun in world.contents(step.place), step, f"not in {step.place}")
+            return replace(world, dirty=world.dirty | spoons)
+        case "throw":
+            _need(noun in world.waste, step, "nothing to throw away")
+            _need(len(held) < HANDS, step, "no free hand")
+            first = world.waste.index(noun)
+            return replace(world, waste=world.waste[:first] + world.waste[first + 1 :])
+    raise ImpossibleStepError(f"{step.verb} is not one of {', '.join(VERBS)}")

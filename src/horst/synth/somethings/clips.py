@@ -8,7 +8,6 @@ the class. In about a third of the clips a cloth hides the end.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -87,8 +86,9 @@ def render(spec: ClipSpec, *, size: int | tuple[int, int] = 112, fractions: Sequ
         raise ValueError(f"size={size}: at least 16 pixels each way are needed")
     animation = _animate(spec.template, spec.seed)
     last = animation.scene.frames - 1
-    frames = range(last + 1) if fractions is None else [round(last * fraction) for fraction in fractions]
-    return _ClipRenderer(animation, height, width).frames(frames)
+    indices = range(last + 1) if fractions is None else [round(last * fraction) for fraction in fractions]
+    renderer = _ClipRenderer(animation, height, width)
+    return np.stack([renderer.render(index) for index in indices])
 
 
 class _ClipRenderer:
@@ -96,10 +96,10 @@ class _ClipRenderer:
 
     def __init__(self, animation: scene.Animation, height: int, width: int) -> None:
         self.animation, self.scene = animation, animation.scene
-        self.rng = rng = np.random.default_rng(self.scene.seed)
+        rng, count = np.random.default_rng(self.scene.seed), self.scene.frames
         self.frame = FrameBuffer(height, width)
         unit = self.frame.unit
-        self.background = make_background(rng, height, width)
+        self.background = Background(rng, height, width)
         self.hand = make_hand(rng, 1.5 * unit, rng.uniform(1.0, 1.2))
         self.cloth = make_occluder(rng, unit) if self.scene.occluder else None
         # distractors are drawn like the other objects, but never move
@@ -108,22 +108,18 @@ class _ClipRenderer:
         warm = rng.uniform(-0.06, 0.06)
         noise, vignette, tint = rng.uniform(0.006, 0.02), rng.uniform(0.1, 0.4), (1.0 + warm, 1.0, 1.0 - warm)
         self.sensor = Sensor(rng, height, width, noise=noise, vignette=vignette, tint=tint)
+        self.cameras, self.gains, self.soften = _camera_path(rng, count), _light(rng, count), rng.uniform(0.0, 0.4)
+        self.states = animation.timeline(FPS)
 
-    def frames(self, indices: Sequence[int]) -> Image:
-        cameras, gains = _camera_path(self.rng, self.scene.frames), _light(self.rng, self.scene.frames)
-        soften = self.rng.uniform(0.0, 0.4)
-        states = self.animation.timeline(FPS)
-        frames = []
-        for index in indices:
-            self.frame.camera = cameras[index]
-            self._draw(states[index], index / (len(states) - 1))
-            # each frame has its own noise seed, so that it does not depend on which other frames are rendered
-            noise = np.random.default_rng([self.scene.seed, index])
-            frames.append(self.sensor.expose(noise, self.frame.pixels, gain=gains[index], soften=soften))
-        return np.stack(frames)
+    def render(self, index: int) -> Image:
+        self.frame.camera = self.cameras[index]
+        self._draw(self.states[index], index / (len(self.states) - 1))
+        # each frame has its own noise seed, so that it does not depend on which other frames are rendered
+        noise = np.random.default_rng([self.scene.seed, index])
+        return self.sensor.expose(noise, self.frame.pixels, gain=self.gains[index], soften=self.soften)
 
     def _draw(self, state: scene.SceneState, time: float) -> None:
-        draw_background(self.frame, self.background, time)
+        self.background.draw(self.frame, time)
         places = state.places + tuple(o.start for o in self.scene.distractors)
         shown = [index for index, place in enumerate(places) if place.shown]
         for index in shown:
@@ -141,9 +137,8 @@ class _ClipRenderer:
             if index == held:
                 self._draw_hand(state, self.hand.front)
         if held is None:
-            self._draw_hand(state, self.hand.back)
-            if state.hand.pose == "grip":
-                self._draw_hand(state, self.hand.front)
+            for layer in self.hand if state.hand.pose == "grip" else self.hand[:1]:
+                self._draw_hand(state, layer)
         if self.scene.occluder is not None and self.cloth is not None:
             _draw_occluder(self.frame, self.cloth, self.scene.occluder, time)
 
@@ -169,12 +164,10 @@ def _camera_path(rng: Rng, frames: int) -> list[Camera]:
     zoom = rng.uniform(1.0, 1.1, size=2)
     tremble = rng.normal(0.0, rng.uniform(0.0005, 0.004), size=(frames + 2, 2))
     tremble = (tremble[:-2] + tremble[1:-1] + tremble[2:]) / 2
-    path = []
-    for index in range(frames):
-        t = index / (frames - 1)
-        x, y = (float(start[k] + pan[k] * (t - 0.5) + tremble[index, k]) for k in (0, 1))
-        path.append(Camera(0.5 + x, 0.5 + y, float(zoom[0] + (zoom[1] - zoom[0]) * t)))
-    return path
+    t = np.arange(frames) / (frames - 1)
+    points = 0.5 + (start + pan * (t[:, None] - 0.5) + tremble)
+    zooms = zoom[0] + (zoom[1] - zoom[0]) * t
+    return [Camera(x, y, z) for (x, y), z in zip(points.tolist(), zooms.tolist(), strict=True)]
 
 
 def _light(rng: Rng, frames: int) -> list[float]:
@@ -199,49 +192,35 @@ _DRIFT = 0.16
 _NEAR, _FAR = 1.14, -0.16
 
 
-class Background(NamedTuple):
-    """The layers of the background, far to near, and how they move."""
+class Background:
+    """A wall that may drift, perhaps something that passes by, and floor, table and shelf with clutter on them."""
 
-    wall: Sprite
-    drift: tuple[float, float]  # how far the wall moves during the clip, in scene units
-    floor: Sprite  # floor, table and shelf with the clutter on them
-    passerby: Sprite | None
-    path: tuple[float, float, float, float]  # where the passer-by starts and how far it goes: x, y, dx, dy
+    def __init__(self, rng: Rng, height: int, width: int) -> None:
+        unit = min(height, width)
+        # backgrounds are slightly out of focus: few texels suffice
+        texels = 1.15 * unit
+        wide, tall = width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
+        drifting = rng.random() < 0.6
+        turn, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.03, _DRIFT) if drifting else 0.0
+        self.drift = (speed * math.cos(turn), speed * math.sin(turn))  # of the wall during the clip, in scene units
+        self.passerby = _random_prop(rng, texels, (0.6, 1.3)) if rng.random() < 0.55 else None
+        side = 1.0 if rng.random() < 0.5 else -1.0
+        self.start = (0.5 - side * rng.uniform(0.1, 0.8), rng.uniform(0.2, 0.55))  # of the passer-by
+        self.way = (side * rng.uniform(0.3, 1.0), rng.uniform(-0.15, 0.15))
+        self.wall = _wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, texels)
+        self.floor = _floor(rng, wide, tall, texels)
 
-
-def make_background(rng: Rng, height: int, width: int) -> Background:
-    """A background for frames of a size."""
-    unit = min(height, width)
-    # backgrounds are slightly out of focus: few texels suffice
-    texels = 1.15 * unit
-    wide, tall = width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
-    drifting = rng.random() < 0.6
-    turn, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.03, _DRIFT) if drifting else 0.0
-    passerby = _random_prop(rng, texels, (0.6, 1.3)) if rng.random() < 0.55 else None
-    side = 1.0 if rng.random() < 0.5 else -1.0
-    start = 0.5 - side * rng.uniform(0.1, 0.8)
-    path = (start, rng.uniform(0.2, 0.55), side * rng.uniform(0.3, 1.0), rng.uniform(-0.15, 0.15))
-    return Background(
-        wall=_wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, texels),
-        drift=(speed * math.cos(turn), speed * math.sin(turn)),
-        floor=_floor(rng, wide, tall, texels),
-        passerby=passerby,
-        path=path,
-    )
-
-
-def draw_background(frame: FrameBuffer, background: Background, time: float) -> None:
-    """Fill the frame with the background at a time in [0, 1]."""
-    shift, camera = time - 0.5, frame.camera
-    # the wall is far away: it follows half of the camera's motion
-    x = 0.5 + 0.5 * (camera.x - 0.5) + background.drift[0] * shift
-    y = 0.5 + 0.5 * (camera.y - 0.5) + background.drift[1] * shift
-    frame.draw(background.wall, x, y)
-    if background.passerby is not None:
-        px, py, dx, dy = background.path
-        sway = 0.01 * math.sin(14.0 * time)
-        frame.draw(background.passerby, px + dx * time, py + dy * time + sway, angle=2.0 * dx * time)
-    frame.draw(background.floor, 0.5, 0.5)
+    def draw(self, frame: FrameBuffer, time: float) -> None:
+        """Fill the frame with the background at a time in [0, 1]."""
+        shift, camera = time - 0.5, frame.camera
+        # the wall is far away: it follows half of the camera's motion
+        x, y = (0.5 + 0.5 * (at - 0.5) + drift * shift for at, drift in zip(camera[:2], self.drift, strict=True))
+        frame.draw(self.wall, x, y)
+        if self.passerby is not None:
+            (x, y), (dx, dy) = self.start, self.way
+            sway = 0.01 * math.sin(14.0 * time)
+            frame.draw(self.passerby, x + dx * time, y + dy * time + sway, angle=2.0 * dx * time)
+        frame.draw(self.floor, 0.5, 0.5)
 
 
 def make_occluder(rng: Rng, texels: float) -> Sprite:
