@@ -1,8 +1,6 @@
 """The rows of a study's table: means, intervals, and differences to the run that the others are compared with.
 
-Two seeds or more give Student's t interval over seeds: how far another seed may differ. A single seed gives a bootstrap
-interval over validation examples: how far other examples may differ. A difference gives a paired bootstrap interval
-over the seeds that both runs have and over examples. From two or three seeds that interval is too narrow, so a
+docs/guides/studies.md explains the intervals. From two or three seeds the paired bootstrap interval is too narrow, so a
 difference is significant only if Student's t interval over the differences of the seeds excludes 0 as well.
 """
 

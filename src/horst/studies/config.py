@@ -1,16 +1,6 @@
 """The config of a study: one YAML file with its runs, what each changes, the seeds, and the metrics of its table.
 
-name: orders
-title: How many past states
-question: Is S = 8 better than S = 1?
-base: ../somethings/gpu.yaml              # a run: a file relative to this one, or a packaged name
-changes: {trainer.epochs: 60}             # of all runs, as on the command line of `horst train`
-runs:
-  - {name: s8}
-  - {name: s1, changes: {model.options.order: 1}}
-seeds: [0, 1, 2]
-against: s8                               # the run that the others are compared with
-metrics: [action/top1@25%, area]
+docs/guides/studies.md has an example.
 """
 
 import math

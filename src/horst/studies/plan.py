@@ -1,8 +1,4 @@
-"""The runs of a study: the command of each, its state, its data, and whether it is the same as another run.
-
-FOLDER/<run>-seed<n>[-fold<k>]/   a run folder as `horst train` makes it
-FOLDER/logs/<the same>.log        its output
-"""
+"""The runs of a study: the command of each, its state, its data, and whether it is the same as another run."""
 
 import json
 import os

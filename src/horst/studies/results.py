@@ -117,9 +117,8 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
         twice = next(ident for i, ident in enumerate(ids) if ident in ids[:i])
         raise DataError(f"the example {twice} is for validation in two folds: each must be in exactly one")
     classes = [{task: scores.shape[2] for task, scores in part.scores.items()} for part in parts]
-    if any(part.positions != first.positions or part.task != first.task for part in parts) or any(
-        found != classes[0] for found in classes
-    ):
+    kinds = [(part.task, part.positions, found) for part, found in zip(parts, classes, strict=True)]
+    if any(kind != kinds[0] for kind in kinds):
         raise DataError(f"the folds were evaluated at other positions, or on other classes: {classes}")
     return Predictions.from_tensors(
         concatenate([part.tensors() for part in parts]),

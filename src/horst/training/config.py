@@ -1,13 +1,11 @@
-"""The config of a run: one YAML file that names the model, the data and the recipe.
+"""The config of a run: one YAML file that names the model, the data and the recipe; see docs/guides/training.md.
 
     base: somethings/gpu                  # another run file, or the name of a packaged one; optional
     name: somethings-tiny
     model: {name: horst_tiny, options: {variant: released}}
     data: somethings/data.yaml            # or the contents of such a file
-    trainer: {epochs: 30}
 
-Entries that neither the file nor its base gives have the paper's values. Paths are relative to the file that has them;
-in packaged files they are relative to the current directory.
+Entries that neither the file nor its base gives have the paper's values.
 """
 
 import os

@@ -49,7 +49,7 @@ class TrainingModule(lightning.LightningModule):
         self.monitor = config.trainer.monitor or primary_metric(annotations.task, config.data.clip, annotations.name)
         self.metrics: dict[str, float] = {}  # of the epoch's validation, the same in every process; empty without one
         self._graphs: CUDAGraphNetwork | None = None
-        self._collector: Collector | None = None
+        self._collector: Collector  # while it validates
         self._anticipated = len(positions(annotations.task, config.data.clip))
         self._pending: tuple[Tensor, str, torch.cuda.Event | None] | None = None
 
@@ -77,12 +77,10 @@ class TrainingModule(lightning.LightningModule):
         logits = Logits(*found[: len(self.model.head.classes)])
         weights = frame_weights(self.run.loss, valid, given.observed, self._anticipated)
         clips = clip_loss(logits, given.labels, weights, valid, self.run.loss)
-        count = clips.labelled.sum().float()
-        total = clips.loss.sum()
+        count, total = clips.labelled.sum().float(), clips.loss.sum()
         if self.run.loss.features:
             total = total + self.run.loss.features * torch.where(clips.labelled, found[-1], 0.0).sum()
-        finite = torch.isfinite(total)
-        known = torch.stack([count, (~finite).float()]).detach()
+        known = torch.stack([count, (~torch.isfinite(total)).float()]).detach()
         if processes > 1:  # each clip counts the same, however many clips of a batch could be read
             dist.all_reduce(known)
         loss = total * (processes / known[0].clamp_min(1))
@@ -91,7 +89,7 @@ class TrainingModule(lightning.LightningModule):
             "loss": loss,  # Lightning divides it by accumulate
             "mean_loss": loss.detach(),
             "right": (clips.right & clips.labelled).sum(),
-            "count": count.detach(),
+            "count": count,
             "frames": int(given.lengths.sum()),
         }
 
@@ -129,7 +127,6 @@ class TrainingModule(lightning.LightningModule):
         self._collector = Collector(self.annotations.split("val"), self.run.data.clip)
 
     def validation_step(self, batch: Batch, index: int) -> None:
-        assert self._collector is not None
         logits = None
         if len(batch):
             logits = clip_output(self.model, batch.frames, batch.lengths, self.network.autocast).logits
@@ -138,9 +135,8 @@ class TrainingModule(lightning.LightningModule):
         self._collector.add(batch, logits)
 
     def on_validation_epoch_end(self) -> None:
-        assert self._collector is not None
         self.metrics = measure(self._collector.predictions(), self.annotations)
-        self._collector = None
+        del self._collector
 
     def configure_optimizers(self) -> Any:
         optimiser = create_optimiser(self.parameters(), self.run.optimiser)
@@ -158,27 +154,18 @@ class TrainingModule(lightning.LightningModule):
         count = clips // size if batches.drop_last else math.ceil(clips / size)
         return math.ceil(count / self.run.trainer.accumulate)
 
-    def lr_scheduler_step(self, scheduler: Any, metric: Any) -> None:
-        scheduler.step()
-
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         states = checkpoint.get("callbacks", {})
         checkpoint["callbacks"] = {OLD_CALLBACKS.get(name, name): state for name, state in states.items()}
 
     def _blank(self, batch: Batch) -> Batch:
         """A clip of padding, for a process whose clips are all bad: it must take part in the step."""
-        model = self.model
+        model, length, observed = self.model, torch.zeros(1, dtype=torch.int64), torch.zeros((1, 2), dtype=torch.bool)
         frames = torch.zeros((1, 2, model.backbone.input_channels, *self.run.data.clip.size), dtype=torch.uint8)
         if model.config.backbone.name == "maps":
             frames = torch.zeros((1, 2, model.backbone.channels, *model.size))
-        blank = replace(
-            batch,
-            frames=frames,
-            lengths=torch.zeros(1, dtype=torch.int64),
-            observed=torch.zeros((1, 2), dtype=torch.bool),
-            labels={task: torch.full((1,), UNKNOWN) for task in model.head.classes},
-        )
-        return blank.to(self.device)
+        labels = {task: torch.full((1,), UNKNOWN) for task in model.head.classes}
+        return replace(batch, frames=frames, lengths=length, observed=observed, labels=labels).to(self.device)
 
 
 def _first_ids(batch: Batch) -> str:

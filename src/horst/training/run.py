@@ -1,16 +1,4 @@
-"""The folder of a run.
-
-    config.yaml        the resolved config
-    data.json          which examples and files it is trained on; see `horst.data.identity`
-    environment.json   versions, devices, the commit, the command
-    best/, last/       saved models: model.safetensors, config.json, labels.json
-    metrics.csv        one row per epoch; tensorboard/ has the same
-    bad_clips.csv      training clips that could not be read
-    checkpoint.ckpt    to resume from; loads with torch's weights-only loader
-    evaluation/        the results of `horst evaluate`
-
-Files are written atomically.
-"""
+"""The folder of a run. docs/guides/training.md lists its files, which are written atomically."""
 
 import csv
 import json
