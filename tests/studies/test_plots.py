@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -302,7 +302,7 @@ def test_results_as_plain_data() -> None:
     assert replace(given, runs=[Trained()]).to_dict() == {  # type: ignore[list-item]
         "study": "s", "title": "Study", "question": "Which?", "command": "horst study", "horst": horst.__version__,
         "data": "Some data, 1,234 validation examples, 24 actions", "against": None,
-        "rows": [row("r0").to_dict()], "runs": [{"run": "r0"}], "missing": ["r1-seed0"],
+        "rows": [asdict(row("r0"))], "runs": [{"run": "r0"}], "missing": ["r1-seed0"],
     }  # fmt: skip
 
 

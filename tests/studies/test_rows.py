@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,7 +77,7 @@ def test_a_row_is_the_mean_of_its_seeds() -> None:
     assert gap.value == pytest.approx(sum(by_seed.values()) / 2)
     assert gap.low < gap.value < gap.high  # type: ignore[operator]
     assert gap.over == OVER_BOTH
-    assert two.to_dict()["differences"][METRIC]["value"] == gap.value
+    assert asdict(two)["differences"][METRIC]["value"] == gap.value
 
 
 def test_intervals_of_shares_stay_in_0_to_1() -> None:

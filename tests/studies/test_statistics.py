@@ -14,7 +14,6 @@ from horst.studies.compare import Estimate
 from horst.studies.statistics import (
     Statistic,
     _quantiles,
-    bootstrap_interval,
     paired_interval,
     resamples,
     t_inside,
@@ -119,7 +118,7 @@ def test_pairing_sees_what_is_common() -> None:
     everywhere = torch.ones(400, dtype=torch.bool)
     one, other = Statistic(better, everywhere), Statistic(right, everywhere)
     weights = resamples(400)
-    alone = bootstrap_interval(one, weights)
+    alone = one.interval(weights)
     found = paired_interval([one], [other], weights)
     assert 0 < found.low < 0.025 < found.high < 0.05
     assert alone.high - alone.low > 3 * (found.high - found.low)

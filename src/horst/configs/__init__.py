@@ -31,9 +31,7 @@ def list_configs(pattern: str = "*") -> list[str]:
 def find_config(name: str | Path, folder: str = "") -> Path:
     """The file of a config: a path that exists, or else a packaged name, with or without "configs/" and ".yaml".
 
-    Args:
-        name: A path or a name.
-        folder: Where a name may also be: "studies" finds "table1".
+    A name may also be in `folder`: "studies" finds "table1".
     """
     if Path(name).is_file():
         return Path(name)
@@ -66,15 +64,13 @@ def find_base(base: str, path: Path) -> Path:
 def copy_configs(pattern: str, folder: str | Path) -> list[Path]:
     """Copy the configs that match a pattern, and the files that they are based on, for editing.
 
-    The copies refer to the same data as the originals do from the current directory. Nothing is written where a file
-    of other contents exists.
+    The copies refer to the same data as the originals do from the current directory. No other file is overwritten.
     """
     names = list_configs(pattern)
     if not names:
         raise ConfigError(f"no packaged config matches {pattern!r}{did_you_mean(pattern, list_configs())}")
-    wanted = {file for name in names for file in _with_bases(FOLDER / f"{name}.yaml")}
     texts: dict[Path, str] = {}
-    for file in sorted(wanted):
+    for file in sorted({file for name in names for file in _with_bases(FOLDER / f"{name}.yaml")}):
         target = Path(folder) / file.relative_to(FOLDER)
         up = Path(os.path.relpath(Path.cwd(), target.parent.absolute())).as_posix()
         texts[target] = re.sub(r"(: )((?:runs|data)/)", rf"\1{up}/\2", file.read_text(encoding="utf-8"))

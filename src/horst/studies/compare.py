@@ -7,21 +7,12 @@ difference is significant only if Student's t interval over the differences of t
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from horst.evaluation.formatting import SECONDS
 from horst.studies.config import Study
 from horst.studies.results import RunResult, SeedResult
-from horst.studies.statistics import (
-    Interval,
-    Statistic,
-    bootstrap_interval,
-    metric_statistic,
-    paired_interval,
-    resamples,
-    t_interval,
-)
+from horst.studies.statistics import Statistic, metric_statistic, paired_interval, resamples, t_interval
 
 OVER_SEEDS, OVER_EXAMPLES, OVER_BOTH = "t over seeds", "bootstrap over examples", "bootstrap over seeds and examples"
 
@@ -41,10 +32,10 @@ class Estimate:
         """Of a difference: whether its interval and, over several seeds, Student's t interval exclude 0."""
         if self.low is None or self.high is None:
             return False
-        intervals = [Interval(self.low, self.high)]
+        intervals: list[tuple[float, float]] = [(self.low, self.high)]
         if len(self.by_seed) > 1:
             intervals.append(t_interval(list(self.by_seed.values())))
-        return all(one.low > 0 for one in intervals) or all(one.high < 0 for one in intervals)
+        return all(low > 0 for low, _ in intervals) or all(high < 0 for _, high in intervals)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,9 +52,6 @@ class StudyRow:
     values: dict[str, Estimate]
     against: str | None = None
     differences: dict[str, Estimate] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, Sequence[SeedResult]]) -> list[StudyRow]:
@@ -106,7 +94,7 @@ def estimate(own: Sequence[SeedResult], metric: str) -> Estimate | None:
     if len(values) > 1:
         interval, over = t_interval(values), OVER_SEEDS
     elif (known := _statistics(own, metric)) is not None:
-        interval, over = bootstrap_interval(known[0], resamples(len(own[0].predictions))), OVER_EXAMPLES
+        interval, over = known[0].interval(resamples(len(own[0].predictions))), OVER_EXAMPLES
     else:
         return Estimate(value=mean, by_seed=by_seed)
     most = math.inf if metric.endswith(SECONDS) else 1.0  # a fraction is between 0 and 1

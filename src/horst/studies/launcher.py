@@ -27,8 +27,7 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 POLL_SECONDS = 0.1
 STOP_SECONDS = 20.0  # how long a process may take to end when it is interrupted
 LAST_LINES = 12
-OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")
-"""What torch prints if the memory of a GPU is full."""
+OUT_OF_MEMORY = ("CUDA out of memory", "OutOfMemoryError", "CUBLAS_STATUS_ALLOC_FAILED")  # torch prints one of them
 
 
 class ProcessGroup(subprocess.Popen[bytes]):
@@ -55,21 +54,14 @@ class FailedJob(NamedTuple):
 def run_jobs(
     jobs: Sequence[tuple[Job, State]],
     *,
-    parallel: int = 1,
-    devices: Sequence[int] = (),
-    report: Callable[[str], None] = print,
-    locks: Sequence[int] = (),
+    parallel: int = 1,  # runs at once on each device
+    devices: Sequence[int] = (),  # GPUs, among those of CUDA_VISIBLE_DEVICES if that is set; if empty, runs see all
+    report: Callable[[str], None] = print,  # called with a line when a run starts or ends
+    locks: Sequence[int] = (),  # files of the folders' locks; processes that outlive this one keep them
 ) -> list[FailedJob]:
     """Do what is left of the jobs, and return those that failed.
 
     A run that finds no memory on a GPU that it shares is tried again later, with one run fewer at once from then on.
-
-    Args:
-        jobs: With their states.
-        parallel: How many at once on each device.
-        devices: Numbers of GPUs, among those of CUDA_VISIBLE_DEVICES if that is set. By default every run sees all.
-        report: Called with a line when a run starts or ends.
-        locks: The files of the folders' locks; processes that outlive this one keep them.
     """
     check_positive(parallel=parallel)
     visible = {device: _visible(device) for device in devices}
@@ -154,10 +146,9 @@ def start_process(
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:
     """The last lines of a log; none if it does not exist."""
-    try:
+    with suppress(OSError):
         return log.read_text(encoding="utf-8", errors="replace").splitlines()[-count:]
-    except OSError:
-        return []
+    return []
 
 
 def lock_study(folder: Path) -> TextIO:

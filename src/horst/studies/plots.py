@@ -14,18 +14,15 @@ from horst.viz import style
 
 @style.styled
 def curves(
-    title: str, labels: Mapping[str, str], found: Mapping[str, Sequence[Mapping[str, float]]], kind: str = ""
+    title: str,
+    labels: Mapping[str, str],  # of all runs, by name: a run has the same colour whichever others are done
+    found: Mapping[str, Sequence[Mapping[str, float]]],  # metrics of each seed, by run
+    kind: str = "",  # the metric; by default top-1 for recognition and top-5 for anticipation
 ) -> Figure | None:
     """A metric over the observed part of a clip or over the time before the action.
 
     The curve is the mean over seeds, the band reaches from the lowest to the highest. A run that lacks a value has no
     curve; None if no run has one.
-
-    Args:
-        title: Of the study.
-        labels: Of all runs, by name: a run has the same colour whichever others are done.
-        found: Metrics of each seed, by run.
-        kind: The metric; by default top-1 for recognition and top-5 for anticipation.
     """
     keys = [key for seeds in found.values() for key in seeds[0]]
     recognition = any(key.endswith("%") for key in keys)

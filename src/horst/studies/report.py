@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -58,7 +58,7 @@ class StudyResults:
             "horst": horst.__version__,
             "data": self.data,
             "against": self.study.against,
-            "rows": [row.to_dict() for row in self.rows],
+            "rows": [asdict(row) for row in self.rows],
             "runs": [run.to_dict() for run in self.runs],
             "missing": self.missing,
         }

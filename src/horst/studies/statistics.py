@@ -61,6 +61,10 @@ class Statistic:
     def value(self) -> float:
         return float(self.weighted(torch.ones(1, len(self.values), dtype=torch.float64)))
 
+    def interval(self, weights: Tensor) -> Interval:
+        """The bootstrap interval over other examples."""
+        return _quantiles(self.weighted(weights), self.value, self)
+
 
 def known_metrics(clip: ClipConfig, task: Task) -> list[str]:
     """The metrics that runs on such clips may have."""
@@ -92,9 +96,7 @@ def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = F
     if task not in predictions.scores or (place is not None and place not in predictions.names()):
         return None
     scores, labels = predictions.scores[task], predictions.labels[task]
-    counted = labels != UNKNOWN
-    if discard:
-        counted = counted & ~predictions.empty
+    counted = (labels != UNKNOWN) & ~predictions.empty if discard else labels != UNKNOWN
     if kind == "decided" and predictions.task == "recognition":
         rows = zip(predictions.answers.split(1), predictions.lengths.split(1), strict=True)
         return Statistic(torch.tensor([decided(*row) for row in rows], dtype=torch.float64), torch.ones_like(counted))
@@ -147,7 +149,7 @@ def t_inside(t: float, freedom: int) -> float:
     angle = math.atan2(t, math.sqrt(freedom))
     cosine, sine = math.cos(angle), math.sin(angle)
     odd = freedom % 2 == 1
-    term, total = (cosine, cosine) if odd else (1.0, 1.0)
+    term = total = cosine if odd else 1.0
     for k in range(3 if odd else 2, freedom - 1, 2):
         term *= cosine * cosine * (k - 1) / k
         total += term
@@ -160,14 +162,8 @@ def t_inside(t: float, freedom: int) -> float:
 def resamples(count: int, number: int = RESAMPLES, seed: int = 0) -> Tensor:
     """(R, N) how often each of `count` examples is drawn, if as many are drawn as there are; always the same."""
     drawn = torch.randint(count, (number, count), generator=torch.Generator().manual_seed(seed))
-    return torch.zeros(number, count, dtype=torch.float64).scatter_add_(
-        1, drawn, torch.ones((), dtype=torch.float64).expand(number, count)
-    )
-
-
-def bootstrap_interval(one: Statistic, weights: Tensor) -> Interval:
-    """The interval over other examples."""
-    return _quantiles(one.weighted(weights), one.value, one)
+    ones = torch.ones_like(drawn, dtype=torch.float64)
+    return torch.zeros_like(ones).scatter_add_(1, drawn, ones)
 
 
 def paired_interval(seeds: Sequence[Statistic], others: Sequence[Statistic], weights: Tensor) -> Interval:

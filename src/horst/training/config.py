@@ -10,6 +10,7 @@ Entries that neither the file nor its base gives have the paper's values.
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -284,26 +285,21 @@ class RunConfig:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
 
-OLD_DEFAULTS: dict[str, dict[str, Any]] = {
-    "loss": {"times": "mean"},
-    "optimiser": {"rectify": False},
-    "trainer": {"completion_from": "last"},
-}
+OLD_DEFAULTS = {"loss": {"times": "mean"}, "optimiser": {"rectify": False}, "trainer": {"completion_from": "last"}}
 """What runs did before these entries existed."""
 
 
 def read_run(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The plain data of a run file, merged into that of its `base:`. Paths are absolute.
-
-    `above` are the files that are based on it.
-    """
+    """The data of a run file, with absolute paths, merged into that of its `base:`. `above`: the files based on it."""
     data = read_yaml(path)
     if not isinstance(data, dict):
         raise ConfigError(f"{path} holds {data!r}; a run is a mapping with a name, a model and data")
     above = (*above, path.resolve())
     try:
         base = convert(data.pop("base", None), str | None, "base")
-        data = _absolute(_renamed(data), path_root(path))
+        data = _absolute(data, path_root(path))
+        if isinstance(batches := data.get("batches"), dict) and "resident" in batches:  # of earlier versions
+            batches["preload"] = "device" if batches.pop("resident") else None
         if base is None:
             return data
         below = find_base(base, path)
@@ -329,15 +325,6 @@ def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
             value = _merged(below, value)
         merged[key] = value
     return merged
-
-
-def _renamed(data: dict[str, Any]) -> dict[str, Any]:
-    """Runs of earlier versions have `batches.resident`."""
-    batches = data.get("batches")
-    if not isinstance(batches, dict) or "resident" not in batches:
-        return data
-    kept = {name: value for name, value in batches.items() if name != "resident"}
-    return {**data, "batches": {**kept, "preload": "device" if batches["resident"] else None}}
 
 
 def _absolute(data: dict[str, Any], root: Path) -> dict[str, Any]:
@@ -388,7 +375,6 @@ def _parse(text: str) -> Any:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise ConfigError(f"{text!r} cannot be read as YAML: {error}") from error
-    try:
+    with suppress(ValueError):
         return float(value) if isinstance(value, str) else value
-    except ValueError:
-        return value
+    return value

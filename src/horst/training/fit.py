@@ -3,6 +3,7 @@
 import logging
 import os
 import warnings
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -41,13 +42,9 @@ def train(
     data: ClipDataModule | None = None,
     console: Console | None = None,
 ) -> Run:
-    """A new run. Errors in its config and data are raised before any work starts.
+    """A new run, in runs/<name> by default. Errors in its config and data are raised before any work starts.
 
-    Args:
-        config: The run.
-        folder: Its folder; runs/<name> by default.
-        data: Its `data_module`, for callers that use it again.
-        console: For its progress.
+    `data` is its `data_module`, for callers that use it again.
     """
     run = Run(folder or Path("runs") / config.name)
     if is_first():
@@ -137,7 +134,8 @@ def _fit(
         if new and is_first():  # the last thing before work starts
             run.create(config, DataIdentity.of(data.source))
         if trainer.is_global_zero:
-            _introduce(console, run, module, data, backend)
+            for line in _introduction(run, module, backend):
+                console.print(line)
         _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)
     if trainer.is_global_zero:
         best = "" if checkpoints.best is None else f", best {module.monitor} {100 * checkpoints.best:.1f}%"
@@ -193,20 +191,18 @@ def _run_trainer(trainer: Any, module: TrainingModule, data: ClipDataModule, che
             ) from error
 
 
-def _introduce(
-    console: Console, run: Run, module: TrainingModule, data: ClipDataModule, backend: BackendChoice
-) -> None:
-    counts = data.annotations.counts()
+def _introduction(run: Run, module: TrainingModule, backend: BackendChoice) -> Iterator[str]:
+    annotations, counts = module.annotations, module.annotations.counts()
     size = sum(p.numel() for p in module.model.parameters() if p.requires_grad)
     classes = ", ".join(f"{n} {task}s" for task, n in module.model.head.classes.items())
     clips = f"{counts['train']:,} training and {counts.get('val', 0):,} validation clips, {classes}"
-    console.print(f"{run.folder}: {module.run.model.name}, {size / 1e6:.2f} M trained parameters")
-    console.print(f"{data.annotations.name}: {clips}")
-    console.print(f"backend {backend}")
+    yield f"{run.folder}: {module.run.model.name}, {size / 1e6:.2f} M trained parameters"
+    yield f"{annotations.name}: {clips}"
+    yield f"backend {backend}"
     if "val" in counts:
-        console.print(f"best epoch by validation {module.monitor}")
-    for notice in (*data.annotations.notices, *notices(module.run, module.model, data.annotations)):
-        console.print(f"note: {notice}")
+        yield f"best epoch by validation {module.monitor}"
+    for notice in (*annotations.notices, *notices(module.run, module.model, annotations)):
+        yield f"note: {notice}"
 
 
 def is_first() -> bool:
