@@ -324,7 +324,8 @@ def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Pat
 @pytest.mark.usefixtures("program")
 def test_a_command_in_a_log_can_be_pasted_and_its_process_keeps_the_lock(tmp_path: Path) -> None:
     words = ["train", "a run.yaml", "--optimiser={name: adamw, lr: 1.0e-05}"]
-    with launcher.lock_study(tmp_path / "study") as held:
+    # Like a study: pytest itself may run in the background of a script, and its child would ignore the interruption.
+    with launcher.sigterm_interrupts(), launcher.lock_study(tmp_path / "study") as held:
         child = launcher.start_process(words, tmp_path / "log", {}, [held.fileno()])
     _wait(tmp_path / "log")
     assert shlex.split((tmp_path / "log").read_text().splitlines()[0]) == ["$", "horst", *words]

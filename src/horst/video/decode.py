@@ -89,9 +89,9 @@ class VideoFile(Closing):
     """
 
     def __init__(self, path: str | Path, *, size: Size | None = None, threads: int | None = None) -> None:
-        """`size`: (height, width) of the frames, by default their own. `threads`: of the decoder."""
+        """`size`: (height, width) of the frames, by default their own. `threads`: of the decoder and the conversion."""
         check_size(size)
-        self.path, self.size = path, size
+        self.path, self.size, self._threads = path, size, threads or 0
         self._container = Container(path, threads)
         self.info = self._container.info
         self._reformatter = VideoReformatter()  # creating it costs as much as converting a small frame
@@ -195,7 +195,7 @@ class VideoFile(Closing):
             counts.corrupt += raw.is_corrupt or not usable
             if usable:
                 try:
-                    image = to_rgb(raw, self.size, self._reformatter)
+                    image = to_rgb(raw, self.size, self._reformatter, self._threads)
                 except (av.FFmpegError, ValueError, MemoryError):
                     counts.corrupt += 1
                 else:
@@ -227,14 +227,18 @@ class VideoFile(Closing):
             yield from frames
 
 
-def to_rgb(frame: Any, size: Size | None, reformatter: VideoReformatter) -> Image:
-    """A decoded frame as RGB, stretched to `size`, upright, on black where it is transparent."""
+def to_rgb(frame: Any, size: Size | None, reformatter: VideoReformatter, threads: int = 0) -> Image:
+    """A decoded frame as RGB, stretched to `size`, upright, on black where it is transparent.
+
+    `threads`: 0 is FFmpeg's choice. Its threads take ten times as long for a small frame as a single one.
+    """
     turns = round((frame.rotation or 0) / 90) % 4
     height, width = size or (frame.height, frame.width)
     if turns % 2 and size is not None:
         height, width = width, height
     transparent = any(component.is_alpha for component in frame.format.components)
-    image: Any = reformatter.reformat(frame, width, height, "rgba" if transparent else "rgb24").to_ndarray()
+    layout = "rgba" if transparent else "rgb24"
+    image: Any = reformatter.reformat(frame, width, height, layout, threads=threads).to_ndarray()
     if transparent:
         image = (image[..., :3].astype(np.uint16) * image[..., 3:] // 255).astype(np.uint8)
     return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
