@@ -1,9 +1,8 @@
 """Heads turn the output of a core into predictions: `head(y=..., e=..., statt=...)` returns `Logits`."""
 
 from horst.heads.base import HEADS, TASKS, Head, Logits, check_maps, create_head, head_options, register_head
-from horst.heads.linear import ActionHead, RecognitionHead
+from horst.heads.linear import ActionHead, RecognitionHead, VerbNounActionHead
 from horst.heads.unrolling import Unroll, Unroller, UnrollingHead
-from horst.heads.verb_noun_action import VerbNounActionHead
 
 __all__ = [
     "HEADS",

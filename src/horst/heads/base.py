@@ -96,16 +96,16 @@ def head_options(name: str) -> list[str]:
     return [] if head is None else list(inspect.signature(head).parameters)[1:]
 
 
-def check_parts(num_verbs: int | None, num_nouns: int | None) -> dict[str, int]:
-    """{"verb": ..., "noun": ...}; empty if the head predicts actions only."""
+def count_classes(num_classes: int, num_verbs: int | None, num_nouns: int | None) -> dict[str, int]:
+    """{"action": ..., "verb": ..., "noun": ...}; the action only if there are no numbers of verbs and nouns."""
     if num_verbs is None and num_nouns is None:
-        return {}
+        return {"action": num_classes}
     if num_verbs is None or num_nouns is None:
         raise ConfigError(
             f"num_verbs is {num_verbs} and num_nouns {num_nouns}: give both, or neither to predict actions only"
         )
     check_positive(num_verbs=num_verbs, num_nouns=num_nouns)
-    return {"verb": num_verbs, "noun": num_nouns}
+    return {"action": num_classes, "verb": num_verbs, "noun": num_nouns}
 
 
 def check_maps(channels: int, **maps: Tensor) -> None:

@@ -6,7 +6,8 @@ clip of `steps` frames it is steps - t by default; a stream passes the horizons 
 Shapes: B batch, T frames, C channels, U horizons.
 """
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -15,12 +16,11 @@ from torch import Tensor, nn
 
 from horst.config import check_positive, check_type
 from horst.errors import InputError
-from horst.heads.base import Head, Logits, check_maps, check_parts, register_head
+from horst.heads.base import Head, Logits, check_maps, count_classes, register_head
+from horst.heads.linear import Form
 from horst.heads.pool import FrameNorm, MapPool, Norm
-from horst.heads.verb_noun_action import Form
 
 Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
-Advance = Callable[[tuple[Tensor, ...], list[int], int], tuple[Tensor, ...]]
 
 
 class Unroller(Head):
@@ -55,43 +55,47 @@ class Unroller(Head):
                 raise InputError(f"unroll holds {value!r}; it takes LSTM steps, whole numbers from 1 on")
         return rows, several
 
-    @staticmethod
+    @abstractmethod
+    def advance(self, h: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One step from h and c (B, T, C) with the input x (B, T, F): the next h and c, and the next input."""
+
     def ahead(
-        state: tuple[Tensor, ...], horizons: list[list[int]], advance: Advance, keep: int | None = None
+        self, h: Tensor, c: Tensor, x: Tensor, horizons: list[list[int]], complete: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Run `advance` from every frame, up to its longest horizon.
+        """Run `advance` from the state of every frame, up to its longest horizon.
 
-        Args:
-            state: Tensors (B, T, C), the start of the steps of each frame.
-            horizons: U of them for every frame.
-            advance: (state of the frames that still run, their indices, the step from 1 on) -> the state after it.
-            keep: Index of the state's tensor to return after every step, too.
-
-        Returns:
-            The first of the state's tensors after each horizon, (B, T, U, C), and the kept one, (B, T, K, C), with
-            zeros after a frame's longest horizon.
+        With `complete` each step reads the frame of x that follows, where there is one. Returns h after each horizon,
+        (B, T, U, C), and, if the head predicts features, the inputs after every step, (B, T, K, F), with zeros after a
+        frame's longest horizon.
         """
         reached: list[dict[int, Tensor]] = [{} for _ in horizons]
-        running = list(range(len(horizons)))
-        kept = []
+        running, seen, future = list(range(len(horizons))), x, []
         for k in range(1, max(max(row) for row in horizons) + 1):
             still = [i for i, t in enumerate(running) if max(horizons[t]) >= k]
             if len(still) < len(running):
-                state = tuple(select(a, still) for a in state)
+                h, c, seen = (_select(a, still) for a in (h, c, seen))
                 running = [running[i] for i in still]
-            state = advance(state, running, k)
+            if complete:
+                seen = _select(x, [min(t + k, x.shape[1]) - 1 for t in running])
+            h, c, seen = self.advance(h, c, seen)
             for i, t in enumerate(running):
                 if k in horizons[t]:
-                    reached[t][k] = state[0][:, i]
-            if keep is not None:
-                blank = state[keep].new_zeros(state[keep].shape[0], state[keep].shape[2])
-                at = {t: state[keep][:, i] for i, t in enumerate(running)}
-                kept.append(torch.stack([at.get(t, blank) for t in range(len(horizons))], 1))
+                    reached[t][k] = h[:, i]
+            if self.predicts_features:
+                at = dict(zip(running, seen.unbind(1), strict=True))
+                blank = torch.zeros_like(seen[:, 0])
+                future.append(torch.stack([at.get(t, blank) for t in range(len(horizons))], 1))
         out = torch.stack([torch.stack([reached[t][k] for k in row], 1) for t, row in enumerate(horizons)], 1)
-        return out, torch.stack(kept, 2) if kept else None
+        return out, torch.stack(future, 2) if future else None
+
+    @staticmethod
+    def drop_axes(scores: Tensor, several: bool, clip: bool) -> Tensor:
+        """Scores (B, T, U, classes) without the axis U, unless there are several horizons, and T, unless for a clip."""
+        scores = scores if several else scores.squeeze(2)
+        return scores if clip else scores.squeeze(1)
 
 
-def select(x: Tensor, frames: Sequence[int]) -> Tensor:
+def _select(x: Tensor, frames: Sequence[int]) -> Tensor:
     """x (B, T, C) at some frames; for neighbouring frames a view, without sending indices to a GPU."""
     first, after = frames[0], frames[-1] + 1
     return x[:, first:after] if list(frames) == list(range(first, after)) else x[:, list(frames)]
@@ -121,27 +125,22 @@ class UnrollingHead(Unroller):
         form: Form = "paper",
         norm: Norm = "none",
     ) -> None:
-        parts = check_parts(num_verbs, num_nouns)
-        super().__init__(channels, {"action": num_classes, **parts})
+        super().__init__(channels, count_classes(num_classes, num_verbs, num_nouns))
         check_type("form", form, Form)
         check_positive(steps=steps)
         self.form, self.steps = form, steps
         self.pool = MapPool(channels, self.reads if form == "paper" else ("y", "statt"), norm)
-        self.fc_xi_v = nn.Linear(channels, channels)
-        self.fc_xi_n = nn.Linear(channels, channels)
+        self.fc_xi_v, self.fc_xi_n = nn.Linear(channels, channels), nn.Linear(channels, channels)
         if form == "paper":
             self.fc_feat = nn.Linear(2 * channels, channels)
-            self.fc_h = nn.Linear(channels, channels)
-            self.fc_c = nn.Linear(channels, channels)
+            self.fc_h, self.fc_c = nn.Linear(channels, channels), nn.Linear(channels, channels)
         else:
             self.fuse = nn.Sequential(nn.Linear(2 * channels, 2 * channels), FrameNorm(2 * channels))
         self.lstm = nn.LSTMCell(channels, channels)
         self.fc_a = nn.Linear(channels, num_classes)
-        if parts:
-            self.fc_v = nn.Linear(channels, parts["verb"])
-            self.fc_n = nn.Linear(channels, parts["noun"])
-            self.fc_a2v = nn.Linear(num_classes, channels)
-            self.fc_a2n = nn.Linear(num_classes, channels)
+        if "verb" in self.classes:
+            self.fc_v, self.fc_n = (nn.Linear(channels, self.classes[task]) for task in ("verb", "noun"))
+            self.fc_a2v, self.fc_a2n = nn.Linear(num_classes, channels), nn.Linear(num_classes, channels)
 
     def forward(
         self,
@@ -167,14 +166,13 @@ class UnrollingHead(Unroller):
         horizons, several = self.horizons(unroll, y.shape[1], clip)
         seen = statt if self.form == "released" else e + statt
         xi_v, xi_n = torch.relu(self.fc_xi_v(seen)), torch.relu(self.fc_xi_n(seen))
-        h_url = self._unroll(y, *self._first_state(xi_v, xi_n, valid), horizons, complete)  # (B, T, U, C)
-        action = self.fc_a(h_url)
+        h_url, _ = self.ahead(*self._first_state(xi_v, xi_n, valid), y, horizons, complete)
+        action = self.fc_a(h_url)  # (B, T, U, classes)
         scores = [action]
         if "verb" in self.classes:
             scores.append(self.fc_v(xi_v.unsqueeze(2) + self.fc_a2v(action)))
             scores.append(self.fc_n(xi_n.unsqueeze(2) + self.fc_a2n(action)))
-        logits = [a if several else a.squeeze(2) for a in scores]
-        return Logits(*(logits if clip else [a.squeeze(1) for a in logits]))
+        return Logits(*(self.drop_axes(score, several, clip) for score in scores))
 
     def _first_state(self, xi_v: Tensor, xi_n: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.form == "paper":
@@ -184,14 +182,6 @@ class UnrollingHead(Unroller):
         h, c = norm(linear(torch.cat([xi_n, xi_v], -1)), valid).chunk(2, -1)
         return h, c
 
-    def _unroll(self, y: Tensor, h: Tensor, c: Tensor, horizons: list[list[int]], complete: bool) -> Tensor:
-        """The LSTM's h after each frame's horizons, (B, T, U, C)."""
-
-        def advance(state: tuple[Tensor, ...], running: list[int], k: int) -> tuple[Tensor, ...]:
-            h, c, seen = state
-            if complete:
-                seen = select(y, [min(t + k, y.shape[1]) - 1 for t in running])
-            h, c = self.lstm(seen.flatten(0, 1), (h.flatten(0, 1), c.flatten(0, 1)))
-            return *(a.unflatten(0, seen.shape[:2]) for a in (h, c)), seen
-
-        return self.ahead((h, c, y), horizons, advance)[0]
+    def advance(self, h: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        h, c = self.lstm(x.flatten(0, 1), (h.flatten(0, 1), c.flatten(0, 1)))
+        return h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]), x

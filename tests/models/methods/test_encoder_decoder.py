@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from feature_prediction import FEATURES, circling, error, lstm, read, train
 
-from horst.models.methods.encoder_decoder import EncoderDecoderHead
+from horst.models.methods.rulstm import EncoderDecoderHead
 
 
 def head(**options: Any) -> EncoderDecoderHead:

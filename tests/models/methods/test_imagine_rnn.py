@@ -9,7 +9,7 @@ import torch
 from feature_prediction import FEATURES, circling, error, lstm, read, train
 from torch import nn
 
-from horst.models.methods.imagine_rnn import ImagineHead
+from horst.models.methods.rulstm import ImagineHead
 from horst.training.losses import feature_loss
 
 
