@@ -3,6 +3,7 @@
 Shapes: N frames (batch and time flattened), H x W pixels, C channels, h x w the map's size.
 """
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -47,14 +48,10 @@ class Backbone(nn.Module):
     in evaluation mode and has no gradients.
     """
 
-    channels: int
-    """Channels of the map."""
-    input_channels: int = 3
-    """Channels of the frames."""
-    made_from: Part | None = None
-    """The name and options with which `create_backbone` made it."""
-    smallest: int = 1
-    """The least height and width of a frame."""
+    channels: int  # of the map
+    input_channels: int = 3  # of the frames
+    made_from: Part | None = None  # the name and options with which `create_backbone` made it
+    smallest: int = 1  # the least height and width of a frame
     normalise: nn.Module
 
     def __init__(self, *, frozen: bool = False) -> None:
@@ -83,9 +80,7 @@ class Backbone(nn.Module):
 
     def forward(self, frames: Tensor) -> Tensor:
         self._check(frames)
-        if not self.frozen:
-            return self.features(self.preprocess(frames))
-        with torch.no_grad():
+        with torch.no_grad() if self.frozen else contextlib.nullcontext():
             return self.features(self.preprocess(frames))
 
     def train(self, mode: bool = True) -> Self:
@@ -119,8 +114,7 @@ def create_backbone(name: str, **options: Any) -> Backbone:
 class PrecomputedMaps(Backbone):
     """For feature maps (N, channels, h, w) that were computed before: it converts them to the dtype of the model."""
 
-    _like: Tensor
-    """Stored features have half precision. A buffer follows the model's `.to(dtype)`, as there are no parameters."""
+    _like: Tensor  # it follows the model's `.to(dtype)`, as there are no parameters; stored features are half precision
 
     def __init__(self, *, channels: int) -> None:
         super().__init__()

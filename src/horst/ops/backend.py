@@ -51,6 +51,13 @@ def choose(device: torch.device, unknown: str = "", wanted: Wanted = "auto") -> 
     return choice
 
 
+def by_kernels(part: Any, x: torch.Tensor) -> bool:
+    """Whether the kernels run x in a part of a model. They compute in float32 and are opaque to compilers."""
+    if torch.compiler.is_compiling() or x.dtype == torch.float64:
+        return False
+    return bool(part.backend(x.device).name == "triton")
+
+
 def _choose(device: torch.device, unknown: str, wanted: Wanted) -> BackendChoice:
     check_type("backend", wanted, Wanted)
     by = "requested"

@@ -14,7 +14,7 @@ from horst.config import check_type
 from horst.errors import ConfigError
 from horst.layers import CoreStep, LayersConfig, Memory, RecurrentCore
 from horst.models.methods.repeated import Convolve, laid_out, repeated
-from horst.ops.backend import BackendChoice, Wanted, choose
+from horst.ops.backend import BackendChoice, Wanted, by_kernels, choose
 
 WIDE = {"in_channels": 128, "hidden": (128, 256, 512, 512), "stride": (1, 1, 2, 2)}
 """HORST's layers for Something-Something v2. The authors of the other methods publish no sizes for it."""
@@ -79,12 +79,6 @@ class StackedCore(RecurrentCore):
         """What in the config has no kernels; empty: nothing."""
         return ""
 
-    def fused(self, x: Tensor) -> bool:
-        """Whether kernels run here. They compute in float32."""
-        if torch.compiler.is_compiling() or x.dtype == torch.float64:
-            return False
-        return self.backend(x.device).name == "triton"
-
 
 class CellStack(StackedCore):
     """A stack of cells with the state h and c: (clip, h, c) -> (every h of the clip, h, c)."""
@@ -101,7 +95,7 @@ class CellStack(StackedCore):
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """Layer by layer."""
-        after, fused = {}, self.fused(x)
+        after, fused = {}, by_kernels(self, x)
         for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
             h, c = memory[f"h{i}"], memory[f"c{i}"]
             x, after[f"h{i}"], after[f"c{i}"] = cell(pooled(x, stride), h, c, fused=fused)
