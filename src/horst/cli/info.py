@@ -42,8 +42,7 @@ def info(
         raise InputError(f"size is {(height, width)}; it takes a height and a width in pixels, such as 224 224")
     summary = summarize(config, (height, width))
     if as_json:
-        totals = {"parameters": summary.parameters, "flop": summary.flop, "state_bytes": summary.state_bytes}
-        print(json.dumps({"model": str(model), "config": config.to_dict(), **totals, **asdict(summary)}, indent=2))
+        print(json.dumps({"model": str(model), "config": config.to_dict(), **asdict(summary)}, indent=2))
         return
     console = Console()
     core = config.core

@@ -9,8 +9,7 @@ from torch import Tensor
 from horst.compat.official import StateDict, check_keys, without_wrapper
 from horst.config import check_positive
 from horst.errors import CheckpointError, ConfigError
-from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig
-from horst.models.methods.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
+from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig, ConvTTLSTM, ConvTTLSTMConfig
 from horst.weights import load_checked
 
 

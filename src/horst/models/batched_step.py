@@ -32,12 +32,9 @@ from horst.models.predictor import Predictor, PredictorOutput
 class StepOutput:
     """The prediction for every stream; NaN for streams that were not active."""
 
-    logits: Logits
-    """(B, classes) by task; (B, U, classes) for several horizons."""
-    spatial: Tensor | None = None
-    """On request: S(Q, K) of the last layer, (B, S, h, w), oldest frame first."""
-    temporal: Tensor | None = None
-    """On request: T(Q, K) of the last layer, (B, S), in the same order."""
+    logits: Logits  # (B, classes) by task; (B, U, classes) for several horizons
+    spatial: Tensor | None = None  # on request: S(Q, K) of the last layer, (B, S, h, w), oldest frame first
+    temporal: Tensor | None = None  # on request: T(Q, K) of the last layer, (B, S), in the same order
 
 
 class BatchedStep:
@@ -78,12 +75,12 @@ class BatchedStep:
         frames = torch.zeros(shape, dtype=torch.uint8, device=self.device).permute(0, 3, 1, 2)  # channels last
         chosen = model.core.backend(self.device).name
         fused = chosen == "triton" and isinstance(model.core, HORST) and not model.head.unrolls
+        self._runner: _FusedStep | _EagerStep
         with torch.inference_mode():
-            self._runner = (
-                _FusedStep(model, frames, self.active, precision, graph)
-                if fused
-                else _EagerStep(model, frames, self.active)
-            )
+            if fused:
+                self._runner = _FusedStep(model, frames, self.active, precision, graph)
+            else:
+                self._runner = _EagerStep(model, frames, self.active)
 
     def __len__(self) -> int:
         return len(self.active)
@@ -222,7 +219,7 @@ class _FusedStep:
         return logits.map(Tensor.float)
 
     def _capture(self) -> None:
-        """Runs the step a few times, captures it, and resets all streams."""
+        """Run the step a few times, capture it, and reset all streams."""
         side = torch.cuda.Stream(self.active.device)
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -246,14 +243,12 @@ class _FusedStep:
         dtype = self.core.cells[0].key_value.norm.weight.dtype
         layers = []
         for layer in self.layers:
-            height, width = layer.form.sizes.height, layer.form.sizes.width
-
-            def maps(m: Tensor, h: int = height, w: int = width) -> Tensor:
-                """(S, B, P, C) -> (B, S, C, H, W)"""
-                return m.transpose(0, 1).unflatten(2, (h, w)).permute(0, 1, 4, 2, 3).to(dtype, copy=True)
-
-            filters = layer.ring.filters.transpose(0, 1).unflatten(2, (height, width)).to(dtype, copy=True)
-            layers.append(LayerState(maps(layer.ring.keys), filters, maps(layer.ring.values), self.count.clone()))
+            sizes, ring = layer.form.sizes, layer.ring
+            keys, filters, values = (  # (S, B, P, ...) -> (B, S, H, W, ...)
+                m.transpose(0, 1).unflatten(2, (sizes.height, sizes.width)).to(dtype, copy=True)
+                for m in (ring.keys, ring.filters, ring.values)
+            )
+            layers.append(LayerState(keys.movedim(-1, 2), filters, values.movedim(-1, 2), self.count.clone()))
         return HORSTState(tuple(layers), self.core.config)
 
 
@@ -267,5 +262,4 @@ def _output(out: PredictorOutput, spread: Callable[[Tensor], Tensor] = lambda x:
 
 def _pairs(a: State, b: State) -> Iterator[tuple[Tensor, Tensor]]:
     """The tensors of two states, in pairs."""
-    for (_, x), (_, y) in zip(a.tensors(), b.tensors(), strict=True):
-        yield x, y
+    return ((x, y) for (_, x), (_, y) in zip(a.tensors(), b.tensors(), strict=True))

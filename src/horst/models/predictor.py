@@ -8,12 +8,10 @@
 State is passed in and returned, so one model serves any number of streams.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +21,7 @@ from horst.config import from_dict
 from horst.errors import ConfigError, InputError
 from horst.heads import Head, Logits, Unroll, Unroller, create_head
 from horst.layers import Core, CoreConfig, CoreOutput, Device, create_core
-from horst.masks import Lengths, check_lengths
+from horst.masks import Lengths, check_lengths, length_mask
 from horst.registry import Part
 
 if TYPE_CHECKING:
@@ -31,11 +29,10 @@ if TYPE_CHECKING:
 
 # Limits far above any real use: a config that exceeds them would fill the memory.
 MAX_PIXELS, MAX_FPS, MAX_CHANNELS, MAX_LENGTH = 4096, 1000, 65_536, 1024
+# The options of cores that count channels; the others count states, steps and the like.
 CHANNELS = ("in_channels", "hidden", "mlp", "projection")
-"""The options of cores that count channels; the others count states, steps and the like."""
 
-Labels = dict[str, list[str]]
-"""Names of the classes, by task: {"action": [...]}, and for anticipation "verb" and "noun" too."""
+Labels = dict[str, list[str]]  # names of the classes by task: "action", and for anticipation "verb" and "noun" too
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,11 +49,11 @@ class PredictorConfig:
 
     def __post_init__(self) -> None:
         size: Any = self.size
+        fps: Any = self.fps
         if not isinstance(size, list | tuple) or len(size) != 2 or not all(type(v) is int and v > 0 for v in size):
             raise ConfigError(f"size is {size!r}; it takes [height, width]")
         if max(size) > MAX_PIXELS:
             raise ConfigError(f"size is {size!r}; height and width are at most {MAX_PIXELS} pixels")
-        fps: Any = self.fps
         if isinstance(fps, bool) or not isinstance(fps, int | float) or not 1 / MAX_FPS <= fps <= MAX_FPS:
             raise ConfigError(f"fps is {fps!r}; it takes a number from {1 / MAX_FPS} to {MAX_FPS}")
         object.__setattr__(self, "size", tuple(size))
@@ -73,7 +70,7 @@ class PredictorConfig:
         return data if self.core.name == "horst" else {**data, "core": {"name": self.core.name, **data["core"]}}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> PredictorConfig:
+    def from_dict(cls, data: dict[str, Any]) -> Self:
         head = data.get("head")
         if isinstance(head, dict) and isinstance(head.get("options"), dict):  # its name in older versions
             renamed = {("num_classes" if key == "num_actions" else key): v for key, v in head["options"].items()}
@@ -86,8 +83,7 @@ class PredictorOutput:
     """The prediction for a clip (leading axes B, T) or for one frame (B)."""
 
     logits: Logits
-    core: CoreOutput
-    """The input of the head, and on request the attention weights."""
+    core: CoreOutput  # the input of the head, and on request the attention weights
 
 
 class Predictor(nn.Module):
@@ -117,20 +113,19 @@ class Predictor(nn.Module):
                 f"the head {type(head).__name__} reads {missing[0]}, which {core.config.title} does not give"
             )
         self.backbone, self.core, self.head = backbone, core, head
-        part = Part(name="")
-        checked = PredictorConfig(backbone=part, core=core.config, head=part, size=size, fps=fps)
+        checked = PredictorConfig(backbone=Part(name=""), core=core.config, head=Part(name=""), size=size, fps=fps)
         self.size, self.fps = checked.size, checked.fps
         self.labels = check_labels(labels, head.classes) if labels else None
 
     @classmethod
-    def from_config(cls, config: PredictorConfig, *, labels: Labels | None = None) -> Predictor:
+    def from_config(cls, config: PredictorConfig, *, labels: Labels | None = None) -> Self:
         backbone = create_backbone(config.backbone.name, **config.backbone.options)
         core = create_core(config.core)
         head = create_head(config.head.name, core.channels, features=config.core.in_channels, **config.head.options)
         return cls(backbone, core, head, size=config.size, fps=config.fps, labels=labels)
 
     @classmethod
-    def from_pretrained(cls, source: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
+    def from_pretrained(cls, source: str | Path, *, device: torch.device | str = "cpu") -> "Predictor":
         """Open a saved or pretrained model, in evaluation mode; see `horst.open_model`."""
         from horst.models.hub import open_model
 
@@ -181,8 +176,8 @@ class Predictor(nn.Module):
             kept = {key: value for key, value in kept.items() if key not in ("num_verbs", "num_nouns", "pairs")}
         kept |= {"num_classes": num_classes, **options}
         head = create_head(before.name, self.core.channels, features=self.core.config.in_channels, **kept)
-        weights = self.head.state_dict()
-        shared = {key: value for key, value in weights.items() if key.split(".")[0] not in head.classifiers}
+        weights = self.head.state_dict().items()
+        shared = {key: value for key, value in weights if key.split(".")[0] not in head.classifiers}
         head.load_state_dict(shared, strict=False)
         self.labels = check_labels(labels, head.classes) if labels else None
         like = next(self.head.parameters())
@@ -211,8 +206,7 @@ class Predictor(nn.Module):
         out, state = self.core(maps, state, lengths, attention=attention)
         valid = None
         if lengths is not None and self.training:  # a batch norm does not count padding
-            indices = torch.arange(frames.shape[1], device=frames.device)
-            valid = indices < torch.tensor(seen, device=frames.device).unsqueeze(1)
+            valid = length_mask(torch.tensor(seen, device=frames.device), frames.shape[1])
         return PredictorOutput(self.read(out, valid, unroll=unroll), out), state
 
     def step(
@@ -224,7 +218,7 @@ class Predictor(nn.Module):
         out, state = self.core.step(self.backbone(frame), state, attention=attention)
         return PredictorOutput(self.read(out, unroll=unroll), out), state
 
-    def stream(self, **options: Any) -> StreamSession:
+    def stream(self, **options: Any) -> "StreamSession":
         """A session for a live stream of frames with times; options: `horst.streaming.StreamSession`."""
         from horst.streaming import StreamSession
 

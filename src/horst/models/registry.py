@@ -1,8 +1,8 @@
 """Models and methods by name.
 
 A model is a function that returns a `PredictorConfig`; `create_model` builds it. A method is a model for each data set,
-the loss that trains it, and a card: its title, its paper, its rows in the paper's tables. A method is one file in
-`horst.models.methods`; methods that differ by their loss only share a file.
+the loss that trains it, and a card: its title, its paper, its rows in the paper's tables. Methods are in
+`horst.models.methods`.
 """
 
 import re
@@ -22,14 +22,9 @@ from horst.models.hub import open_model, pretrained_models
 from horst.models.predictor import Labels, Predictor, PredictorConfig
 from horst.registry import Part, Registry
 
+# The data sets that models are made for, by task. "tiny" is the synthetic data.
 SIZES = {"recognition": ("ssv2", "tiny"), "anticipation": ("ek55", "ek100", "tiny")}
-"""The data sets that models are made for, by task. "tiny" is the synthetic data."""
-TINY_STEM = {"widths": [24, 48, 64], "norm": "channel"}
-"""The backbone of small models that read maps: 112 x 112 pixels become 14 x 14 positions."""
-TINY_FRAMES = {"widths": [24, 48, 64, 96, 128], "norm": "batch"}
-"""The backbone of small models that read the mean of a map: its receptive field covers a hand and an object."""
-HORST_KEEPS = ("in_channels", "hidden", "stride", "order", "heads")
-"""The options of a HORST model that do not depend on the variant."""
+HORST_KEEPS = ("in_channels", "hidden", "stride", "order", "heads")  # options that do not depend on the variant
 
 ModelFunction = Callable[[], PredictorConfig]
 MODELS: Registry[ModelFunction] = Registry("model")
@@ -41,27 +36,18 @@ class Method:
     """A row of the paper's tables."""
 
     name: str
-    title: str
-    """Its name in the paper."""
+    title: str  # its name in the paper
     task: str
-    models: Mapping[str, str]
-    """Its model for each data set of `SIZES`."""
-    module: str
-    """The module that defines it, whose docstring describes it."""
-    reference: str
-    """Authors, year and title of its paper."""
-    idea: str
-    """In a few words."""
-    parameters: str = "not published"
-    """The number of parameters that its authors publish."""
-    rows: Mapping[str, str] = field(default_factory=dict)
-    """Its rows in the tables of `horst.evaluation.paper`."""
-    loss: Mapping[str, Any] = field(default_factory=dict)
-    """The options of a run's loss that make the method."""
+    models: Mapping[str, str]  # its model for each data set of `SIZES`
+    module: str  # the module that defines it, whose docstring describes it
+    reference: str  # authors, year and title of its paper
+    idea: str  # in a few words
+    parameters: str = "not published"  # the number of parameters that its authors publish
+    rows: Mapping[str, str] = field(default_factory=dict)  # its rows in the tables of `horst.evaluation.paper`
+    loss: Mapping[str, Any] = field(default_factory=dict)  # the options of a run's loss that make the method
     clips: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """`steps` and `stride` of its clips, by data set, where they differ from RULSTM's protocol."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """The options of the model that make the method: the ablations of HORST."""
+    options: Mapping[str, Any] = field(default_factory=dict)  # those of the model: the ablations of HORST
 
     @property
     def year(self) -> int:
@@ -110,12 +96,8 @@ def register_model(function: ModelFunction | None = None, /, *, pretrained: str 
 def register_method(name: str, *, task: str, **card: Any) -> Callable[[Any], Any]:
     """A decorator that adds a method and its models: before a function that takes a data set and returns a config.
 
-    The models are named <function>_<data set>. Several methods can decorate one function.
-
-    Args:
-        name: The name of the method.
-        task: "recognition" or "anticipation".
-        card: The other fields of `Method`.
+    The models are named <function>_<data set>. Several methods can decorate one function. `task`: "recognition" or
+    "anticipation". `card`: the other fields of `Method`.
     """
 
     def add(function: Callable[[str], PredictorConfig]) -> Callable[[str], PredictorConfig]:
@@ -159,13 +141,13 @@ def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[str]:
 
 
 def recognition(size: str, core: CoreConfig) -> PredictorConfig:
-    """Early recognition: a core with HORST's backbone and head."""
-    if size == "ssv2":
-        head = Part(name="recognition", options={"num_classes": 41})
-        return PredictorConfig(backbone=Part(name="stem"), core=core, head=head, size=(224, 224), fps=12.0)
-    head = Part(name="recognition", options={"num_classes": 16, "norm": "batch"})
-    backbone = Part(name="stem", options=TINY_STEM)
-    return PredictorConfig(backbone=backbone, core=core, head=head, size=(112, 112), fps=12.0)
+    """Early recognition: a core with HORST's backbone and head. The small backbone gives maps of 14 x 14 positions."""
+    if size == "tiny":
+        backbone = Part(name="stem", options={"widths": [24, 48, 64], "norm": "channel"})
+        head = Part(name="recognition", options={"num_classes": 16, "norm": "batch"})
+        return PredictorConfig(backbone=backbone, core=core, head=head, size=(112, 112), fps=12.0)
+    head = Part(name="recognition", options={"num_classes": 41})
+    return PredictorConfig(backbone=Part(name="stem"), core=core, head=head, size=(224, 224), fps=12.0)
 
 
 def anticipation(size: str, core: CoreConfig, head: str = "action", **options: Any) -> PredictorConfig:
@@ -175,11 +157,11 @@ def anticipation(size: str, core: CoreConfig, head: str = "action", **options: A
     """
     classes = {"ek55": 2513, "ek100": 3806, "tiny": 75}[size]
     part = Part(name=head, options={"num_classes": classes, "dropout": lstm_sizes(size)["dropout"], **options})
-    if size == "tiny":
-        backbone = Part(name="stem", options=TINY_FRAMES)
-        return PredictorConfig(backbone=backbone, core=core, head=part, size=(96, 168), fps=4.0)
-    backbone = Part(name="maps", options={"channels": 1024})
-    return PredictorConfig(backbone=backbone, core=core, head=part, size=(1, 1), fps=4.0)
+    backbone, frame = Part(name="maps", options={"channels": 1024}), (1, 1)
+    if size == "tiny":  # its receptive field covers a hand and an object
+        backbone = Part(name="stem", options={"widths": [24, 48, 64, 96, 128], "norm": "batch"})
+        frame = (96, 168)
+    return PredictorConfig(backbone=backbone, core=core, head=part, size=frame, fps=4.0)
 
 
 def lstm_sizes(size: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.errors import ConfigError
-from horst.models.methods.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMCell, ConvTTLSTMConfig, tensor_train
+from horst.models.methods.conv_lstm import ConvTTLSTM, ConvTTLSTMCell, ConvTTLSTMConfig, tensor_train
 
 TRAINS = [(1, 1), (1, 3), (2, 2), (3, 3), (3, 5), (4, 6)]
 

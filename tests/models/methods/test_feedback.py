@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.errors import ConfigError
-from horst.models.methods.feedback import Feedback, FeedbackConfig
+from horst.models.methods.lstm import Feedback, FeedbackConfig
 
 
 def core(**options: object) -> Feedback:

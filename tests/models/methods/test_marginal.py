@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from horst.models.methods.verb_noun import NEVER, marginal_logits
+from horst.models.methods.tsn import NEVER, marginal_logits
 
 VERBS, NOUNS = 4, 6
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from horst.errors import ConfigError
-from horst.models.methods.verb_noun import NEVER, MarginalHead, PairHead, VerbNounHead
+from horst.models.methods.tsn import NEVER, MarginalHead, PairHead, VerbNounHead
 
 ACTIONS, VERBS, NOUNS, CHANNELS = 7, 3, 4, 5
 PAIRS = [[0, 0], [0, 1], [1, 1], [1, 3], [0, 3], [2, 0], [2, 2]]

@@ -8,9 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from horst.models.methods import stack
-from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig
-from horst.models.methods.conv_tt_lstm import ConvTTLSTM, ConvTTLSTMConfig
+from horst.models.methods import conv_lstm
+from horst.models.methods.conv_lstm import ConvLSTM, ConvLSTMConfig, ConvTTLSTM, ConvTTLSTMConfig
 from horst.ops.fused.lstm import lstm
 
 SIZES = [(1, 1, 1, 1), (2, 3, 4, 5), (3, 24, 5, 7), (2, 64, 3, 1)]  # B, C, H, W
@@ -28,7 +27,7 @@ def case(size: tuple[int, ...], device: str) -> list[Tensor]:
 
 def exact(observed: Tensor, recurrent: Tensor, c: Tensor, dh: Tensor, dc: Tensor) -> list[Tensor]:
     given = [x.detach().double().requires_grad_() for x in (observed, recurrent, c)]
-    out = stack.lstm_step(*given)
+    out = conv_lstm.lstm_step(*given)
     return [*out, *torch.autograd.grad(out, given, [dh.double(), dc.double()])]
 
 

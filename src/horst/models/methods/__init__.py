@@ -1,7 +1,7 @@
-"""The methods: HORST and those that the paper compares it with.
+"""The methods: HORST and those that the paper compares it with; docs/reference/methods.md describes them.
 
 A file defines a core or a head, the models for each data set, and the method's card, all registered by decorators.
-Every file of this folder is imported, so a new method is one new file. docs/reference/methods.md compares them.
+Every file of this folder is imported, so a new method is one new file.
 """
 
 from importlib import import_module

@@ -1,8 +1,7 @@
 """ActionBanks: attention between the recent past and the whole past, at several time scales.
 
-Sener, Singhania, Yao 2020, "Temporal Aggregate Representations for Long-Range Video Understanding". A span of frames is
-cut into snippets, and each snippet keeps the maximum of every feature. With S the D x K_S snippets of all stored
-frames, R the D x K_R ones of a recent span, and [;] concatenation:
+A span of frames is cut into snippets, and each snippet keeps the maximum of every feature. With S the D x K_S snippets
+of all stored frames, R the D x K_R ones of a recent span, and [;] concatenation:
 
     NLB(A, B) = B + drop(act(norm(softmax(th(B) ph(A)^T / sqrt(d)) g(A))) W_o)    th, ph, g: D x K -> D x d
     S' = act(NLB(S, S)),   R' = act(NLB(S', R))                                   act = ReLU, also in NLB
@@ -22,7 +21,7 @@ Shapes: B batch, T frames, N frames of a window, D channels, K snippets.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -38,8 +37,7 @@ from horst.models.registry import anticipation, lstm_sizes, register_method
 class ActionBanksConfig(CoreConfig):
     """Temporal aggregates of the last frames."""
 
-    name: ClassVar[str] = "action_banks"
-    title: ClassVar[str] = "ActionBanks"
+    name, title = "action_banks", "ActionBanks"
 
     memory: int = 14
     """How many frames are stored."""
@@ -67,12 +65,11 @@ class ActionBanksConfig(CoreConfig):
 
 def snippets(window: Tensor, age: Tensor, span: int, parts: int) -> Tensor:
     """(..., D, parts): the last `span` frames of windows (..., N, D), or the `age` (...) that exist, max-pooled."""
-    device = age.device
     frames = age.clamp_max(span).unsqueeze(-1)  # (..., 1)
-    part = torch.arange(parts, device=device)
+    part = torch.arange(parts, device=age.device)
     first = part * frames // parts  # (..., K), counted from the span's first frame
     last = torch.maximum((part + 1) * frames // parts - 1, first)
-    longest = torch.arange(-(-span // parts), device=device)
+    longest = torch.arange(-(-span // parts), device=age.device)
     index = torch.minimum(first.unsqueeze(-1) + longest, last.unsqueeze(-1))  # (..., K, frames of the longest)
     slot = index.flatten(-2) + window.shape[-2] - frames
     chosen = window.gather(-2, slot.unsqueeze(-1).expand(*slot.shape, window.shape[-1]))

@@ -1,7 +1,7 @@
 """AVT-h: a causal transformer predicts the features of the next frame, from which the action is classified.
 
-Girdhar, Grauman 2021, "Anticipative Video Transformer", its head, on the features z of any backbone. With the window of
-the last n <= N frames, counted from its first one, and p_i a learnt vector for each index:
+It is the head of the Anticipative Video Transformer, on the features z of any backbone. With the window of the last
+n <= N frames, counted from its first one, and p_i a learnt vector for each index:
 
     u^0_i   = drop(W_enc z_i + p_i)
     v       = u^l + drop(attention(norm(u^l)))          each frame to itself and those before it
@@ -17,7 +17,7 @@ Shapes: B batch, T frames, N frames of a window, C channels, d hidden units.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -33,8 +33,7 @@ from horst.models.registry import anticipation, lstm_sizes, register_method
 class AVTConfig(CoreConfig):
     """A causal transformer over the last frames. Defaults: EPIC-Kitchens 100 on TSN features."""
 
-    name: ClassVar[str] = "avt"
-    title: ClassVar[str] = "AVT-h"
+    name, title = "avt", "AVT-h"
 
     hidden: int = 2048
     """d, the width of the transformer."""
@@ -92,21 +91,17 @@ class AVT(WindowCore):
         self.encoder = nn.Linear(config.in_channels, config.hidden, bias=False)
         self.places = nn.Parameter(torch.empty(config.context, config.hidden))
         self.dropout = nn.Dropout(config.dropout)
-        self.blocks = nn.Sequential(
-            *(CausalBlock(config.hidden, config.heads, config.dropout) for _ in range(config.layers))
-        )
+        sizes = config.hidden, config.heads, config.dropout
+        self.blocks = nn.Sequential(*(CausalBlock(*sizes) for _ in range(config.layers)))
         self.norm = nn.LayerNorm(config.hidden)
         self.decoder = nn.Linear(config.hidden, config.in_channels, bias=False)
-        self._initialise()
-
-    def _initialise(self) -> None:
         for layer in self.blocks.modules():
             if isinstance(layer, nn.Linear):
                 nn.init.normal_(layer.weight, std=0.02)
                 nn.init.zeros_(layer.bias)
         nn.init.normal_(self.places, std=0.02)
-        for layer in (self.encoder, self.decoder):
-            nn.init.normal_(layer.weight, std=0.01)
+        nn.init.normal_(self.encoder.weight, std=0.01)
+        nn.init.normal_(self.decoder.weight, std=0.01)
 
     def unfold_first(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """One pass, if the clip is not longer than a window."""
@@ -148,9 +143,7 @@ class AVT(WindowCore):
     clips={"ek55": {"steps": 11, "stride": 0.5}, "ek100": {"steps": 10, "stride": 1.0}},
 )
 def avt(size: str) -> PredictorConfig:
-    features = lstm_sizes(size)["in_channels"]
-    if size == "tiny":
-        return anticipation(size, AVTConfig(in_channels=features, hidden=128, layers=3, context=14))
-    if size == "ek55":
-        return anticipation(size, AVTConfig(in_channels=features, layers=12, heads=8))
-    return anticipation(size, AVTConfig(in_channels=features), dropout=0.2)  # as in the authors' code
+    sizes = {"tiny": {"hidden": 128, "layers": 3, "context": 14}, "ek55": {"layers": 12, "heads": 8}, "ek100": {}}
+    core = AVTConfig(in_channels=lstm_sizes(size)["in_channels"], **sizes[size])
+    head: dict[str, Any] = {"dropout": 0.2} if size == "ek100" else {}  # as in the authors' code
+    return anticipation(size, core, **head)

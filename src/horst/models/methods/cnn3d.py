@@ -1,7 +1,6 @@
 """3D-CNN: a stack of 3-D convolutions, and the mean of their output over the frames so far.
 
-Tran, Bourdev, Fergus, Torresani, Paluri 2015, "Learning Spatiotemporal Features with 3D Convolutional Networks"; as a
-baseline in Wang et al. 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond":
+As a baseline in the paper of E3D-LSTM:
 
     x^0 = the frames;   x^{l+1} = relu(norm(W_l * pool(x^l) + b_l));   y_t = mean over the frames 0 .. t of the last x
 
@@ -15,7 +14,7 @@ Shapes: B batch, T frames, C channels, H x W map.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from torch import Tensor, nn
 from horst.errors import ConfigError
 from horst.layers import CoreStep, Memory, RecurrentState, register_core
 from horst.layers.core import zero_where
-from horst.models.methods.stack import NARROW, WIDE, StackConfig, StackedCore, pooled
+from horst.models.methods.stack import StackConfig, StackedCore, layers, pooled
 from horst.models.predictor import PredictorConfig
 from horst.models.registry import recognition, register_method
 
@@ -34,8 +33,7 @@ Padding = Literal["causal", "centred"]
 class CNN3DConfig(StackConfig):
     """A stack of 3-D convolutions; `kernel` is also their extent in time."""
 
-    name: ClassVar[str] = "cnn3d"
-    title: ClassVar[str] = "3D-CNN"
+    name, title = "cnn3d", "3D-CNN"
 
     padding: Padding = "causal"
     """What convolutions see: only earlier frames; or `centred`, both directions within the frames so far."""
@@ -124,5 +122,4 @@ class CNN3D(StackedCore):
     rows={"early-recognition": "3D-CNN"},
 )
 def cnn3d(size: str) -> PredictorConfig:
-    options: dict[str, Any] = {**NARROW, "hidden": (96, 128, 160)} if size == "tiny" else WIDE
-    return recognition(size, CNN3DConfig(**options))
+    return recognition(size, CNN3DConfig(**layers(size, (96, 128, 160))))

@@ -1,8 +1,7 @@
 """DMR predicts the features of the next second from one frame, several times.
 
-Vondrick, Pirsiavash, Torralba 2016, "Anticipating Visual Representations from Unlabeled Video". The future is
-uncertain, so M networks predict it, and only the closest prediction learns from the real features (`loss.features`).
-The action is classified from all of them:
+The future is uncertain, so M networks predict it, and only the closest prediction learns from the real features
+(`loss.features`). The action is classified from all of them:
 
     f_m(x_t) = (f^1_m, ..., f^K_m) = V_m act(U_m x_t + a_m) + b_m       predicts x_{t+1} ... x_{t+K}
     y_t      = 1/M sum_m g(drop(f^K_m(x_t)))                            g the identity, or act(W f + c)
@@ -15,7 +14,6 @@ Shapes: B batch, T frames, C channels, M guesses, K steps ahead.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -29,8 +27,7 @@ from horst.models.registry import anticipation, lstm_sizes, register_method
 class DMRConfig(CoreConfig):
     """Networks that predict features."""
 
-    name: ClassVar[str] = "dmr"
-    title: ClassVar[str] = "DMR"
+    name, title = "dmr", "DMR"
 
     hidden: int = 1024
     """Units of each network's layer."""

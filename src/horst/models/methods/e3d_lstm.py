@@ -1,8 +1,7 @@
 """E3D-LSTM: 3-D convolutions inside a recurrent cell that recalls its past cells by attention.
 
-Wang, Jiang, Yang, Li, Long, Fei-Fei 2019, "Eidetic 3D LSTM: A Model for Video Prediction and Beyond". A layer reads the
-last `window` frames at once. It has a hidden state H and a cell C; one memory M goes up through all layers and on to
-the first layer of the next frame. Before the first frame all are zero, and so are the frames:
+A layer reads the last `window` frames at once. It has a hidden state H and a cell C; one memory M goes up through all
+layers and on to the first layer of the next frame. Before the first frame all are zero, and so are the frames:
 
     [i, g, r, o] = LN(W_h * H_{t-1}) + the first four of LN(W_x * X_t)
     RECALL = softmax(s(r) K^T) K,   K = the past cells of the layer
@@ -25,7 +24,7 @@ Shapes: B batch, C channels, D frames of the window, H x W map, S cells of the h
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -33,7 +32,7 @@ from torch import Tensor, nn
 
 from horst.errors import ConfigError
 from horst.layers import CoreStep, Memory, register_core
-from horst.models.methods.stack import NARROW, StackConfig, StackedCore
+from horst.models.methods.stack import StackConfig, StackedCore, layers
 from horst.models.predictor import PredictorConfig
 from horst.models.registry import recognition, register_method
 
@@ -46,8 +45,7 @@ Carry = Literal["convolved", "plain"]
 class E3DLSTMConfig(StackConfig):
     """A stack of E3D-LSTM layers, all of the same width."""
 
-    name: ClassVar[str] = "e3d_lstm"
-    title: ClassVar[str] = "E3D-LSTM"
+    name, title = "e3d_lstm", "E3D-LSTM"
 
     kernel: int = 5
     depth: int = 2
@@ -67,7 +65,7 @@ class E3DLSTMConfig(StackConfig):
         StackConfig.__post_init__(self)
         if self.depth > self.window:
             raise ConfigError(
-                f"depth is {self.depth} and the window has {self.window} frames: the depth is at most the window"
+                f"depth is {self.depth} and the window has {self.window} frames: it is at most the window"
             )
         if len(set(self.hidden)) > 1:
             raise ConfigError(f"hidden is {self.hidden}; all layers share one memory: give them the same width")
@@ -94,8 +92,7 @@ class E3DLSTMCell(nn.Module):
         self.from_h = SameConv3d(channels, 4 * channels, *shape)
         self.from_m = SameConv3d(channels, (4 if config.carry == "convolved" else 3) * channels, *shape)
         self.norm = nn.GroupNorm(1, channels)
-        self.gate_c = SameConv3d(channels, channels, *shape, norm=False)
-        self.gate_m = SameConv3d(channels, channels, *shape, norm=False)
+        self.gate_c, self.gate_m = (SameConv3d(channels, channels, *shape, norm=False) for _ in range(2))
         self.merge = nn.Conv3d(2 * channels, channels, 1)
 
     def forward(self, x: Tensor, h: Tensor, history: Tensor, m: Tensor, count: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -192,6 +189,5 @@ def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tenso
 )
 def e3d_lstm(size: str) -> PredictorConfig:
     if size == "tiny":
-        narrow: dict[str, Any] = {**NARROW, "hidden": (32,) * 3}
-        return recognition(size, E3DLSTMConfig(**narrow, kernel=3, recall="position"))
+        return recognition(size, E3DLSTMConfig(**layers(size, (32,) * 3), kernel=3, recall="position"))
     return recognition(size, E3DLSTMConfig(in_channels=128, hidden=(128,) * 4, stride=(2, 2, 1, 1), kernel=3))

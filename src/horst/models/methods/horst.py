@@ -1,8 +1,7 @@
 """HORST: recurrent layers that attend to their past states in space and time.
 
-Tai, Fiameni, Lee, Lanz 2021, "Higher Order Recurrent Space-Time Transformer for Video Action Prediction". Each layer
-keeps keys and values of its last S = 8 frames. The query of a new frame weighs them by two factors, one for time and
-one for space:
+Each layer keeps keys and values of its last S = 8 frames. The query of a new frame weighs them by two factors, one for
+time and one for space:
 
     STATT(Q_t, K, V) = sum_s T(Q_t, K_{t-s}) S(Q_t, K_{t-s}) V_{t-s}     s = 1 .. S
 
