@@ -291,7 +291,7 @@ def test_incomplete_batches_can_be_dropped(clips: Path) -> None:
     for drop, sizes in ((True, [4]), (False, [2, 4])):
         module = ClipDataModule(config(clips), batch_size=4, drop_last=drop)
         assert sorted(len(batch) for batch in module.train_dataloader()) == sizes
-    assert module.train_dataloader().num_workers == 0  # type: ignore[union-attr]
+    assert module.train_dataloader().num_workers == 0
     state = module.state_dict()
     assert set(state) == {"bad_clips"}
 

@@ -4,6 +4,7 @@ Shapes: T frames, H x W pixels.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -13,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.config import Task, check_type
+from horst.config import Task, check_positive, check_type
 from horst.data.example import Example, SequenceTiming
-from horst.errors import ConfigError, DamagedVideoError, DataError, MissingVideoError
-from horst.video.frame import is_image_sequence
+from horst.errors import ConfigError, DamagedVideoError, DataError, MissingVideoError, VideoError
+from horst.video.frame import Frame, Image, is_image_sequence
 from horst.video.images import ImageSequence
 from horst.video.sampling import (
     SLACK,
@@ -33,6 +34,8 @@ from horst.video.sampling import (
 EPIC_FPS = 30.0  # anticipation: positions are counted at this rate, as RULSTM does, whatever the rate of the media
 MAX_EXCESS = 0.5  # seconds by which images may end later than their video: EPIC's own end up to 0.25 s later
 BETTER_FIT = 1 / 60  # seconds by which another frame rate must fit better to be suggested
+MAX_GAP = 10.0  # seconds without a needed frame that are skipped by seeking instead of decoded
+Timed = Iterator[tuple[int, float, Image]]  # frames with their numbers and the seconds at which they begin
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +63,7 @@ class ClipConfig:
             check_number(name, getattr(self, name))
         if self.observe > 1:
             raise ConfigError(f"observe is {self.observe}; it is a fraction, from above 0 to 1")
-        if type(self.steps) is not int or self.steps < 1:
-            raise ConfigError(f"steps is {self.steps!r}; it takes a whole number from 1 on")
+        check_positive(steps=self.steps)
         check_type("mode", self.mode, Anticipation)
 
 
@@ -69,12 +71,9 @@ class ClipConfig:
 class Clip:
     """The frames of an example, or their precomputed feature maps."""
 
-    frames: NDArray[Any]
-    """(T, H, W, 3) uint8, RGB, or maps (T, C, h, w) as floats; zeros where unobserved."""
-    times: NDArray[np.float64]
-    """(T,) seconds in the media at which the frames begin, not those that were asked for; NaN where unobserved."""
-    note: str = ""
-    """A description of what could not be read; empty if nothing is missing."""
+    frames: NDArray[Any]  # (T, H, W, 3) uint8, RGB, or maps (T, C, h, w) as floats; zeros where unobserved
+    times: NDArray[np.float64]  # (T,) seconds at which the shown frames begin in the media; NaN where unobserved
+    note: str = ""  # what could not be read; empty if nothing is missing
 
     @property
     def observed(self) -> NDArray[np.bool_]:
@@ -108,21 +107,6 @@ def seen_frames(example: Example, config: ClipConfig) -> Indices:
 def frame_times(numbers: Indices) -> NDArray[np.float64]:
     """The seconds of `seen_frames`; NaN where unobserved."""
     return np.where(numbers != UNOBSERVED, (numbers - 1) / EPIC_FPS, np.nan)
-
-
-def shown_time(media: Path, time: float, wanted: float) -> float:
-    """The time of the frame that was decoded for the time `wanted`; DamagedVideoError if it is a later one."""
-    if time > wanted + SLACK:
-        raise DamagedVideoError(media, f"no frame decodes at {wanted:.2f} s; the next one is at {time:.2f} s")
-    return min(time, wanted)  # containers round timestamps by up to SLACK
-
-
-def check_end(media: Path, last: float, wanted: float, interval: float) -> None:
-    """DamagedVideoError if `wanted` is long after the last frame. `interval`: seconds between frames."""
-    if wanted - last > max(1.0, 2 * interval):
-        raise DamagedVideoError(
-            media, f"it ends at {last:.2f} s; {wanted:.2f} s is {wanted - last:.2f} s later: it is cut off"
-        )
 
 
 def _recognition(example: Example, config: ClipConfig) -> Clip:
@@ -164,23 +148,93 @@ def _missing_end(media: Path, last: float, wanted: NDArray[np.float64], interval
 
 def _anticipation(example: Example, config: ClipConfig) -> Clip:
     numbers = seen_frames(example, config)
-    observed, wanted = numbers != UNOBSERVED, frame_times(numbers)
-    if is_image_sequence(example.media):
-        images = open_images(example, config.size)
-        shown = {t: images.number_at(t) for t in wanted[observed].tolist()}
-        found = {t: (images.time_of(number), images.read(number)) for t, number in shown.items()}
-    else:
-        from horst.video import VideoFile
-
-        at = sorted(set(wanted[observed].tolist()))
-        with VideoFile(example.media, size=config.size, threads=1) as video:
-            decoded = video.at(at)
-            check_end(example.media, decoded[-1].time, at[-1], 1 / (video.info.fps or EPIC_FPS))
-        found = {t: (shown_time(example.media, f.time, t), f.image) for t, f in zip(at, decoded, strict=True)}
     frames, times = np.zeros((len(numbers), *config.size, 3), np.uint8), np.full(len(numbers), np.nan)
-    for i in np.flatnonzero(observed):
-        times[i], frames[i] = found[float(wanted[i])]
+    failed: dict[int, VideoError] = {}
+    wanted = np.unique(numbers[numbers != UNOBSERVED]).tolist()
+    for number, time, image in read_frames(example, wanted, config.size, failed, threads=1):
+        times[numbers == number], frames[numbers == number] = time, image
+    for error in failed.values():
+        raise error
     return Clip(frames, times)
+
+
+def read_frames(
+    example: Example,
+    numbers: Sequence[int],
+    size: tuple[int, int],
+    failed: dict[int, VideoError],
+    threads: int | None = None,
+) -> Timed:
+    """Anticipation: some frames of an example's media, by their numbers, which increase.
+
+    The errors of frames that cannot be read are added to `failed`.
+    """
+    left = list(numbers)
+    try:
+        if is_image_sequence(example.media):
+            yield from _from_images(open_images(example, size), left, failed)
+        else:
+            yield from _from_video(example.media, size, left, failed, threads)
+    except VideoError as error:
+        failed.update(dict.fromkeys(left, error))
+
+
+def _from_images(images: ImageSequence, left: list[int], failed: dict[int, VideoError]) -> Timed:
+    while left:
+        number = left.pop(0)
+        place = images.number_at((number - 1) / EPIC_FPS)
+        try:
+            image = images.read(place)
+        except VideoError as error:
+            failed[number] = error
+        else:
+            yield number, images.time_of(place), image
+
+
+def _from_video(
+    media: Path, size: tuple[int, int], left: list[int], failed: dict[int, VideoError], threads: int | None
+) -> Timed:
+    """As `VideoFile.at`, but frame by frame: those of a long video do not fit into memory."""
+    from horst.video import VideoFile  # packed data and images are read without FFmpeg
+
+    with VideoFile(media, size=size, threads=threads) as video:
+        while left:
+            begin, shown = (left[0] - 1) / EPIC_FPS, None
+            for frame in video.frames(begin):
+                while shown is not None and left and frame.time > (left[0] - 1) / EPIC_FPS + SLACK:
+                    yield from _take(media, shown, left, failed)
+                if not left or (shown is not None and (left[0] - 1) / EPIC_FPS > frame.time + MAX_GAP):
+                    break
+                shown = frame
+            else:
+                if shown is None:
+                    raise DamagedVideoError(media, f"no frame decodes at {begin:g} s")
+                while left:  # the last frame stays, but not for long
+                    check_end(media, shown.time, (left[0] - 1) / EPIC_FPS, 1 / (video.info.fps or EPIC_FPS))
+                    yield from _take(media, shown, left, failed)
+
+
+def _take(media: Path, frame: Frame, left: list[int], failed: dict[int, VideoError]) -> Timed:
+    number = left.pop(0)
+    try:
+        time = shown_time(media, frame.time, (number - 1) / EPIC_FPS)
+    except VideoError as error:
+        failed[number] = error
+    else:
+        yield number, time, frame.image
+
+
+def shown_time(media: Path, time: float, wanted: float) -> float:
+    """The time of the frame that was decoded for the time `wanted`; DamagedVideoError if it is a later one."""
+    if time > wanted + SLACK:
+        raise DamagedVideoError(media, f"no frame decodes at {wanted:.2f} s; the next one is at {time:.2f} s")
+    return min(time, wanted)  # containers round timestamps by up to SLACK
+
+
+def check_end(media: Path, last: float, wanted: float, interval: float) -> None:
+    """DamagedVideoError if `wanted` is long after the last frame. `interval`: seconds between frames."""
+    if (late := wanted - last) > max(1.0, 2 * interval):
+        raise DamagedVideoError(media, f"it ends at {last:.2f} s; {wanted:.2f} s is {late:.2f} s later: it is cut off")
 
 
 def frame_prefix(example: Example) -> str:

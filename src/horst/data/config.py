@@ -9,11 +9,9 @@
 Relative paths are resolved against the folder of the file.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from horst.config import from_dict, read_yaml, to_dict
 from horst.data.clips import ClipConfig
@@ -54,15 +52,12 @@ class DataConfig:
 
     def clip_for(self, *, size: tuple[int, int], fps: float) -> ClipConfig:
         """The clips for a model that was made for `size` and `fps`: what the config leaves out is the model's."""
-        clip, default = self.clip, ClipConfig()
-        if "size" in self.unset and clip.size == default.size:
-            clip = replace(clip, size=size)
-        if "fps" in self.unset and clip.fps == default.fps:
-            clip = replace(clip, fps=fps)
-        return clip
+        default, model = ClipConfig(), dict[str, Any](size=size, fps=fps)
+        unset = [name for name in self.unset if getattr(self.clip, name) == getattr(default, name)]
+        return replace(self.clip, **{name: model[name] for name in unset})
 
     @classmethod
-    def from_dict(cls, data: Any, *, base: Path | None = None) -> DataConfig:
+    def from_dict(cls, data: Any, *, base: Path | None = None) -> Self:
         """From plain data; relative paths are resolved against `base`."""
         if not isinstance(data, dict) or not isinstance(data.get("source"), str):
             raise ConfigError(f"a data config is a mapping with a source; got {data!r}")
@@ -77,21 +72,16 @@ class DataConfig:
         )
 
     @classmethod
-    def from_entry(cls, data: Any, where: str) -> DataConfig:
-        """From an entry of a larger config."""
+    def from_entry(cls, data: Any, where: str, base: Path | None = None) -> Self:
+        """From an entry of a larger config; relative paths are resolved against `base`."""
         try:
-            return cls.from_dict(data)
+            return cls.from_dict(data, base=base)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error}") from error
 
     @classmethod
-    def from_file(cls, path: str | Path) -> DataConfig:
-        path = Path(path)
-        data = read_yaml(path)
-        try:
-            return cls.from_dict(data, base=path.parent)
-        except ConfigError as error:
-            raise ConfigError(f"{path}: {error}") from error
+    def from_file(cls, path: str | Path) -> Self:
+        return cls.from_entry(read_yaml(Path(path)), str(path), Path(path).parent)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with absolute paths."""

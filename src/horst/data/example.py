@@ -1,12 +1,10 @@
 """Examples and annotations: what every data set consists of. Nothing is decoded before a clip is read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 from horst.config import Task as Task
 from horst.errors import DataError
@@ -14,10 +12,7 @@ from horst.errors import DataError
 Split = str  # train, val or test
 FIT_SPLITS = ("train", "val")  # the splits that a training run reads
 UNKNOWN = -1  # the label of an example without one
-
-
-ClipId = tuple[str, str, float, float | None, int | None]
-"""Identifies a clip in a data set: id, video, start, end, start_frame."""
+ClipId = tuple[str, str, float, float | None, int | None]  # id, video, start, end and start_frame of an example
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,12 +20,9 @@ class SequenceTiming:
     """At which times numbered images are shown, which they do not state themselves."""
 
     fps: float
-    first: int | None = None
-    """The number of the image at time 0; None: the lowest number."""
-    duration: float | None = None
-    """Seconds of the original video, which the highest number must match; None: unknown."""
-    others: tuple[tuple[str, float], ...] = ()
-    """(option, fps) of other frame rates that such images may have."""
+    first: int | None = None  # the number of the image at time 0; None: the lowest number
+    duration: float | None = None  # seconds of the original video, which the highest number must match
+    others: tuple[tuple[str, float], ...] = ()  # (option, fps) of other frame rates that such images may have
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,20 +31,15 @@ class Example:
 
     id: str
     split: Split
-    media: Path
-    """A video file, or a folder or tar file of images."""
+    media: Path  # a video file, or a folder or tar file of images
     labels: Mapping[str, int]
     """Class indices: "action", and with anticipation "verb" and "noun" if they are known. Empty without labels."""
-    start: float = 0.0
-    """Start of the action, in seconds."""
-    end: float | None = None
-    """End of the action, in seconds; None: the end of the media."""
-    start_frame: int | None = None
-    """EPIC: the frame at which the action starts, numbered from 1 at 30 fps."""
+    start: float = 0.0  # of the action, in seconds
+    end: float | None = None  # of the action, in seconds; None: the end of the media
+    start_frame: int | None = None  # EPIC: the frame at which the action starts, numbered from 1 at 30 fps
     video: str = ""
     """The video's name in the annotations, which also selects its images in a folder of several videos."""
-    group: str = ""
-    """Examples of one group, such as a participant or a recording, stay in one fold."""
+    group: str = ""  # examples of one group, such as a participant or a recording, stay in one fold
     timing: SequenceTiming | None = field(default=None, compare=False)
     """The timing of media that is a folder or tar file of images. Like `media` it may differ between machines."""
 
@@ -66,7 +53,7 @@ class Example:
         return {name: getattr(self, name) for name in EXAMPLE_FIELDS} | {"labels": dict(self.labels)}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Example:
+    def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Self:
         """From plain data; other keys are ignored."""
         return cls(media=media, **{name: data[name] for name in EXAMPLE_FIELDS})
 
@@ -81,18 +68,15 @@ class Annotations:
     name: str
     task: Task
     examples: tuple[Example, ...]
-    classes: Mapping[str, tuple[str, ...]]
-    """Class names of "action", "verb" and "noun"."""
-    action_parts: tuple[tuple[int, int], ...] = ()
-    """(verb, noun) of every action, if actions consist of them."""
+    classes: Mapping[str, tuple[str, ...]]  # names of "action", "verb" and "noun"
+    action_parts: tuple[tuple[int, int], ...] = ()  # (verb, noun) of every action, if actions consist of them
     subsets: Mapping[str, frozenset[int]] = field(default_factory=dict)
     """Sets of classes with their own metrics, such as "many-shot verb"."""
     example_sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Sets of examples, by id, with their own metrics, such as "unseen" and "tail"."""
     mirror: tuple[int, ...] = ()
     """The action after a horizontal flip, -1 if there is none. Empty: unknown, nothing is flipped."""
-    notices: tuple[str, ...] = ()
-    """What the data set and its metrics lack, for people to read."""
+    notices: tuple[str, ...] = ()  # what the data set and its metrics lack, for people to read
 
     def __post_init__(self) -> None:
         if self.task not in get_args(Task):
@@ -103,11 +87,10 @@ class Annotations:
                 raise DataError(f"{self.name}: the {task} {repeated[0]!r} is the name of several classes")
         for example in self.examples:
             for task, label in example.labels.items():
-                if not 0 <= label < len(self.classes[task]):
-                    count = len(self.classes[task])
+                if not 0 <= label < (count := len(self.classes[task])):
                     raise DataError(f"{self.name}: example {example.id} has {task} {label} of {count} classes")
 
-    def split(self, name: Split) -> Annotations:
+    def split(self, name: Split) -> Self:
         """The annotations with the examples of one split."""
         chosen = tuple(e for e in self.examples if e.split == name)
         if not chosen:
@@ -134,7 +117,7 @@ class Annotations:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Annotations:
+    def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Self:
         """From plain data; other keys are ignored. `media` becomes the media of all examples."""
         try:
             return cls(

@@ -20,21 +20,18 @@ import numpy as np
 import torch
 
 from horst.config import check_positive
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, check_end, open_images, seen_frames, shown_time
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Timed, read_frames, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.features import FORMAT, MICROSECONDS, ExtractedVideo, FeatureStore, Maps, maps_file, write_maps
 from horst.data.jobs import run_jobs
 from horst.data.source import open_source
-from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, VideoError
+from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import claim_folder, disk_errors, remove_abandoned
 from horst.registry import Part
-from horst.video.frame import Frame, Image, is_image_sequence
-from horst.video.sampling import SLACK
+from horst.video.frame import Image
 
-MAX_GAP = 10.0  # seconds without a needed frame that are skipped by seeking instead of decoded
 Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
-Timed = Iterator[tuple[int, float, Image]]  # frames with their numbers in the store and the seconds at which they begin
 Read = Callable[[Example, ClipConfig], Clip]
 
 
@@ -81,9 +78,8 @@ def extract(
     if not 0 <= part < parts:
         raise ConfigError(f"part is {part} of {parts}; parts are numbered from 0 to {parts - 1}")
     check_positive(batch=batch)
-    own = getattr(backbone, "native_size", None)
-    if own is not None and "size" in config.unset and config.clip.size == ClipConfig().size:
-        config = replace(config, clip=replace(config.clip, size=own))
+    if (own := getattr(backbone, "native_size", None)) is not None:
+        config = replace(config, clip=config.clip_for(size=own, fps=config.clip.fps))
     source = open_source(config)
     if source.map is not None:
         raise ConfigError(f"the source {config.source!r} has features already: extract from videos or frames")
@@ -195,13 +191,11 @@ def anticipation_stream(
             wanted.append((example, seen_frames(example, config).tolist()))
     numbers = sorted({n for _, of in wanted for n in of})
     found: set[int] = set()
-    failed: dict[int, str] = {}
+    failed: dict[int, VideoError] = {}
     if read is not None:
         stream = _from_packed(read, config, wanted, failed)
-    elif is_image_sequence(examples[0].media):
-        stream = _from_images(examples[0], numbers, config.size, failed)
     else:
-        stream = _from_video(examples[0].media, numbers, config.size, failed)
+        stream = read_frames(examples[0], numbers, config.size, failed)
     for number, time, image in stream:
         if number not in found:
             found.add(number)
@@ -210,70 +204,19 @@ def anticipation_stream(
     for example, of in wanted:
         lost = [n for n in of if n not in found]
         if lost:
-            video.add_bad(example, failed.get(lost[0], f"frame {lost[0]} is not in the packed data set"))
+            video.add_bad(example, str(failed.get(lost[0], f"frame {lost[0]} is not in the packed data set")))
 
 
 def _from_packed(
-    read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]], failed: dict[int, str]
+    read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]], failed: dict[int, VideoError]
 ) -> Timed:
     for example, numbers in wanted:
         try:
             clip = read(example, config)
         except VideoError as error:
-            failed.update(dict.fromkeys(numbers, str(error)))
+            failed.update(dict.fromkeys(numbers, error))
         else:
             for i in np.flatnonzero(clip.observed):
                 number, time = numbers[i], float(clip.times[i])
                 if abs((number - 1) / EPIC_FPS - time) < config.stride / 2:  # else it was packed at other positions
                     yield number, time, clip.frames[i]
-
-
-def _from_images(example: Example, numbers: Sequence[int], size: tuple[int, int], failed: dict[int, str]) -> Timed:
-    try:
-        images = open_images(example, size)
-    except VideoError as error:
-        failed.update(dict.fromkeys(numbers, str(error)))
-        return
-    for number in numbers:
-        place = images.number_at((number - 1) / EPIC_FPS)
-        try:
-            image = images.read(place)
-        except VideoError as error:
-            failed[number] = str(error)
-        else:
-            yield number, images.time_of(place), image
-
-
-def _from_video(media: Path, numbers: Sequence[int], size: tuple[int, int], failed: dict[int, str]) -> Timed:
-    """As `VideoFile.at`, but frame by frame: those of a long video do not fit into memory."""
-    from horst.video import VideoFile  # packed data and images are read without FFmpeg
-
-    left = list(numbers)
-
-    def take(frame: Frame) -> Timed:
-        number = left.pop(0)
-        try:
-            time = shown_time(media, frame.time, (number - 1) / EPIC_FPS)
-        except VideoError as error:
-            failed[number] = str(error)
-        else:
-            yield number, time, frame.image
-
-    try:
-        with VideoFile(media, size=size) as video:
-            while left:
-                begin, shown = (left[0] - 1) / EPIC_FPS, None
-                for frame in video.frames(begin):
-                    while shown is not None and left and frame.time > (left[0] - 1) / EPIC_FPS + SLACK:
-                        yield from take(shown)
-                    if not left or (shown is not None and (left[0] - 1) / EPIC_FPS > frame.time + MAX_GAP):
-                        break
-                    shown = frame
-                else:
-                    if shown is None:
-                        raise DamagedVideoError(media, f"no frame decodes at {begin:g} s")
-                    while left:  # the last frame stays, but not for long
-                        check_end(media, shown.time, (left[0] - 1) / EPIC_FPS, 1 / (video.info.fps or EPIC_FPS))
-                        yield from take(shown)
-    except VideoError as error:
-        failed.update(dict.fromkeys(left, str(error)))

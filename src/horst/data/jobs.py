@@ -2,9 +2,10 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from multiprocessing import get_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -13,31 +14,22 @@ Result = TypeVar("Result")
 def run_jobs(
     title: str, work: Callable[[Piece], Result], pieces: Sequence[Piece], *, processes: int | None = None, done: int = 0
 ) -> list[Result]:
-    """The results of `work` on every piece, in order. Pieces run in any order.
+    """The results of `work` on every piece, in order. `done` pieces were finished by an earlier run.
 
-    The first error cancels the pieces that have not started, and is raised. `done` pieces were finished by an earlier
-    run.
+    The first error cancels the pieces that have not started, and is raised.
     """
     from horst.console import progress
 
-    processes = min(processes or os.cpu_count() or 1, max(1, len(pieces)))
-    with progress() as bar:
+    apply: Any = map
+    with progress() as bar, ExitStack() as stack:
+        if (processes := min(processes or os.cpu_count() or 1, len(pieces))) > 1:
+            # Spawned, not forked: a fork of a process with threads (torch, FFmpeg) may hang.
+            pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+            stack.callback(pool.shutdown, cancel_futures=True)
+            apply = pool.map
         task = bar.add_task(title, total=done + len(pieces), completed=done)
-        if processes == 1:
-            results = []
-            for piece in pieces:
-                results.append(work(piece))
-                bar.advance(task)
-            return results
-        # Spawned, not forked: a fork of a process with threads (torch, FFmpeg) may hang.
-        with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-            futures = {pool.submit(work, piece): i for i, piece in enumerate(pieces)}
-            found: dict[int, Result] = {}
-            try:
-                for future in as_completed(futures):
-                    found[futures[future]] = future.result()
-                    bar.advance(task)
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
-        return [found[i] for i in range(len(pieces))]
+        results = []
+        for result in apply(work, pieces):
+            results.append(result)
+            bar.advance(task)
+        return results

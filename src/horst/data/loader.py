@@ -19,11 +19,19 @@ from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.distributed import world_and_rank
 from horst.data.example import Annotations, Split
-from horst.data.preload import PreloadedClips, PreloadedLoader, ResumableLoader
+from horst.data.preload import PreloadedClips
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError
 
-AnyLoader = DataLoader[Any] | PreloadedLoader
+
+class ClipLoader(DataLoader[Any]):
+    """Lightning resumes an epoch only if the loader has these methods. The sampler does the work."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
 
 
 class ClipBatches:
@@ -56,7 +64,6 @@ class ClipBatches:
             raise ConfigError(f"workers is {workers!r}; it takes a whole number from 0 on")
         self.data, self.batch_size, self.workers, self.seed, self.cache = data, batch_size, workers, seed, cache
         self.decoded: dict[Split, PreloadedClips] = dict(decoded or {})
-        """Splits whose clips are in memory."""
         self._source = source
 
     @property
@@ -70,7 +77,7 @@ class ClipBatches:
         """Annotations of all splits; `classes` names what models predict."""
         return self.source.annotations
 
-    def evaluation_loader(self, split: Split = "val", clip: ClipConfig | None = None) -> AnyLoader:
+    def evaluation_loader(self, split: Split = "val", clip: ClipConfig | None = None) -> ClipLoader:
         """All clips of a split. Over all processes each clip comes exactly once; unreadable ones are in `Batch.bad`.
 
         `clip` replaces the config's own, for a model with another frame size or rate.
@@ -81,22 +88,19 @@ class ClipBatches:
         sampler = EvaluationSampler(lengths, self.batch_size, replicas=replicas, rank=rank)
         return self.loader(split, sampler, clip)
 
-    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> AnyLoader:
+    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> ClipLoader:
         """Batches as `sampler` picks them."""
         decoded = self.decoded.get(split)
+        # Workers draw nothing; without a generator the loader would draw from the global one.
+        generator = torch.Generator().manual_seed(self.seed)
         if decoded is not None and decoded.dataset.config == clip:
-            return PreloadedLoader(decoded, sampler)
-        return _Loader(
+            return ClipLoader(decoded, batch_sampler=sampler, collate_fn=lambda batch: batch, generator=generator)
+        return ClipLoader(
             ClipDataset(self.source, split, clip, self.cache),
             batch_sampler=sampler,
             num_workers=self.workers,
             collate_fn=collate,
             pin_memory=torch.cuda.is_available(),
             persistent_workers=self.workers > 0,
-            # Workers draw nothing; without a generator the loader would draw from the global one.
-            generator=torch.Generator().manual_seed(self.seed),
+            generator=generator,
         )
-
-
-class _Loader(ResumableLoader, DataLoader[Any]):
-    """A DataLoader whose epochs can be resumed."""

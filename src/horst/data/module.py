@@ -21,7 +21,7 @@ from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.distributed import world_and_rank
 from horst.data.example import Split
-from horst.data.loader import AnyLoader, ClipBatches
+from horst.data.loader import ClipBatches, ClipLoader
 from horst.data.preload import PreloadedClips
 from horst.data.source import Source
 from horst.errors import ConfigError
@@ -68,8 +68,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         check_prefix(prefix)
         self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
         self.preload = preload
-        self.epoch = 0
-        """The training epoch, without a trainer."""
+        self.epoch = 0  # of training, without a trainer
         self._augmenter: Augmenter | None = None
         self._bad_clips: BadClips | None = None
 
@@ -95,7 +94,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         if connector is not None and connector.is_distributed and connector.use_distributed_sampler:
             raise ConfigError("Lightning would replace the samplers: pass use_distributed_sampler=False to the Trainer")
 
-    def train_dataloader(self) -> AnyLoader:
+    def train_dataloader(self) -> ClipLoader:
         config = self.data.clip if self.prefix is None else replace(self.data.clip, observe=1.0)
         replicas, rank = world_and_rank()
         sampler = BucketSampler(
@@ -111,7 +110,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         sampler.set_epoch(*self._position(len(sampler)))
         return self.loader("train", sampler, self.data.clip)
 
-    def val_dataloader(self) -> AnyLoader | list[Any]:
+    def val_dataloader(self) -> ClipLoader | list[Any]:
         return self.evaluation_loader("val") if "val" in self.annotations.counts() else []
 
     def on_after_batch_transfer(self, batch: Batch, dataloader_idx: int) -> Batch:
@@ -146,10 +145,9 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         start = steps.ready if steps.processed == steps.ready else steps.completed
         return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
 
-    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> AnyLoader:
+    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> ClipLoader:
         if self.preload is not None and split not in self.decoded and clip == self.data.clip:
             device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
-            self.decoded[split] = PreloadedClips(
-                ClipDataset(self.source, split, clip, self.cache), device, self.workers
-            )
+            clips = ClipDataset(self.source, split, clip, self.cache)
+            self.decoded[split] = PreloadedClips(clips, device, self.workers)
         return super().loader(split, sampler, clip)

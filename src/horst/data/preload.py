@@ -5,7 +5,7 @@ clips of 20 frames of 112 x 112 are 2.3 GB: they are read once, and a batch is a
 decoded clips, all of them are also stored in one file, which the next run loads in seconds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, groupby
@@ -16,29 +16,27 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Dataset
 
 from horst.data.batches import BadClip, Batch, ClipDataset, Item, Pick, collate
 from horst.errors import ConfigError
 from horst.io import atomic_write, set_default_mode
 from horst.video.sampling import observed_frames
 
-CHUNK = 8
-"""Clips that a worker sends at once: a few large tensors are sent faster than many, and shared memory is small."""
+CHUNK = 8  # clips that a worker sends at once: a few large tensors are sent faster than many; shared memory is small
 
 
 class ClipTensors(NamedTuple):
     """Several clips, one after the other."""
 
-    frames: Tensor
-    """Images with channels last, as in batches, or maps."""
+    frames: Tensor  # images with channels last, as in batches, or maps
     indices: Tensor
     lengths: Tensor
     times: Tensor
     observed: Tensor
 
 
-class PreloadedClips:
+class PreloadedClips(Dataset[Item | BadClip]):
     """The clips of `dataset`, read by `workers` processes and kept on `device`.
 
     Clips that are bad or incomplete are not kept: a batch with one of them is read from its files.
@@ -52,12 +50,11 @@ class PreloadedClips:
             clips = _read(dataset, workers)
             if file is not None and clips.frames.dtype == torch.uint8 and len(clips.indices) == len(dataset):
                 _save(clips, *file)
+        # The first frame is black, for the padding.
         self.frames, self.images = clips.frames.to(device), clips.frames.dtype == torch.uint8
-        """The first frame is black, for the padding."""
         places = torch.arange(1, len(self.frames)).view(-1, 1, 1, 1)
         parts = (t.split(clips.lengths.tolist()) for t in (places, clips.times, clips.observed))
-        self.items: dict[int, Item] = {}
-        """Items with the places of their frames in `frames` in place of frames."""
+        self.items: dict[int, Item] = {}  # with the places of their frames in `frames` in place of frames
         for index, place, times, observed in zip(clips.indices.tolist(), *parts, strict=True):
             example = dataset.examples[index]
             self.items[index] = Item(place, times, observed, dict(example.labels), example.id, index)
@@ -71,6 +68,8 @@ class PreloadedClips:
         places = batch.frames.flatten(1)  # (B, T)
         frames = self.frames[places.flatten().to(self.device, non_blocking=True)].unflatten(0, places.shape)
         return replace(batch, frames=frames.permute(0, 1, 4, 2, 3) if self.images else frames)
+
+    __getitems__ = batch  # DataLoader calls it
 
 
 def _cut(item: Item, observe: float) -> Item:
@@ -137,27 +136,3 @@ def _save(clips: ClipTensors, path: Path, stamp: str) -> None:
     with suppress(OSError, SafetensorError), atomic_write(path) as partial:  # a full disk is no reason to stop
         save_file(clips._asdict(), partial, {"made_of": stamp})
         set_default_mode(partial)
-
-
-class ResumableLoader:
-    """Lightning resumes an epoch only if the loader has these methods. The sampler does the work."""
-
-    def state_dict(self) -> dict[str, Any]:
-        return {}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        pass
-
-
-class PreloadedLoader(ResumableLoader):
-    """Batches of preloaded clips, as a sampler picks them."""
-
-    def __init__(self, clips: PreloadedClips, batch_sampler: Sampler[list[Pick]] | Sampler[list[int]]) -> None:
-        self.clips, self.batch_sampler = clips, batch_sampler
-
-    def __len__(self) -> int:
-        return len(self.batch_sampler)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Iterator[Batch]:
-        for picks in self.batch_sampler:
-            yield self.clips.batch(picks)
