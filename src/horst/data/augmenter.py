@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from horst.data.batches import Batch
 from horst.data.example import UNKNOWN, Annotations
@@ -29,10 +28,9 @@ NO_AUGMENT = Augment(operations=0, mirror=False)
 
 
 class Augmenter:
-    """Applies `Augment` to batches, on their device."""
+    """Applies `Augment` to batches of the split of `annotations`, on their device."""
 
     def __init__(self, options: Augment, annotations: Annotations, seed: int) -> None:
-        """`annotations`: those of the split of the batches."""
         self.options, self.seed = options, seed
         self.examples, self.parts = annotations.examples, annotations.action_parts
         self.mirror = mirror_table(annotations) if options.mirror else ()
@@ -59,21 +57,20 @@ class Augmenter:
         if not chosen:
             return batch
         rows = torch.tensor(chosen).to(batch.frames.device, non_blocking=True)
-        after = torch.tensor([mirrored[i] for i in chosen])
-        new = {"action": after}
+        new = {"action": torch.tensor([mirrored[i] for i in chosen])}
         if self.parts:
-            verbs, nouns = torch.tensor(self.parts)[after].unbind(1)
-            new |= {"verb": verbs, "noun": nouns}
-        labels = {task: _put(values, rows, new.get(task)) for task, values in batch.labels.items()}
+            new["verb"], new["noun"] = torch.tensor(self.parts)[new["action"]].unbind(1)
+        labels = dict(batch.labels)
+        for task in labels.keys() & new.keys():
+            labels[task] = labels[task].index_copy(0, rows, new[task].to(rows.device, non_blocking=True))
         frames = batch.frames.index_copy(0, rows, batch.frames[rows].flip(-1))
         return replace(batch, frames=frames, labels=labels)
 
 
 def clip_chances(seed: int, epoch: int, indices: Sequence[int], count: int) -> NDArray[np.float64]:
-    """(clips, count) random numbers in 0..1, which depend on the seed, the epoch and the index of the clip.
+    """(clips, count) random numbers in 0..1: SplitMix64 (Steele et al., 2014) of seed, epoch, index and a counter.
 
-    They are SplitMix64 (Steele et al., 2014) of a counter, for all clips at once: one generator for each clip is many
-    times slower, and a GPU would wait for it.
+    They are drawn for all clips at once: one generator for each clip is many times slower, and a GPU would wait for it.
     """
     with np.errstate(over="ignore"):  # arithmetic modulo 2^64 is intended
         key = _mix(_mix(np.uint64(seed % 2**64)) ^ np.uint64(epoch))
@@ -99,7 +96,3 @@ def mirror_table(annotations: Annotations) -> tuple[int, ...]:
     if not others or annotations.action_parts:
         return mirror
     return tuple(after if after == action else UNKNOWN for action, after in enumerate(mirror))
-
-
-def _put(values: Tensor, rows: Tensor, new: Tensor | None) -> Tensor:
-    return values if new is None else values.index_copy(0, rows, new.to(values.device, non_blocking=True))

@@ -9,15 +9,13 @@ counts it as wrong.
 Shapes: B clips in a batch, T frames of the longest one, H x W pixels.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -38,18 +36,13 @@ Pick = int | tuple[int, float]  # A clip: its index, or (index, observed fractio
 class Item:
     """One clip."""
 
-    frames: Tensor
-    """(T, 3, H, W) uint8, RGB, with channels last in memory, as they are decoded; or maps (T, C, h, w), float."""
-    times: Tensor
-    """(T,) float64: seconds in the media; NaN where unobserved."""
-    observed: Tensor
-    """(T,) bool."""
+    frames: Tensor  # (T, 3, H, W) uint8, RGB, with channels last in memory, as decoded; or maps (T, C, h, w), float
+    times: Tensor  # (T,) float64: seconds in the media; NaN where unobserved
+    observed: Tensor  # (T,) bool
     labels: dict[str, int]
     id: str
-    index: int
-    """Index in its `ClipDataset`."""
-    note: str = ""
-    """A description of what could not be read; empty if nothing is missing."""
+    index: int  # in its `ClipDataset`
+    note: str = ""  # what could not be read; empty if nothing is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +52,7 @@ class BadClip:
     id: str
     index: int
     why: str
-    labels: dict[str, int] = field(default_factory=dict)
-    """Its labels, for recall by class."""
+    labels: dict[str, int] = field(default_factory=dict)  # for recall by class
 
 
 class ClipDataset(Dataset[Item | BadClip]):
@@ -78,8 +70,7 @@ class ClipDataset(Dataset[Item | BadClip]):
 
     def __getitem__(self, pick: Pick) -> Item | BadClip:
         index, observe = pick if isinstance(pick, tuple) else (pick, self.config.observe)
-        example = self.examples[index]
-        labels = dict(example.labels)
+        example, labels = self.examples[index], dict(self.examples[index].labels)
         try:
             clip = self._read(example, replace(self.config, observe=observe))
         except (VideoError, InputError, OSError) as error:  # InputError: nothing precedes the action
@@ -102,20 +93,14 @@ class Batch:
 
     frames: Tensor
     """(B, T, 3, H, W) uint8, zero in the padding, with channels last in memory; or maps (B, T, C, h, w) as stored."""
-    lengths: Tensor
-    """(B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU."""
-    times: Tensor
-    """(B, T) float64, NaN in the padding and where unobserved; always on the CPU."""
-    observed: Tensor
-    """(B, T) bool, False in the padding."""
-    labels: dict[str, Tensor]
-    """(B,) int64 by task, -1 if unknown."""
+    lengths: Tensor  # (B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU
+    times: Tensor  # (B, T) float64, NaN in the padding and where unobserved; always on the CPU
+    observed: Tensor  # (B, T) bool, False in the padding
+    labels: dict[str, Tensor]  # (B,) int64 by task, -1 if unknown
     ids: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
-    bad: tuple[BadClip, ...] = ()
-    """Clips that could not be read; they are in no tensor."""
-    notes: tuple[str, ...] = ()
-    """What is missing of each clip; empty if nothing is."""
+    bad: tuple[BadClip, ...] = ()  # clips that could not be read; they are in no tensor
+    notes: tuple[str, ...] = ()  # what is missing of each clip; empty if nothing is
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -125,15 +110,15 @@ class Batch:
         """(B, T) bool on the frames' device: False in the padding. Unobserved positions are valid."""
         return length_mask(self.lengths, self.frames.shape[1]).to(self.frames.device, non_blocking=True)
 
-    def to(self, device: torch.device | str | int) -> Batch:
+    def to(self, device: torch.device | str | int) -> Self:
         """Frames, observed and labels on `device`, without waiting for the copy to a GPU."""
         later = torch.device(device).type != "cpu"
         return self._moved(lambda tensor: tensor.to(device, non_blocking=later))
 
-    def pin_memory(self) -> Batch:
+    def pin_memory(self) -> Self:
         return self._moved(Tensor.pin_memory)
 
-    def _moved(self, move: Callable[[Tensor], Tensor]) -> Batch:
+    def _moved(self, move: Callable[[Tensor], Tensor]) -> Self:
         labels = {task: move(values) for task, values in self.labels.items()}
         return replace(self, frames=move(self.frames), observed=move(self.observed), labels=labels)
 
@@ -182,9 +167,7 @@ class BadClips:
 
     The limit is `limit` of the clips seen so far. Up to `MINIMUM` bad clips are accepted while that is less than
     `limit` of all `total` clips: 3 bad ones among the first 10 of 50,000 stop nothing, but the first one of 50 clips
-    does, as it is more than 1% of them.
-
-    Each process of a distributed run counts what it reads; `merge` adds the counts of others.
+    does. Each process of a distributed run counts what it reads; `merge` adds the counts of others.
     """
 
     MINIMUM = 10

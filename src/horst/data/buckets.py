@@ -4,9 +4,8 @@ A global batch is drawn first and then divided among the replicas: R replicas wi
 one with batches of R * B sees. Everything is a function of (seed, epoch), so a run can start again at any batch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +26,10 @@ class BucketSampler(Sampler[list[Pick]]):
     """Batches for training.
 
     Clips are sorted by length, shuffled among those of nearly the same length, cut into batches, and the batches are
-    shuffled. Every replica gets the same number of batches of the same size: if the last batch of the sorted clips is
-    not divisible, it repeats up to `replicas` - 1 of its clips. With `drop_last` it is dropped, in each epoch with
-    other clips.
-
-    With `prefix` (low, high) each clip observes a fraction that is drawn for each epoch. It is sorted by its observed
-    length, and picks are (index, fraction).
+    shuffled. If the last batch of the sorted clips is not divisible among the replicas, it repeats up to `replicas` - 1
+    of its clips; with `drop_last` it is dropped, in each epoch with other clips. With `prefix` (low, high) each clip
+    observes a fraction that is drawn for each epoch: it is sorted by its observed length, and picks are (index,
+    fraction).
     """
 
     def __init__(
@@ -58,7 +55,7 @@ class BucketSampler(Sampler[list[Pick]]):
             )
 
     @property
-    def sampler(self) -> BucketSampler:
+    def sampler(self) -> Self:
         """Itself: Lightning sets the epoch of this attribute."""
         return self
 
@@ -85,8 +82,7 @@ class BucketSampler(Sampler[list[Pick]]):
 
     def batches(self) -> list[list[int]]:
         """All batches of this replica in this epoch."""
-        rng = np.random.default_rng((self.seed, self.epoch))
-        size = self.batch_size * self.replicas
+        rng, size = np.random.default_rng((self.seed, self.epoch)), self.batch_size * self.replicas
         fractions = self.fractions()
         lengths = self.lengths if fractions is None else observed_lengths(self.lengths, fractions)
         order = np.concatenate([rng.permutation(bucket) for bucket in buckets(lengths)])
@@ -110,12 +106,10 @@ class EvaluationSampler(Sampler[list[int]]):
         self.batch_size, self.replicas, self.rank = batch_size, replicas, rank
 
     def __len__(self) -> int:
-        batches = -(-len(self.lengths) // self.batch_size)
-        return len(range(self.rank, batches, self.replicas))
+        return len(range(self.rank * self.batch_size, len(self.lengths), self.replicas * self.batch_size))
 
     def __iter__(self) -> Iterator[list[int]]:
-        order = np.argsort(-self.lengths, kind="stable").tolist()
-        size = self.batch_size
+        order, size = np.argsort(-self.lengths, kind="stable").tolist(), self.batch_size
         for start in range(self.rank * size, len(order), self.replicas * size):
             yield order[start : start + size]
 
@@ -136,10 +130,7 @@ def observed_lengths(lengths: Lengths, fractions: NDArray[np.float64]) -> Length
 
 
 def clip_lengths(source: Source, split: Split, config: ClipConfig) -> Lengths:
-    """The number of frames of each clip of a split, without decoding.
-
-    A clip that does not open has length 1; one of unknown length gets the median.
-    """
+    """The frames of each clip of a split, without decoding; 1 if it does not open, the median if that is unknown."""
     examples = source.annotations.split(split).examples
     if source.annotations.task == "anticipation":
         return np.full(len(examples), config.steps, np.int64)

@@ -1,8 +1,6 @@
 """A cache of decoded clips on a fast disk: the first epoch decodes, later ones read bytes.
 
-A cached clip names the file that it was decoded from. If the file has changed, the clip is decoded again and replaced;
-see `horst.data.identity`.
-
+A cached clip names the file that it was decoded from. If the file has changed, the clip is decoded again and replaced.
 It pays if a GPU waits for decoding and the decoded data set fits: 9,000 clips of 31 frames of 112 x 112 are 10 GB,
 which the system then keeps in memory. Preloaded clips (`horst.data.preload`) are stored once more for each split.
 """
@@ -30,8 +28,7 @@ class DiskCache:
 
     def __init__(self, read: Callable[[Example, ClipConfig], Clip], folder: str | Path, *, data: str) -> None:
         self._read, self.folder, self.data = read, Path(folder), data
-        self._folder_stamps: dict[Path, str] = {}
-        """Stamps of folders are slow, so each is computed once."""
+        self._folder_stamps: dict[Path, str] = {}  # they are slow, so each is computed once
 
     def read(self, example: Example, config: ClipConfig) -> Clip:
         """The clip of an example, from the cache if it is there."""

@@ -1,7 +1,7 @@
 """Find problems of a data set before a training run does: counts, classes, files, overlap between splits."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,8 +31,7 @@ class CheckedClip:
 
     example: str
     media: str
-    first: float
-    """The time of its first frame in the media, in seconds."""
+    first: float  # the time of its first frame in the media, in seconds
     last: float
 
 
@@ -40,25 +39,16 @@ class CheckedClip:
 class DataReport:
     """The result of a check."""
 
-    counts: Mapping[str, int]
-    """Examples by split."""
-    classes: Mapping[str, int]
-    """Classes by task."""
-    paper: Mapping[str, int]
-    """The paper's numbers by split and task; empty for other data sets."""
-    histogram: tuple[tuple[str, int, int], ...]
-    """(action, training examples, validation examples), the most frequent first."""
-    files: int
-    """Checked videos, folders and tar files; videos of a packed data set, a feature store or an LMDB."""
+    counts: Mapping[str, int]  # examples by split
+    classes: Mapping[str, int]  # classes by task
+    paper: Mapping[str, int]  # the paper's numbers by split and task; empty for other data sets
+    histogram: tuple[tuple[str, int, int], ...]  # (action, examples of train, of val), the most frequent first
+    files: int  # checked videos, folders and tar files; videos of a packed data set, a feature store or an LMDB
     missing: tuple[str, ...]
-    bad: tuple[tuple[str, str], ...]
-    """(file, reason) of those that do not open or decode completely, or whose frame rate is wrong."""
-    overlap: tuple[tuple[str, str], ...]
-    """(what, splits) of clips, files and groups in several splits."""
-    notices: tuple[str, ...] = ()
-    """What the data set lacks, and settings that are probably unintended."""
-    clips: tuple[CheckedClip, ...] = ()
-    """With depth "frames": clips of the first and the last example of each file."""
+    bad: tuple[tuple[str, str], ...]  # (file, reason): it does not open or decode, or its frame rate is wrong
+    overlap: tuple[tuple[str, str], ...]  # (what, splits) of clips, files and groups in several splits
+    notices: tuple[str, ...] = ()  # what the data set lacks, and settings that are probably unintended
+    clips: tuple[CheckedClip, ...] = ()  # with depth "frames": of the first and the last example of each file
 
     @property
     def ok(self) -> bool:
@@ -66,8 +56,7 @@ class DataReport:
         return not self.missing and not self.bad
 
 
-MediaCheck = tuple[str, float | None, list[CheckedClip]]
-"""The problem of a file (empty: none), its frame rate, and clips that were read."""
+MediaCheck = tuple[str, float | None, list[CheckedClip]]  # problem of a file (or ""), its frame rate, clips read
 
 
 def check_data(
@@ -82,8 +71,7 @@ def check_data(
     early = {e.id for e in annotations.examples if _nothing_precedes(annotations.task, e, clip)}
     missing: tuple[str, ...] = ()
     checked: list[MediaCheck] = []
-    problems = source.problems(clip, depth)
-    if problems is not None:
+    if (problems := source.problems(clip, depth)) is not None:
         files = len({example.video for example in annotations.examples})
         bad = [(name, why) for name, why in problems if name not in early]
     else:
@@ -104,11 +92,7 @@ def check_data(
         missing=missing,
         bad=tuple(bad),
         overlap=_overlap(annotations.examples),
-        notices=(
-            *annotations.notices,
-            *_early_notice(len(early), clip),
-            *_repeat_notice(annotations.task, clip, [fps for _, fps, _ in checked if fps]),
-        ),
+        notices=(*annotations.notices, *_notices(annotations.task, clip, len(early), checked)),
         clips=tuple(one for _, _, clips in checked for one in clips),
     )
 
@@ -121,23 +105,20 @@ def _nothing_precedes(task: Task, example: Example, clip: ClipConfig) -> bool:
         return True
 
 
-def _early_notice(early: int, clip: ClipConfig) -> list[str]:
-    if not early:
-        return []
-    return [
-        f"{early:,} actions start in the first {clip.stride:g} s of their video, so no frame precedes them. In "
-        "training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
-    ]
-
-
-def _repeat_notice(task: Task, clip: ClipConfig, rates: Sequence[float]) -> list[str]:
+def _notices(task: Task, clip: ClipConfig, early: int, checked: Sequence[MediaCheck]) -> Iterator[str]:
+    """Of actions that are too early, and of files with too low a frame rate."""
+    if early:
+        yield (
+            f"{early:,} actions start in the first {clip.stride:g} s of their video, so no frame precedes them. In "
+            "training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
+        )
+    rates = [fps for _, fps, _ in checked if fps]
     slow = [fps for fps in rates if fps < SLOWER * clip.fps]
-    if task != "recognition" or not slow:
-        return []
-    return [
-        f"{len(slow):,} of {len(rates):,} files have a lower frame rate than clip.fps = {clip.fps:g}, down to "
-        f"{min(slow):g}: clips repeat their frames. Set clip.fps to {min(slow):g} to show each once"
-    ]
+    if slow and task == "recognition":
+        yield (
+            f"{len(slow):,} of {len(rates):,} files have a lower frame rate than clip.fps = {clip.fps:g}, down to "
+            f"{min(slow):g}: clips repeat their frames. Set clip.fps to {min(slow):g} to show each once"
+        )
 
 
 def _by_media(examples: Sequence[Example]) -> dict[tuple[Path, str], list[Example]]:

@@ -52,10 +52,8 @@ class BackboneLike(Protocol):
 class ExtractReport:
     """The result of a part."""
 
-    videos: int
-    """Videos of this part that are in the store."""
-    bad: tuple[tuple[str, str], ...]
-    """(id, reason) of its examples that could not be read."""
+    videos: int  # of this part, that are in the store
+    bad: tuple[tuple[str, str], ...]  # (id, reason) of its examples that could not be read
 
 
 def extract(

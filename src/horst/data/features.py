@@ -43,18 +43,14 @@ Maps = NDArray[np.float16]  # (T, C, h, w)
 class StoredVideo:
     """The contents of a .maps file."""
 
-    numbers: Indices
-    """Frame numbers, in the order of the maps."""
+    numbers: Indices  # of the frames, in the order of the maps
     clips: Mapping[tuple[float, float | None], tuple[Indices, str]]
     """Recognition: (frames, note) of the clip with a start and an end, at the frame rate of the store."""
-    bad: tuple[tuple[str, str, str], ...]
-    """(split, id, reason) of the examples that could not be read."""
-    times: NDArray[np.float64] | None = None
-    """Anticipation: the seconds at which each frame begins; None in older stores, where the number states it."""
-    checksums: NDArray[np.int64] | None = None
-    """CRC-32 of each map; None in older stores."""
-    media_stamp: str | None = None
-    """The `file_stamp` of the video; None in older stores."""
+    bad: tuple[tuple[str, str, str], ...]  # (split, id, reason) of the examples that could not be read
+    # The others are None in older stores.
+    times: NDArray[np.float64] | None  # anticipation: the seconds at which each frame begins, if not at its number
+    checksums: NDArray[np.int64] | None  # CRC-32 of each map
+    media_stamp: str | None  # the `file_stamp` of the video
 
 
 class FeatureStore(Source):
@@ -78,8 +74,7 @@ class FeatureStore(Source):
         self.map, self.fps = (channels, height, width), float(self.index["clip"].get("fps", EPIC_FPS))
         self._clip_ids = {(example.split, example.id): example.clip_id for example in self.annotations.examples}
         self._known: dict[str, StoredVideo] = {}
-        self._checked: dict[str, set[int]] = {}
-        """The maps of each video whose checksums were compared, which happens once in each process."""
+        self._checked: dict[str, set[int]] = {}  # the maps of each video whose checksums were compared, once a process
 
     def path(self, name: str) -> Path:
         """The .maps file of a video."""
@@ -93,10 +88,7 @@ class FeatureStore(Source):
         return [name for name in self.videos if self.path(name).name not in there]
 
     def finished(self, name: str, media_stamp: str | None = None) -> bool:
-        """Whether a video needs no more work.
-
-        A video of which nothing could be read is tried again, and one whose file has changed is extracted again.
-        """
+        """Whether a video needs no more work: something of it was read, and its file has not changed since."""
         path = self.path(name)
         if not path.exists() or (path.with_suffix(".bad").exists() and not len(self.video(name).numbers)):
             return False
@@ -226,14 +218,9 @@ class FeatureStore(Source):
             for what, values in (("times", times), ("checksums", checksums)):
                 if values is not None and values.shape != numbers.shape:
                     raise ValueError(f"it has {values.size} {what} of {len(numbers)} maps")
-            return StoredVideo(
-                numbers,
-                {(start, end): (np.asarray(of, np.int64), note) for start, end, of, note in data["clips"]},
-                tuple((split, ident, why) for split, ident, why in data["bad"]),
-                times=times,
-                checksums=checksums,
-                media_stamp=data.get("made_of"),
-            )
+            clips = {(start, end): (np.asarray(of, np.int64), note) for start, end, of, note in data["clips"]}
+            bad = tuple((split, ident, why) for split, ident, why in data["bad"])
+            return StoredVideo(numbers, clips, bad, times, checksums, data.get("made_of"))
         except FileNotFoundError as error:
             raise DataError(f"{path} is missing: extract again") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -256,14 +243,10 @@ def open_features(folder: str | Path) -> FeatureStore:
 class ExtractedVideo:
     """What becomes known of a video while its frames are read."""
 
-    clips: list[tuple[float, float | None, list[int], str]] = field(default_factory=list)
-    """Recognition: start, end, frames and note of every clip."""
-    bad: list[tuple[str, str, str]] = field(default_factory=list)
-    """(split, id, reason) of examples that could not be read."""
-    times: dict[int, float] = field(default_factory=dict)
-    """Anticipation: the seconds at which a frame begins, by its number."""
+    clips: list[tuple[float, float | None, list[int], str]] = field(default_factory=list)  # start, end, frames, note
+    bad: list[tuple[str, str, str]] = field(default_factory=list)  # as in `StoredVideo`
+    times: dict[int, float] = field(default_factory=dict)  # anticipation: when a frame begins, by its number
     media_stamp: str | None = None
-    """The `file_stamp` of the video."""
 
     def add_bad(self, example: Example, why: str) -> None:
         self.bad.append((example.split, example.id, why))

@@ -10,8 +10,6 @@ Cached clips are compared by media and sampling. Runs and studies are compared b
 their configs.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -19,7 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from horst.data.clips import ClipConfig
 from horst.data.example import FIT_SPLITS, Example
@@ -66,34 +64,25 @@ class DataIdentity:
 
     task: str
     classes: dict[str, list[str]]
-    meaning: str
-    """Digest of the parts of actions, and of their mirrored actions."""
-    media: dict[str, str]
-    """Stamps of files and folders by name; see `Source.media_stamps`."""
-    examples: list[list[Any]]
-    """[id, split, {task: class}, digest of its times, name of its media], in their order."""
+    meaning: str  # digest of the parts of actions, and of their mirrored actions
+    media: dict[str, str]  # stamps of files and folders by name; see `Source.media_stamps`
+    examples: list[list[Any]]  # [id, split, {task: class}, digest of its times, name of its media], in their order
 
     @classmethod
-    def of(cls, source: Source) -> DataIdentity:
+    def of(cls, source: Source) -> Self:
         """The identity of an open data set. The size and time of every file are looked up; none is read."""
         annotations, names = source.annotations, source.annotations.classes
         examples = [e for e in annotations.examples if e.split in FIT_SPLITS]
-        media = source.media_stamps(examples)
+        media, found = source.media_stamps(examples), []
+        for e in examples:
+            labels = {task: names[task][label] for task, label in e.labels.items()}
+            found.append([e.id, e.split, labels, digest(_place(e))[:12], media[e.media][0]])
         return cls(
             task=annotations.task,
             classes={task: list(of) for task, of in names.items()},
             meaning=digest([annotations.action_parts, annotations.mirror]),
             media=dict(media.values()),
-            examples=[
-                [
-                    e.id,
-                    e.split,
-                    {task: names[task][label] for task, label in e.labels.items()},
-                    digest(_place(e))[:12],
-                    media[e.media][0],
-                ]
-                for e in examples
-            ],
+            examples=found,
         )
 
     @property
@@ -106,10 +95,9 @@ class DataIdentity:
         write_text(folder / RECORD, json.dumps(about, ensure_ascii=False) + "\n")
 
     @classmethod
-    def read(cls, folder: Path) -> DataIdentity | None:
+    def read(cls, folder: Path) -> Self | None:
         """The data of the run in `folder`; None if it has no record."""
-        path = folder / RECORD
-        if not path.exists():
+        if not (path := folder / RECORD).exists():
             return None
         data = read_json(path)
         try:
@@ -125,7 +113,7 @@ class DataIdentity:
             ) from error
         return found
 
-    def check(self, now: DataIdentity, folder: Path) -> None:
+    def check(self, now: Self, folder: Path) -> None:
         """ConfigError if the run in `folder`, which was trained on these data, would continue on others."""
         if changes := self.differences(now):
             raise ConfigError(
@@ -133,7 +121,7 @@ class DataIdentity:
                 f"If the files were only copied or touched, delete {folder / RECORD} and resume again"
             )
 
-    def differences(self, now: DataIdentity) -> list[str]:
+    def differences(self, now: Self) -> list[str]:
         """What changed from these data to `now`, in words; empty if they are the same."""
         if self == now:
             return []
@@ -157,7 +145,7 @@ class DataIdentity:
         lines += _listed("file", "were replaced", replaced, str)
         return lines or ["examples are in another order, or classes have other parts"]
 
-    def _class_changes(self, now: DataIdentity, task: str) -> list[str]:
+    def _class_changes(self, now: Self, task: str) -> list[str]:
         old, new = self.classes.get(task, []), now.classes.get(task, [])
         gone, added = [n for n in old if n not in new], [n for n in new if n not in old]
         if len(gone) == len(added) == 1:
