@@ -19,22 +19,15 @@ def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, b
     """The same examples in the same order; of train and val, those of fold `index` are val and all others train.
 
     Sets of examples with their own metrics belong to the original validation split. They are dropped, with a notice.
-
-    Args:
-        annotations: All splits; test does not change.
-        count: Number of folds, from 2 on.
-        index: The fold for validation, from 0 to count - 1.
-        seed: Seed of the order in which groups of one size are assigned.
-        by_media: Whether examples of one file stay together. False for packed data, where all have one file.
+    `by_media`: whether examples of one file stay together; False for packed data, where all have one file.
     """
     examples = [example for example in annotations.examples if example.split in FIT_SPLITS]
     if not examples:
         raise ConfigError(f"{annotations.name}: there are no examples in train and val; leave fold out of the data")
     repeated = [ident for ident, times in Counter(e.id for e in examples).items() if times > 1]
     if repeated:
-        raise DataError(
-            f"{annotations.name}: several examples of train and val have the id {repeated[0]!r}; folds need unique ids"
-        )
+        several = f"several examples of train and val have the id {repeated[0]!r}"
+        raise DataError(f"{annotations.name}: {several}; folds need unique ids")
     groups = connected(examples, by_media=by_media)
     if len(groups) < count:
         raise ConfigError(

@@ -54,12 +54,9 @@ class StoredClip(NamedTuple):
     """Where the frames of a clip are."""
 
     shard: Path
-    offsets: list[int]
-    """Bytes in the shard; frame i ends where frame i + 1 begins."""
-    times: NDArray[np.float64]
-    """Seconds in the media; NaN where unobserved."""
-    checksums: list[int] | None
-    """CRC-32 of each frame; None in sets of older versions."""
+    offsets: list[int]  # bytes in the shard; frame i ends where frame i + 1 begins
+    times: NDArray[np.float64]  # seconds in the media; NaN where unobserved
+    checksums: list[int] | None  # CRC-32 of each frame; None in sets of older versions
 
 
 def write_packed(
@@ -103,9 +100,8 @@ def write_packed(
 
 def is_complete(folder: Path) -> bool:
     """Whether all shards of a packed data set exist."""
-    if not (folder / INDEX).exists():
-        return False
-    return all(_exists(folder, number) for number in range(_read_index(folder / INDEX)[0]["shards"]))
+    index = folder / INDEX
+    return index.exists() and all(_exists(folder, number) for number in range(_read_index(index)[0]["shards"]))
 
 
 def read_each(
@@ -122,8 +118,8 @@ def read_each(
 class Packed(Source):
     """A packed data set.
 
-    Examples that could not be read when it was packed stay in the annotations, so that evaluation counts them. To read
-    one is an error.
+    Examples that could not be read when it was packed stay in the annotations, so that evaluation counts them; to read
+    one is an error. `native`: whether frames have the size and, for recognition, the rate of the videos.
     """
 
     shared_media = True
@@ -132,19 +128,16 @@ class Packed(Source):
         self.folder = Path(folder)
         index, raw = _read_index(self.folder / INDEX)
         self.fps = float(index["fps"])
-        self.clip = None if index.get("clip") is None else ClipConfig(**index["clip"])
-        """How clips were sampled; None in sets of older versions."""
+        self.clip = None if index.get("clip") is None else ClipConfig(**index["clip"])  # None in sets of older versions
         self.native = index.get("native", False)
-        """Whether frames have the size and, for recognition, the rate of the videos."""
         content = hashlib.sha256(raw)
         clips: list[dict[str, Any]] = []
         stored: list[StoredClip | None] = []
         for number in range(index["shards"]):
             path = _shard(self.folder, number, "json")
             if not path.exists():
-                raise DataError(
-                    f"{self.folder} is not complete: shard {number} of {index['shards']} is missing; pack again"
-                )
+                missing = f"shard {number} of {index['shards']} is missing"
+                raise DataError(f"{self.folder} is not complete: {missing}; pack again")
             some, there, raw = _read_shard(path, index)
             images = path.with_suffix(".jpgs").stat()
             has_checksums = all(one is None or one.checksums is not None for one in there)
@@ -153,8 +146,7 @@ class Packed(Source):
                 if one is not None and one.offsets[-1] > images.st_size:
                     raise DataError(f"{path}: clip {clip['id']!r} ends after the end of its shard; pack again")
             clips, stored = clips + some, stored + there
-        self.digest = content.hexdigest()[:24]
-        """Digest of labels, times and images: that of a copy is the same."""
+        self.digest = content.hexdigest()[:24]  # of labels, times and images: that of a copy is the same
         for (split, ident), count in Counter((clip["split"], clip["id"]) for clip in clips).items():
             if count > 1:
                 raise DataError(f"{self.folder}: the clip {ident!r} of {split} is stored twice; pack again")
@@ -165,15 +157,10 @@ class Packed(Source):
         self._bad = {key: clip["why"] for key, clip in zip(keys, clips, strict=True) if "why" in clip}
 
     def problems(self, config: ClipConfig, depth: Depth = "headers") -> list[tuple[str, str]]:
-        """(id, reason) of the examples that could not be packed."""
         return [(ident, why) for (ident, *_), why in self._bad.items()]
 
     def media_stamps(self, examples: Sequence[Example]) -> dict[Path, tuple[str, str]]:
         return {self.folder: ("packed", self.digest)}
-
-    def times(self, example: Example) -> NDArray[np.float64]:
-        """The times of the stored frames of an example, NaN where unobserved."""
-        return self._stored(example).times
 
     def check(self, config: ClipConfig) -> None:
         """ConfigError if the stored frames are too small or of another rate."""
@@ -195,7 +182,9 @@ class Packed(Source):
     def read(self, example: Example, config: ClipConfig) -> Clip:
         """The clip of an example, as `read_clip` reads it from the original."""
         self.check(config)
-        stored = self._stored(example)
+        if (why := self._bad.get(example.clip_id)) is not None:
+            raise DamagedVideoError(f"{self.folder}, clip {example.id}", f"when it was packed: {why}")
+        stored = self._clips[example.clip_id]
         times = stored.times
         if self.annotations.task == "recognition":
             end = example.end if example.end is not None else times[-1] + 1 / self.fps
@@ -209,9 +198,8 @@ class Packed(Source):
                 data = file.read(stored.offsets[i + 1] - stored.offsets[i])
                 name = f"{self.folder}, clip {example.id}, frame {i}"
                 if stored.checksums is not None and zlib.crc32(data) != stored.checksums[i]:
-                    raise DamagedVideoError(
-                        name, f"its checksum does not match: {stored.shard.name} is damaged; pack again"
-                    )
+                    damaged = f"{stored.shard.name} is damaged; pack again"
+                    raise DamagedVideoError(name, f"its checksum does not match: {damaged}")
                 images[i] = decode_picture(data, name, config.size)
         black = np.zeros((*config.size, 3), np.uint8)
         shown = np.where(chosen >= 0, times[chosen], np.nan)
@@ -221,12 +209,6 @@ class Packed(Source):
         stored = [self._clips.get(example.clip_id) for example in examples]
         ends = [0.0 if one is None else float(one.times[-1]) + 1 / self.fps for one in stored]
         return [e.end if e.end is not None else end for e, end in zip(examples, ends, strict=True)]
-
-    def _stored(self, example: Example) -> StoredClip:
-        if example.clip_id in self._bad:
-            why = self._bad[example.clip_id]
-            raise DamagedVideoError(f"{self.folder}, clip {example.id}", f"when it was packed: {why}")
-        return self._clips[example.clip_id]
 
     def _positions(self, example: Example, times: NDArray[np.float64], config: ClipConfig) -> NDArray[np.int64]:
         """Anticipation: the index of the stored frame at each position; -1 where unobserved."""
@@ -250,8 +232,8 @@ class Packed(Source):
 def group_by_media(examples: Sequence[Example]) -> list[Example]:
     """The examples, with those of one file in one group, because packed examples do not state their file.
 
-    The group has the name of the file, or the first name if several examples of the file have groups. Test examples do
-    not connect others, as in `horst.data.folds`.
+    The group has the name of the file, or the first name if examples of the file have groups. Test examples do not
+    connect others, as in `horst.data.folds`.
     """
     clips = Counter(example.media for example in examples if not example.video)
     shared = {media for media, count in clips.items() if count > 1 and not (media / INDEX).is_file()}  # not packed yet

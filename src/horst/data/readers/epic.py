@@ -7,18 +7,10 @@ occur in training and validation, numbered in the order of (verb, noun) unless t
 EPIC-Kitchens 55 has no official validation split: with the official files, the videos in RULSTM's validation_videos.csv
 are for validation and all others for training. That is RULSTM's split.
 
-Sets with their own metrics (many-shot, unseen participants, tail classes) need files of their own. If one is missing, a
-notice says so.
-
-The option `frames` states the origin of numbered images:
-
-    official   EPIC's own downloads (rgb_frames): 60 fps for the videos of EPIC-Kitchens 55 (P01_01), 50 fps for those
-               that EPIC-Kitchens 100 added (P01_101), whatever the rate of the video file
-    native     every frame of the video file, at the rate in the video info file
-    rulstm     30 fps, as in RULSTM's CSV files, its LMDB and flat folders (P01_01_frame_0000000001.jpg)
-
-Flat names are always RULSTM's. If there is a video info file, the highest number is compared with the duration of the
-video (see `horst.data.clips.check_timing`).
+The option `frames` states the origin of numbered images: `official` (EPIC's own rgb_frames, see `official_fps`),
+`native` (every frame of the video file, at the rate in the video info file) or `rulstm` (30 fps; flat names such as
+P01_01_frame_0000000001.jpg are always RULSTM's). If there is a video info file, the highest number is compared with the
+duration of the video (see `horst.data.clips.check_timing`).
 """
 
 import math
@@ -29,20 +21,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
+from horst.data.clips import EPIC_FPS
 from horst.data.example import Annotations, Example, SequenceTiming
-from horst.data.readers.tables import CsvRow, read_rows, read_text
+from horst.data.readers.tables import CsvRow, read_lines, read_rows
 from horst.errors import DataError
 from horst.video.frame import VIDEO_SUFFIXES, is_image_sequence
 
 T = TypeVar("T")
 Version = Literal["ek55", "ek100"]
 Frames = Literal["rulstm", "official", "native"]
-RULSTM_FPS = 30.0
 PUBLIC = {
     "ek55": "https://github.com/epic-kitchens/epic-kitchens-55-annotations",
     "ek100": "https://github.com/epic-kitchens/epic-kitchens-100-annotations",
-}
-"""Where the official annotation files are."""
+}  # where the official annotation files are
 INFO = {"ek55": ("EPIC_video_info.csv", "video"), "ek100": ("EPIC_100_video_info.csv", "video_id")}
 SUFFIXES = (".MP4", *VIDEO_SUFFIXES)
 Origin = Literal["rulstm", "official"]
@@ -52,7 +43,7 @@ NAMES = {"ek55": "EPIC-Kitchens 55", "ek100": "EPIC-Kitchens 100"}
 RULSTM_PUBLIC = "https://github.com/fpv-iplab/rulstm (RULSTM/data)"
 VALIDATION_VIDEOS = "validation_videos.csv"
 SPLITS = ("train", "val", "test")
-FILES: dict[tuple[Origin, Version], tuple[tuple[str, ...], ...]] = {
+FILES: dict[tuple[Origin, Version], tuple[tuple[str, ...], ...]] = {  # of each split
     ("rulstm", "ek55"): (("training.csv",), ("validation.csv",), ("test_seen.csv", "test_unseen.csv")),
     ("rulstm", "ek100"): (("training.csv",), ("validation.csv",), ("test_timestamps.csv",)),
     ("official", "ek55"): (
@@ -62,15 +53,13 @@ FILES: dict[tuple[Origin, Version], tuple[tuple[str, ...], ...]] = {
         ("EPIC_100_train.csv",), ("EPIC_100_validation.csv",), ("EPIC_100_test_timestamps.csv",),
     ),
 }  # fmt: skip
-"""The files of each split."""
 MANY_SHOT = {part: f"EPIC_many_shot_{part}s.csv" for part in ("verb", "noun", "action")}
 UNSEEN = "EPIC_100_unseen_participant_ids_validation.csv"
 TAIL = {part: f"EPIC_100_tail_{part}s.csv" for part in ("verb", "noun")}
 RULSTM_IDS = {
     "unseen": "validation_unseen_participants_ids.csv",
     **{f"tail {part}": f"validation_tail_{part}s_ids.csv" for part in ("verb", "noun", "action")},
-}
-"""RULSTM's lists of segments, which are read if the official ones are missing."""
+}  # RULSTM's lists of segments, which are read if the official ones are missing
 
 
 def read_epic(
@@ -90,15 +79,14 @@ def read_epic(
         media: Folder of the videos, frame folders or tar files, see `find_media`. Without it clips cannot be read.
         version: ek55 or ek100.
         files: Which CSV files to read.
-        frames: Origin of numbered images, see above. Videos do not need it.
+        frames: Origin of numbered images. Videos do not need it.
         many_shot: Which EK55 actions are many-shot: RULSTM's, with a many-shot verb or noun, or the official 819.
         name: Name of the data set, for others in the same format.
     """
     folder = Path(annotations)
     if version not in get_args(Version):
         raise DataError(f"version is {version!r}; choose from 'ek55', 'ek100'")
-    segments = list(_read_rulstm(folder, version) if files == "rulstm" else _read_official(folder, version))
-    _check_ids(segments)
+    segments = list(_read_segments(folder, files, version))
     verbs, nouns = (_read_classes(folder, version, part) for part in ("verb", "noun"))
     parts = _read_actions(folder, len(verbs), len(nouns), segments)
     number = {pair: i for i, pair in enumerate(parts)}
@@ -111,12 +99,11 @@ def read_epic(
     }
     examples = []
     for row, example in segments:
-        labels = dict(example.labels)
+        labels, video = dict(example.labels), example.video
         if labels:
             action = number[labels["verb"], labels["noun"]]
             if labels.setdefault("action", action) != action:
                 raise DataError(f"{row}: segment {example.id} has action {labels['action']}; actions.csv says {action}")
-        video = example.video
         examples.append(replace(example, labels=labels, media=videos[video], timing=timing[video]))
     validation = [example for example in examples if example.split == "val"]
     subsets, few = many_shot_classes(folder, parts, many_shot) if version == "ek55" else ({}, ())
@@ -133,54 +120,46 @@ def read_epic(
     )
 
 
-def _read_rulstm(folder: Path, version: Version) -> Iterator[Segment]:
-    for split, path in _find_files(folder, "rulstm", version, RULSTM_PUBLIC):
-        columns = COLUMNS[:4] if split == "test" else COLUMNS
-        for row in read_rows(path, columns):
-            start, end = (row.whole(column, least=1) for column in columns[2:4])
-            labels = {column: row.whole(column) for column in columns[4:]}
-            yield row, _example(row, split, row.text("id"), row.text("video"), start, end, labels)
-
-
-def _read_official(folder: Path, version: Version) -> Iterator[Segment]:
-    files = list(_find_files(folder, "official", version, PUBLIC[version]))
-    validation = _validation_videos(folder) if version == "ek55" else frozenset()
-    for split, path in files:
-        for row in read_rows(path):
-            times = [row.seconds(column) for column in ("start_timestamp", "stop_timestamp")]
-            start, end = (max(1, math.floor(time * RULSTM_FPS)) for time in times)  # rounded as in RULSTM's files
-            labels = {part: row.whole(f"{part}_class") for part in ("verb", "noun")} if split != "test" else {}
-            ident, video = row.text("uid" if version == "ek55" else "narration_id"), row.text("video_id")
-            chosen = "val" if split == "train" and video in validation else split
-            yield row, _example(row, chosen, ident, video, start, end, labels)
-
-
-def _example(row: CsvRow, split: str, ident: str, video: str, start: int, end: int, labels: dict[str, int]) -> Example:
-    """A segment whose frames are numbered from 1 at 30 fps; its media is found later."""
-    if end < start:
-        raise DataError(f"{row}: segment {ident} ends at frame {end}, before its start {start}")
-    return Example(
-        id=ident,
-        split=split,
-        media=Path(video),
-        labels=labels,
-        start=(start - 1) / RULSTM_FPS,
-        end=end / RULSTM_FPS,
-        start_frame=start,
-        video=video,
-        group=video.split("_")[0],
-    )
-
-
-def _find_files(folder: Path, origin: Origin, version: Version, public: str) -> Iterator[tuple[str, Path]]:
+def _read_segments(folder: Path, origin: Origin, version: Version) -> Iterator[Segment]:
+    """The segments of all splits, with frames numbered from 1 at 30 fps. Their media is found later."""
     files = FILES[origin, version]
     labelled = [name for names in files[:2] for name in names]
     if not any((folder / name).exists() for name in labelled):
+        public = RULSTM_PUBLIC if origin == "rulstm" else PUBLIC[version]
         raise DataError(f"{folder} has no {' and no '.join(labelled)}; get it from {public}")
-    for split, names in zip(SPLITS, files, strict=True):
-        for name in names:
-            if (folder / name).exists():
-                yield split, folder / name
+    validation = _validation_videos(folder) if (origin, version) == ("official", "ek55") else ()
+    first: dict[tuple[str, str], CsvRow] = {}
+    for of, path in ((split, folder / name) for split, names in zip(SPLITS, files, strict=True) for name in names):
+        columns = COLUMNS[:4] if of == "test" else COLUMNS
+        for row in read_rows(path, columns if origin == "rulstm" else None) if path.exists() else ():
+            if origin == "rulstm":
+                start, end = (row.whole(column, least=1) for column in columns[2:4])
+                labels = {column: row.whole(column) for column in columns[4:]}
+                ident, video = row.text("id"), row.text("video")
+            else:
+                times = [row.seconds(column) for column in ("start_timestamp", "stop_timestamp")]
+                start, end = (max(1, math.floor(time * EPIC_FPS)) for time in times)  # rounded as in RULSTM's files
+                labels = {part: row.whole(f"{part}_class") for part in ("verb", "noun")} if of != "test" else {}
+                ident, video = row.text("uid" if version == "ek55" else "narration_id"), row.text("video_id")
+            split = "val" if of == "train" and video in validation else of
+            if end < start:
+                raise DataError(f"{row}: segment {ident} ends at frame {end}, before its start {start}")
+            if (before := first.setdefault((split, ident), row)) is not row:
+                raise DataError(f"{row}: the id {ident!r} is in {before} too; remove one of the segments")
+            yield (
+                row,
+                Example(
+                    id=ident,
+                    split=split,
+                    media=Path(video),
+                    labels=labels,
+                    start=(start - 1) / EPIC_FPS,
+                    end=end / EPIC_FPS,
+                    start_frame=start,
+                    video=video,
+                    group=video.split("_")[0],
+                ),
+            )
 
 
 def _validation_videos(folder: Path) -> frozenset[str]:
@@ -190,31 +169,17 @@ def _validation_videos(folder: Path) -> frozenset[str]:
             f"{path} is missing: EPIC-Kitchens 55 has no official validation split, and this list of videos makes one. "
             f"RULSTM's is at {RULSTM_PUBLIC}; or list videos of your choice, one in each line"
         )
-    found = frozenset(line.strip() for line in read_text(path).splitlines() if line.strip())
-    if not found:
+    if not (found := frozenset(text for _, text in read_lines(path))):
         raise DataError(f"{path} lists no video: write one in each line")
     return found
 
 
-def _check_ids(segments: Sequence[Segment]) -> None:
-    """DataError for an id that occurs twice in a split."""
-    first: dict[tuple[str, str], CsvRow] = {}
-    for row, example in segments:
-        before = first.setdefault((example.split, example.id), row)
-        if before is not row:
-            raise DataError(f"{row}: the id {example.id!r} is in {before} too; remove one of the segments")
-
-
 def _read_classes(folder: Path, version: Version, part: str) -> tuple[str, ...]:
-    name, ident, key = (
-        (f"EPIC_{part}_classes.csv", f"{part}_id", "class_key")
-        if version == "ek55"
-        else (f"EPIC_100_{part}_classes.csv", "id", "key")
-    )
-    path = folder / name
+    new = version == "ek100"
+    path = folder / (f"EPIC_100_{part}_classes.csv" if new else f"EPIC_{part}_classes.csv")
     if not path.exists():  # RULSTM's folder does not have it, and its actions do not have all classes
         raise DataError(f"{path} is missing; it names all {part}s. Get it from {PUBLIC[version]}")
-    return tuple(_numbered(path, ident, lambda row: row.text(key)))
+    return tuple(_numbered(path, "id" if new else f"{part}_id", lambda row: row.text("key" if new else "class_key")))
 
 
 def _numbered(path: Path, ident: str, value: Callable[[CsvRow], T]) -> list[T]:
@@ -305,14 +270,11 @@ def _notice(folder: Path, names: Sequence[str], what: str, where: str) -> str:
 
 def read_ids(path: Path, validation: Sequence[Example]) -> frozenset[str]:
     """The ids of validation segments in a file, one in each line."""
-    known = {example.id for example in validation}
-    found = []
-    for line, text in enumerate(read_text(path).splitlines(), 1):
-        ident = text.strip()
-        if ident and ident not in known:
+    known, found = {example.id for example in validation}, read_lines(path)
+    for line, ident in found:
+        if ident not in known:
             raise DataError(f"{path}, line {line}: there is no validation segment {ident!r}: other annotations have it")
-        found += [ident] if ident else []
-    return frozenset(found)
+    return frozenset(ident for _, ident in found)
 
 
 def find_media(root: Path, video: str) -> Path:
@@ -349,8 +311,7 @@ def _flat_videos(root: Path, changed: int) -> frozenset[str]:
 
 def read_video_info(folder: Path, version: Version) -> dict[str, tuple[float, float]]:
     """(fps, duration in seconds) of every video; empty if there is no video info file."""
-    name, key = INFO[version]
-    path = folder / name
+    path, key = folder / INFO[version][0], INFO[version][1]
     found: dict[str, tuple[float, float]] = {}
     for row in read_rows(path) if path.exists() else ():
         video = row.text(key)
@@ -366,12 +327,7 @@ def official_fps(video: str) -> float:
 
 
 def epic_timing(
-    video: str,
-    media: Path,
-    frames: Frames | None,
-    info: tuple[float, float] | None,
-    annotations: Path,
-    version: Version,
+    video: str, media: Path, frames: Frames | None, info: tuple[float, float] | None, folder: Path, version: Version
 ) -> SequenceTiming | None:
     """The timing of a video's images; None if `media` is a video file. `info`: see `read_video_info`."""
     if not is_image_sequence(media):
@@ -389,10 +345,10 @@ def epic_timing(
         )
     if frames == "native" and info is None:
         raise DataError(
-            f"{annotations / INFO[version][0]} has no frame rate of {video}, and frames is 'native': get that file "
+            f"{folder / INFO[version][0]} has no frame rate of {video}, and frames is 'native': get that file "
             f"from {PUBLIC[version]}, or set frames to official or rulstm"
         )
     fps, duration = info or (None, None)
-    rates = {"rulstm": RULSTM_FPS, "official": official_fps(video), **({"native": fps} if fps is not None else {})}
+    rates = {"rulstm": EPIC_FPS, "official": official_fps(video), **({"native": fps} if fps is not None else {})}
     chosen = rates.pop(frames or "rulstm")
     return SequenceTiming(fps=chosen, first=1, duration=duration, others=tuple(rates.items()))

@@ -3,11 +3,9 @@
 CSV columns: path, split, label. Optional: start and end (seconds or h:m:s) of actions in longer videos, verb and noun,
 id, group. With start times actions can be anticipated as well as recognised.
 
-A clip may also be a folder or a tar file of numbered images. The option `frames_fps`, or a column fps in the CSV file,
-states their frame rate.
-
-The option `mirror` states which clips may be flipped horizontally in training: {left: right} swaps these two actions
-and keeps all others, {} keeps all. Without it nothing is flipped.
+Options: `frames_fps` is the frame rate of clips that are folders or tar files of numbered images; a value in a column
+fps of the CSV file replaces it. `mirror` states which clips may be flipped horizontally in training: {left: right}
+swaps these two actions and keeps all others, {} keeps all. Without it nothing is flipped.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,13 +25,7 @@ SPLITS = {"train": "train", "training": "train", "val": "val", "valid": "val", "
 def read_folder(
     root: str | Path, *, frames_fps: float | None = None, mirror: Mapping[str, str] | None = None
 ) -> Annotations:
-    """Clips by split and label, from the names of their folders.
-
-    Args:
-        root: The folder.
-        frames_fps: Frame rate of clips that are folders or tar files of images.
-        mirror: See above.
-    """
+    """Clips by split and label, from the names of their folders."""
     root = Path(root)
     if not root.is_dir():
         raise DataError(f"{root}: there is no such folder")
@@ -47,20 +39,15 @@ def read_folder(
         known = ", ".join(VIDEO_SUFFIXES)
         raise DataError(f"{root}: there is no video in it; put clips into {{train,val}}/<label>/, as {known}")
     names = sorted({file.parent.name for _, file in files})
-    examples = tuple(
-        Example(
-            id=str(file.relative_to(root)),
-            split=split,
-            media=file,
-            labels={"action": names.index(file.parent.name)},
-            timing=sequence_timing(file, frames_fps),
-        )
-        for split, file in files
-    )
+    examples = []
+    for split, file in files:
+        labels, timing = {"action": names.index(file.parent.name)}, sequence_timing(file, frames_fps)
+        ident = str(file.relative_to(root))
+        examples.append(Example(id=ident, split=split, media=file, labels=labels, timing=timing))
     return Annotations(
         name=root.name,
         task="recognition",
-        examples=examples,
+        examples=tuple(examples),
         classes={"action": tuple(names)},
         mirror=mirror_classes(names, mirror),
     )
@@ -106,15 +93,7 @@ def read_csv(
     frames_fps: float | None = None,
     mirror: Mapping[str, str] | None = None,
 ) -> Annotations:
-    """The clips or actions in a CSV file.
-
-    Args:
-        path: The file.
-        root: The folder of relative paths in it; by default its own.
-        task: recognition or anticipation.
-        frames_fps: Frame rate of images in rows without a value of fps.
-        mirror: See above.
-    """
+    """The clips or actions in a CSV file. `root`: the folder of relative paths in it; by default its own."""
     path = Path(path)
     base = Path(root) if root is not None else path.parent
     rows = list(read_rows(path))
@@ -138,9 +117,8 @@ def read_csv(
         media, split = row.text("path"), SPLITS[name]
         ident = row.get("id") or (f"{media}@{start:g}" if "start" in columns else media)
         if (before := first.setdefault((split, ident), row.line)) != row.line:
-            raise DataError(
-                f"{row}: the id {ident!r} is in line {before} too; remove the row, or give the file a column id"
-            )
+            remedy = "remove the row, or give the file a column id"
+            raise DataError(f"{row}: the id {ident!r} is in line {before} too; {remedy}")
         fps = row.positive("fps") if row.get("fps") else frames_fps
         examples.append(
             Example(

@@ -23,12 +23,9 @@ from horst.video.sampling import UNOBSERVED
 
 
 class RulstmFeatures(Source):
-    """A data set whose feature vectors are in an LMDB.
+    """A data set whose feature vectors are in the LMDB `path`: a folder with a file data.mdb, or such a file.
 
-    Args:
-        annotations: The segments; each names its video.
-        path: The LMDB: a folder with a file data.mdb, or such a file.
-        channels: Length of a vector: 1024 for RGB and flow, 352 for RULSTM's objects.
+    `channels` is the length of a vector: 1024 for RGB and flow, 352 for RULSTM's objects.
     """
 
     shared_media = True
@@ -65,19 +62,14 @@ class RulstmFeatures(Source):
         for example in self.annotations.examples if depth != "files" else ():
             with suppress(InputError):  # nothing precedes the action
                 needed.setdefault(example.video, set()).update(seen_frames(example, config).tolist())
-        found = []
+        lost: dict[str, list[str]] = {}
         with _environment(self.path).begin(buffers=True) as transaction:
-            for video, numbers in needed.items():
-                lost: list[HorstError] = []
-                for number in sorted(numbers - {UNOBSERVED}):
-                    try:
-                        self._vector(transaction, video, number)
-                    except HorstError as error:
-                        lost.append(error)
-                if lost:
-                    reason = str(lost[0]).removeprefix(f"{self.path}: ")
-                    found.append((video, f"{len(lost):,} of {len(numbers):,} vectors that clips need: {reason}"))
-        return found
+            for video, number in ((video, n) for video, of in needed.items() for n in sorted(of - {UNOBSERVED})):
+                try:
+                    self._vector(transaction, video, number)
+                except HorstError as error:
+                    lost.setdefault(video, []).append(str(error).removeprefix(f"{self.path}: "))
+        return [(v, f"{len(of):,} of {len(needed[v]):,} vectors that clips need: {of[0]}") for v, of in lost.items()]
 
     def _vector(self, transaction: Any, video: str, number: int) -> NDArray[np.float32]:
         key = f"{video}_frame_{number:010d}.jpg"

@@ -1,9 +1,9 @@
 """Something-Something v2: its JSON files and webm videos, complete or a subset of its templates.
 
 Annotations are a label file ({template without brackets: id as text}) and one file for each split (a list of {id,
-label, template, placeholders}; the test split has only ids). Both public file names are recognised:
-something-something-v2-train.json and train.json. Videos are <id>.webm in one folder. An optional file of horst,
-mirror.json ({template: template of the mirrored clip}), lists the clips that may be flipped.
+label, template, placeholders}; the test split has only ids), named as something-something-v2-train.json or train.json.
+Videos are <id>.webm in one folder. An optional file of horst, mirror.json ({template: template of the mirrored clip}),
+lists the clips that may be flipped.
 """
 
 import re
@@ -12,7 +12,7 @@ from typing import Any
 
 from horst.data.example import UNKNOWN, Annotations, Example
 from horst.data.readers.folder import sequence_timing
-from horst.data.readers.tables import read_rows, read_text
+from horst.data.readers.tables import read_lines, read_rows
 from horst.errors import DataError, did_you_mean
 from horst.io import read_json
 
@@ -54,16 +54,9 @@ def read_ssv2(
                 raise DataError(f"{file}: clip {item['id']} has no template")
             if template and template not in number:
                 continue
-            media = Path(videos) / f"{item['id']}{suffix}"
-            examples.append(
-                Example(
-                    id=str(item["id"]),
-                    split=split,
-                    media=media,
-                    labels={"action": number[template]} if template else {},
-                    timing=sequence_timing(media, frames_fps),
-                )
-            )
+            media, labels = Path(videos) / f"{item['id']}{suffix}", {"action": number[template]} if template else {}
+            timing = sequence_timing(media, frames_fps)
+            examples.append(Example(id=str(item["id"]), split=split, media=media, labels=labels, timing=timing))
     if not examples:
         raise DataError(f"{folder} has no train.json, validation.json or test.json, by either naming")
     return Annotations(
@@ -82,18 +75,15 @@ def without_brackets(template: str) -> str:
 
 def _read_templates(path: Path, labels: dict[str, int]) -> list[str]:
     """The templates of a subset file."""
-    if path.suffix == ".csv":
-        lines = [(row.line, row.text("template")) for row in read_rows(path)]
-    else:
-        lines = list(enumerate(read_text(path).splitlines(), 1))
+    lines = [(r.line, r.text("template")) for r in read_rows(path)] if path.suffix == ".csv" else read_lines(path)
     templates: list[str] = []
     for line, text in lines:
-        template = without_brackets(text.strip())
-        if template and template not in labels:
+        template = without_brackets(text)
+        if template not in labels:
             raise DataError(f"{path}, line {line}: {template!r} is no template{did_you_mean(template, labels)}")
         if template in templates:
             raise DataError(f"{path}, line {line}: {template!r} occurs twice; remove one of the lines")
-        templates += [template] if template else []
+        templates.append(template)
     if not templates:
         raise DataError(f"{path} has no template: write one in each line, or a CSV file with a column 'template'")
     return templates

@@ -60,19 +60,17 @@ class CsvRow:
         value = self.text(column)
         *high, last = value.split(":")
         try:
-            total = float(last)
-            if not math.isfinite(total) or len(high) > 2 or not all(re.fullmatch(r"[0-9]+", part) for part in high):
-                raise ValueError(value)
-            if high and not (0 <= total < 60 and all(int(part) < 60 for part in high[1:])):
-                raise ValueError(value)
-        except ValueError as error:
-            raise DataError(f"{self}: {column} is {value!r}, neither seconds nor h:m:s") from error
-        if total < 0:
+            parts = [*(int(part) if part.isascii() and part.isdigit() else math.nan for part in high), float(last)]
+        except ValueError:
+            parts = [math.nan]
+        if not math.isfinite(sum(parts)) or len(parts) > 3 or not all(0 <= part < 60 for part in parts[1:]):
+            raise DataError(f"{self}: {column} is {value!r}, neither seconds nor h:m:s")
+        if parts[0] < 0:
             raise DataError(f"{self}: {column} is {value!r}; times start at 0")
-        minutes = 0
-        for part in high:
-            minutes = 60 * minutes + int(part)
-        return 60 * minutes + total
+        total = 0.0
+        for part in parts:
+            total = 60 * total + part
+        return total
 
 
 def read_text(path: Path) -> str:
@@ -86,9 +84,14 @@ def read_text(path: Path) -> str:
         raise DataError(f"{path} cannot be read: {error}") from error
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}, line {line}: byte {data[error.start]:#x} is not UTF-8; save the file as UTF-8"
-        ) from error
+        byte = f"byte {data[error.start]:#x} is not UTF-8; save the file as UTF-8"
+        raise DataError(f"{path}, line {line}: {byte}") from error
+
+
+def read_lines(path: Path) -> list[tuple[int, str]]:
+    """(number, text) of the lines of a file that are not empty."""
+    lines = enumerate(map(str.strip, read_text(path).splitlines()), 1)
+    return [(number, text) for number, text in lines if text]
 
 
 def read_rows(path: Path, columns: Sequence[str] | None = None) -> Iterator[CsvRow]:
