@@ -183,7 +183,7 @@ class Ready(ClipDataModule):
     def __init__(self, race: Race) -> None:
         super().__init__(race.config.data, batch_size=race.config.batches.size)
         self.race = race
-        self._source = Source(race.annotations)  # nothing is read
+        self.source = Source(race.annotations)  # nothing is read
 
     def train_dataloader(self) -> Any:
         return Repeated(self.race)

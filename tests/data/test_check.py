@@ -13,7 +13,7 @@ import pytest
 import videos
 
 from horst.cli import main
-from horst.data.check import DataReport, _repeat_notice, check_data
+from horst.data.check import DataReport, _notices, check_data
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.source import Depth, open_source
@@ -192,12 +192,12 @@ def test_counts_and_overlap(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rates", "told"), [((11.89, 11.87, 24), True), ((11.89, 12), False), ((), False)])
 def test_one_percent_slower_does_not_repeat_frames(rates: tuple[float, ...], told: bool) -> None:
-    found = _repeat_notice("recognition", ClipConfig(fps=12), rates)
+    found = list(_notices("recognition", ClipConfig(fps=12), 0, [("", fps, []) for fps in rates]))
     assert len(found) == told
     if told:
         assert "1 of 3 files have a lower frame rate than clip.fps = 12, down to 11.87" in found[0]
         assert "Set clip.fps to 11.87" in found[0]
-    assert _repeat_notice("anticipation", ClipConfig(fps=12), rates) == []
+    assert list(_notices("anticipation", ClipConfig(fps=12), 0, [("", fps, []) for fps in rates])) == []
 
 
 def test_the_first_and_the_last_clip_of_a_file_are_read(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@
     batch = collate([dataset[0], dataset[1]])
 
 A clip that cannot be read is a `BadClip` item. Training counts it in `BadClips`; evaluation finds it in `Batch.bad` and
-counts it as wrong.
-
-Shapes: B clips in a batch, T frames of the longest one, H x W pixels.
+counts it as wrong. Shapes: B clips in a batch, T frames of the longest one, H x W pixels.
 """
 
 import csv

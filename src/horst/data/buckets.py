@@ -27,9 +27,8 @@ class BucketSampler(Sampler[list[Pick]]):
 
     Clips are sorted by length, shuffled among those of nearly the same length, cut into batches, and the batches are
     shuffled. If the last batch of the sorted clips is not divisible among the replicas, it repeats up to `replicas` - 1
-    of its clips; with `drop_last` it is dropped, in each epoch with other clips. With `prefix` (low, high) each clip
-    observes a fraction that is drawn for each epoch: it is sorted by its observed length, and picks are (index,
-    fraction).
+    of its clips; with `drop_last` it is dropped, in each epoch with other clips. With `prefix` (low, high) a fraction
+    of each clip, drawn for each epoch, is observed: that counts as its length, and picks are (index, fraction).
     """
 
     def __init__(

@@ -4,7 +4,7 @@ Shapes: T frames, H x W pixels.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from horst.config import Task, check_positive, check_type
 from horst.data.example import Example, SequenceTiming
 from horst.errors import ConfigError, DamagedVideoError, DataError, MissingVideoError, VideoError
-from horst.video.frame import Frame, Image, is_image_sequence
+from horst.video.frame import Frame, Image, Size, is_image_sequence
 from horst.video.images import ImageSequence
 from horst.video.sampling import (
     SLACK,
@@ -36,6 +36,7 @@ MAX_EXCESS = 0.5  # seconds by which images may end later than their video: EPIC
 BETTER_FIT = 1 / 60  # seconds by which another frame rate must fit better to be suggested
 MAX_GAP = 10.0  # seconds without a needed frame that are skipped by seeking instead of decoded
 Timed = Iterator[tuple[int, float, Image]]  # frames with their numbers and the seconds at which they begin
+Failed = dict[int, VideoError]  # why frames could not be read, by number
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,7 +150,7 @@ def _missing_end(media: Path, last: float, wanted: NDArray[np.float64], interval
 def _anticipation(example: Example, config: ClipConfig) -> Clip:
     numbers = seen_frames(example, config)
     frames, times = np.zeros((len(numbers), *config.size, 3), np.uint8), np.full(len(numbers), np.nan)
-    failed: dict[int, VideoError] = {}
+    failed: Failed = {}
     wanted = np.unique(numbers[numbers != UNOBSERVED]).tolist()
     for number, time, image in read_frames(example, wanted, config.size, failed, threads=1):
         times[numbers == number], frames[numbers == number] = time, image
@@ -158,17 +159,8 @@ def _anticipation(example: Example, config: ClipConfig) -> Clip:
     return Clip(frames, times)
 
 
-def read_frames(
-    example: Example,
-    numbers: Sequence[int],
-    size: tuple[int, int],
-    failed: dict[int, VideoError],
-    threads: int | None = None,
-) -> Timed:
-    """Anticipation: some frames of an example's media, by their numbers, which increase.
-
-    The errors of frames that cannot be read are added to `failed`.
-    """
+def read_frames(example: Example, numbers: list[int], size: Size, failed: Failed, threads: int | None = None) -> Timed:
+    """Anticipation: the frames of an example's media with these numbers, which increase. Adds errors to `failed`."""
     left = list(numbers)
     try:
         if is_image_sequence(example.media):
@@ -179,7 +171,7 @@ def read_frames(
         failed.update(dict.fromkeys(left, error))
 
 
-def _from_images(images: ImageSequence, left: list[int], failed: dict[int, VideoError]) -> Timed:
+def _from_images(images: ImageSequence, left: list[int], failed: Failed) -> Timed:
     while left:
         number = left.pop(0)
         place = images.number_at((number - 1) / EPIC_FPS)
@@ -191,9 +183,7 @@ def _from_images(images: ImageSequence, left: list[int], failed: dict[int, Video
             yield number, images.time_of(place), image
 
 
-def _from_video(
-    media: Path, size: tuple[int, int], left: list[int], failed: dict[int, VideoError], threads: int | None
-) -> Timed:
+def _from_video(media: Path, size: Size, left: list[int], failed: Failed, threads: int | None) -> Timed:
     """As `VideoFile.at`, but frame by frame: those of a long video do not fit into memory."""
     from horst.video import VideoFile  # packed data and images are read without FFmpeg
 
@@ -214,7 +204,7 @@ def _from_video(
                     yield from _take(media, shown, left, failed)
 
 
-def _take(media: Path, frame: Frame, left: list[int], failed: dict[int, VideoError]) -> Timed:
+def _take(media: Path, frame: Frame, left: list[int], failed: Failed) -> Timed:
     number = left.pop(0)
     try:
         time = shown_time(media, frame.time, (number - 1) / EPIC_FPS)
@@ -243,7 +233,7 @@ def frame_prefix(example: Example) -> str:
     return f"{example.video}_frame_" if flat else ""
 
 
-def open_images(example: Example, size: tuple[int, int] | None = None) -> ImageSequence:
+def open_images(example: Example, size: Size | None = None) -> ImageSequence:
     """The images of an example whose media is a folder or a tar file; DataError if their frame rate is unknown."""
     if example.timing is None:
         raise unknown_rate(example.media)
@@ -257,7 +247,7 @@ def open_images(example: Example, size: tuple[int, int] | None = None) -> ImageS
 
 @lru_cache(maxsize=32)
 def _open_images(
-    media: Path, stamp: tuple[int, int, int], timing: SequenceTiming, size: tuple[int, int] | None, prefix: str
+    media: Path, stamp: tuple[int, int, int], timing: SequenceTiming, size: Size | None, prefix: str
 ) -> ImageSequence:
     """Listing a folder of 100,000 images is slow, so it is repeated only when the folder changes."""
     images = ImageSequence(media, fps=timing.fps, first=timing.first, size=size, prefix=prefix)
@@ -280,17 +270,14 @@ def check_timing(media: Path, numbers: list[int], timing: SequenceTiming) -> Non
         return
     count = numbers[-1] - (timing.first or 0) + 1
     error = abs(count / timing.fps - timing.duration)
-    claim = f"{media}: image {numbers[-1]:,} at {timing.fps:g} fps ends at {count / timing.fps:.2f} s"
+    claim = f"{media}: image {numbers[-1]:,} at {timing.fps:g} fps ends at {count / timing.fps:.2f} s; the video has"
     for option, fps in timing.others:
         other = abs(count / fps - timing.duration)
         if other <= MAX_EXCESS and other + BETTER_FIT < error:
-            fits = f"{timing.duration:.2f} s, which fits {fps:g} fps"
-            raise DataError(f"{claim}; the video has {fits}: set frames: {option}")
+            raise DataError(f"{claim} {timing.duration:.2f} s, which fits {fps:g} fps: set frames: {option}")
     if count / timing.fps > timing.duration + MAX_EXCESS:
-        raise DataError(
-            f"{claim}; the video has only {timing.duration:.2f} s: these are {count / timing.duration:.2f} fps. "
-            f"Extract them again at {timing.fps:g} fps, or use the video"
-        )
+        these = f"{timing.duration:.2f} s: these are {count / timing.duration:.2f} fps"
+        raise DataError(f"{claim} only {these}. Extract them again at {timing.fps:g} fps, or use the video")
 
 
 def gaps(example: Example, images: ImageSequence) -> str:

@@ -7,7 +7,6 @@ nothing could be read is tried again, because its disk may be back.
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -20,12 +19,12 @@ import numpy as np
 import torch
 
 from horst.config import check_positive
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Timed, read_frames, seen_frames
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Failed, Timed, read_frames, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.features import FORMAT, MICROSECONDS, ExtractedVideo, FeatureStore, Maps, maps_file, write_maps
 from horst.data.jobs import run_jobs
-from horst.data.source import open_source
+from horst.data.source import media_names, open_source
 from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import claim_folder, disk_errors, remove_abandoned
 from horst.registry import Part
@@ -129,10 +128,9 @@ def _maps(backbone: BackboneLike, device: Any, shape: list[int], images: Sequenc
 
 def _name_videos(annotations: Annotations, *, by_id: bool) -> Annotations:
     """The same examples, each with a name of its video that is the same on every machine."""
-    examples = annotations.examples
-    base = os.path.commonpath({e.media.absolute().parent for e in examples})
-    names = [e.video or (e.id if by_id else e.media.absolute().relative_to(base).as_posix()) for e in examples]
-    return replace(annotations, examples=tuple(replace(e, video=name) for e, name in zip(examples, names, strict=True)))
+    examples, names = annotations.examples, media_names(annotations.examples)
+    named = (replace(e, video=e.video or (e.id if by_id else names[e.media])) for e in examples)
+    return replace(annotations, examples=tuple(named))
 
 
 def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: BackboneLike) -> dict[str, Any]:
@@ -189,25 +187,21 @@ def anticipation_stream(
             wanted.append((example, seen_frames(example, config).tolist()))
     numbers = sorted({n for _, of in wanted for n in of})
     found: set[int] = set()
-    failed: dict[int, VideoError] = {}
+    failed: Failed = {}
+    stream = read_frames(examples[0], numbers, config.size, failed)
     if read is not None:
         stream = _from_packed(read, config, wanted, failed)
-    else:
-        stream = read_frames(examples[0], numbers, config.size, failed)
     for number, time, image in stream:
         if number not in found:
             found.add(number)
             video.times[number] = time
             yield number, image
     for example, of in wanted:
-        lost = [n for n in of if n not in found]
-        if lost:
+        if lost := [n for n in of if n not in found]:
             video.add_bad(example, str(failed.get(lost[0], f"frame {lost[0]} is not in the packed data set")))
 
 
-def _from_packed(
-    read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]], failed: dict[int, VideoError]
-) -> Timed:
+def _from_packed(read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]], failed: Failed) -> Timed:
     for example, numbers in wanted:
         try:
             clip = read(example, config)

@@ -5,13 +5,9 @@
                      examples could not be read and why
     000012.bad       exists if some could not be read, and lists them for people
 
-A .maps file is written atomically: after a kill the existing ones are complete, and processes and machines that work on
-different videos need no locks.
-
-Maps are found by video and frame number. For anticipation that is the frame from 1 at 30 fps; for recognition, where
-videos have any frame rate, the time of the frame in microseconds.
-
-Shapes: T frames of C channels, h x w the size of a map.
+A .maps file is written atomically, so processes and machines that work on different videos need no locks. Maps are
+found by video and frame number: for anticipation the frame from 1 at 30 fps; for recognition, where videos have any
+frame rate, the time of the frame in microseconds.
 """
 
 import os

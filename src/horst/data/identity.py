@@ -1,7 +1,5 @@
 """Whether two data sets are the same, for cached clips, runs and studies.
 
-Three things decide what a model is shown:
-
     media      the files: size and modification time of each, in a folder those of all files
     examples   ids, splits, labels and times, and the names of the classes in their order
     sampling   the ClipConfig, the task, and the decoder (READING, and the versions of the packages)

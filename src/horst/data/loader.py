@@ -1,4 +1,4 @@
-"""Clips of a data set as batches. Training, validation and evaluation use the same loader.
+"""Clips of a data set as batches, in one process or several. Training, validation and evaluation use the same loader.
 
     clips = ClipBatches(DataConfig.from_file("data.yaml"), batch_size=8, workers=4)
     for batch in clips.evaluation_loader("val"): ...
@@ -7,9 +7,12 @@
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
+from torch import distributed as dist
 from torch.utils.data import DataLoader, Sampler
 
 from horst.config import check_positive
@@ -17,7 +20,6 @@ from horst.data.batches import ClipDataset, Pick, collate
 from horst.data.buckets import EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
-from horst.data.distributed import world_and_rank
 from horst.data.example import Annotations, Split
 from horst.data.preload import PreloadedClips
 from horst.data.source import Source, open_source
@@ -64,13 +66,12 @@ class ClipBatches:
             raise ConfigError(f"workers is {workers!r}; it takes a whole number from 0 on")
         self.data, self.batch_size, self.workers, self.seed, self.cache = data, batch_size, workers, seed, cache
         self.decoded: dict[Split, PreloadedClips] = dict(decoded or {})
-        self._source = source
+        if source is not None:
+            self.source = source
 
-    @property
+    @cached_property
     def source(self) -> Source:
-        if self._source is None:
-            self._source = open_source(self.data)
-        return self._source
+        return open_source(self.data)
 
     @property
     def annotations(self) -> Annotations:
@@ -104,3 +105,36 @@ class ClipBatches:
             persistent_workers=self.workers > 0,
             generator=generator,
         )
+
+
+def world_and_rank() -> tuple[int, int]:
+    """(number of processes, number of this one); (1, 0) if nothing is distributed."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_world_size(), dist.get_rank()
+    return 1, 0
+
+
+def gather(tensors: dict[str, Tensor], extra: Any) -> list[tuple[dict[str, Tensor], Any]]:
+    """(tensors, extra) of every process, by rank. Shapes and names may differ; `extra` is a small picklable object.
+
+    Tensors are broadcast one by one: pickling them together would take several times their memory.
+    """
+    processes, rank = world_and_rank()
+    if processes == 1:
+        return [(tensors, extra)]
+    shapes = {name: (tuple(tensor.shape), tensor.dtype) for name, tensor in tensors.items()}
+    everyone: list[Any] = [None] * processes
+    dist.all_gather_object(everyone, (shapes, extra))
+    device = torch.device("cuda", torch.cuda.current_device()) if dist.get_backend() == "nccl" else torch.device("cpu")
+    gathered: list[tuple[dict[str, Tensor], Any]] = []
+    for source, (their_shapes, their_extra) in enumerate(everyone):
+        received = {}
+        for name, (shape, dtype) in their_shapes.items():
+            tensor = torch.empty(shape, dtype=dtype, device=device)
+            if source == rank:
+                tensor.copy_(tensors[name])
+            if tensor.numel():
+                dist.broadcast(tensor, src=source)
+            received[name] = tensor.cpu()
+        gathered.append((received, their_extra))
+    return gathered

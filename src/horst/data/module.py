@@ -9,6 +9,7 @@ or replicas, and after a resume in the middle of an epoch.
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -19,11 +20,10 @@ from horst.data.batches import BadClips, Batch, ClipDataset, Pick
 from horst.data.buckets import BucketSampler, check_prefix, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
-from horst.data.distributed import world_and_rank
 from horst.data.example import Split
-from horst.data.loader import ClipBatches, ClipLoader
+from horst.data.loader import ClipBatches, ClipLoader, world_and_rank
 from horst.data.preload import PreloadedClips
-from horst.data.source import Source
+from horst.data.source import Source, open_source
 from horst.errors import ConfigError
 from horst.extras import import_torchvision, require
 
@@ -37,9 +37,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
     """The clips of one data config: `train` shuffled, augmented and cut to random prefixes, `val` unchanged.
 
     `bad_clips` counts the training clips that cannot be read, and stops the run if there are too many. A resumed fit
-    continues with the batch after the last one that was trained on, by the trainer's own progress.
-
-    Arguments are those of `ClipBatches`, and:
+    continues with the batch after the last one that was trained on. Arguments are those of `ClipBatches`, and:
 
     Args:
         augment: Augmentation of training clips, on the device.
@@ -69,24 +67,22 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
         self.preload = preload
         self.epoch = 0  # of training, without a trainer
-        self._augmenter: Augmenter | None = None
-        self._bad_clips: BadClips | None = None
 
-    @property
+    @cached_property
     def source(self) -> Source:
-        if self._source is None:
-            recognition = super().source.annotations.task == "recognition"
-            if self.data.clip.observe < 1 and not recognition:
-                raise ConfigError("clip.observe cuts clips of recognition; leave it out for anticipation")
-            if self.prefix is not None and not recognition:
-                raise ConfigError("prefix cuts clips of recognition; leave it out for anticipation")
-        return super().source
+        source = open_source(self.data)
+        for name, cuts in (("clip.observe", self.data.clip.observe < 1), ("prefix", self.prefix is not None)):
+            if cuts and source.annotations.task != "recognition":
+                raise ConfigError(f"{name} cuts clips of recognition; leave it out for anticipation")
+        return source
 
-    @property
+    @cached_property
     def bad_clips(self) -> BadClips:
-        if self._bad_clips is None:
-            self._bad_clips = BadClips(self.bad_limit, total=len(self.annotations.split("train").examples))
-        return self._bad_clips
+        return BadClips(self.bad_limit, total=len(self.annotations.split("train").examples))
+
+    @cached_property
+    def _augmenter(self) -> Augmenter:
+        return Augmenter(self.augment, self.annotations.split("train"), self.seed)
 
     def setup(self, stage: str = "fit") -> None:
         _ = self.source  # its errors come before anything else starts
@@ -122,8 +118,6 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
     def training_batch(self, batch: Batch, epoch: int) -> Batch:
         """A batch of `train_dataloader`, counted and augmented. For loops without a trainer."""
         self.bad_clips.add(batch)
-        if self._augmenter is None:
-            self._augmenter = Augmenter(self.augment, self.annotations.split("train"), self.seed)
         return self._augmenter(batch, epoch)
 
     def state_dict(self) -> dict[str, Any]:

@@ -4,8 +4,7 @@
     shard-00000.jpgs      the frames of some clips as JPEG, one after the other
     shard-00000.json      the clips of the shard: where each frame begins, its time and its CRC-32
 
-Each shard is written atomically, its .json last. After a kill the existing shards are complete, and a second run writes
-the others.
+Each shard is written atomically, its .json last: after a kill, a second run writes those that are missing.
 """
 
 import hashlib
@@ -27,7 +26,7 @@ from horst.data.clips import EPIC_FPS, Clip, ClipConfig, clip_times, seen_frames
 from horst.data.example import FIT_SPLITS, Annotations, Example
 from horst.data.folds import Link, connected, links
 from horst.data.jobs import run_jobs
-from horst.data.source import Depth, Source
+from horst.data.source import Depth, Source, media_names
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
 from horst.io import (
     INDEX,
@@ -80,7 +79,7 @@ def write_packed(
         read_clips: Reads or renders clips. It runs in other processes, so it must be picklable.
         fps: Frame rate of the clips.
         clip: How clips are sampled, so that readers can refuse what the frames do not contain.
-        native: Whether frames have the size and, for recognition, the rate of the videos.
+        native: See `Packed`.
         quality: JPEG quality.
         processes: Number of processes; by default that of the CPU cores.
     """
@@ -239,13 +238,13 @@ def group_by_media(examples: Sequence[Example]) -> list[Example]:
     shared = {media for media, count in clips.items() if count > 1 and not (media / INDEX).is_file()}  # not packed yet
     if not shared:
         return list(examples)
-    base = os.path.commonpath({os.path.abspath(e.media.parent) for e in examples})  # names are the same everywhere
+    file_names = media_names(examples)
     names: dict[Link, str] = {}
     for one in connected([example for example in examples if example.split in FIT_SPLITS]):
         groups = {e.group for e in one if e.group}
         files = {e.media for e in one if not e.group and not e.video and e.media in shared}
         if files or len(groups) > 1:
-            name = min(groups or {Path(os.path.relpath(file, base)).as_posix() for file in files})
+            name = min(groups or {file_names[file] for file in files})
             names |= {links(e)[0]: name for e in one}
     return [replace(e, group=names.get(links(e)[0], e.group)) for e in examples]
 

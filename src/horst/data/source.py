@@ -40,10 +40,8 @@ class Source:
     the other methods if the defaults do not fit.
     """
 
-    map: tuple[int, int, int] | None = None
-    """Channels, height and width of precomputed feature maps; None if clips are images."""
-    shared_media = False
-    """Whether one folder or file holds the clips of all examples, so that `Example.media` is the same for all."""
+    map: tuple[int, int, int] | None = None  # channels, height and width of precomputed maps; None if clips are images
+    shared_media = False  # whether one folder or file holds the clips of all examples: `Example.media` is the same
 
     def __init__(self, annotations: Annotations) -> None:
         self.annotations = annotations
@@ -61,18 +59,16 @@ class Source:
 
     def lengths(self, examples: Sequence[Example], config: ClipConfig) -> list[int | None]:
         """Recognition: the number of frames of each clip, without decoding it; None if it is unknown."""
-        ends = self._ends(examples)
         return [
             None if end is None else len(clip_times(example.start, max(end, example.start), config))
-            for example, end in zip(examples, ends, strict=True)
+            for example, end in zip(examples, self._ends(examples), strict=True)
         ]
 
     def media_stamps(self, examples: Sequence[Example]) -> dict[Path, tuple[str, str]]:
         """(name, stamp) of each media file or folder. The name is the same on all machines; see `file_stamp`."""
-        media = list(dict.fromkeys(e.media for e in examples))
-        base = os.path.commonpath({os.path.abspath(path.parent) for path in media}) if media else ""
-        names = [Path(os.path.relpath(path, base)).as_posix() for path in media]
-        return dict(zip(media, zip(names, _map_files(file_stamp, media), strict=True), strict=True))
+        names = media_names(examples)
+        stamps = _map_files(file_stamp, list(names))
+        return {media: (name, stamp) for (media, name), stamp in zip(names.items(), stamps, strict=True)}
 
     def with_annotations(self, annotations: Annotations) -> Self:
         """The same clips with other annotations, such as those of a fold."""
@@ -85,6 +81,13 @@ class Source:
         open_ended = list({example.media: example for example in examples if example.end is None}.values())
         durations = dict(zip([e.media for e in open_ended], _map_files(_duration, open_ended), strict=True))
         return [e.end if e.end is not None else durations[e.media] for e in examples]
+
+
+def media_names(examples: Sequence[Example]) -> dict[Path, str]:
+    """Names of media that are the same on all machines: their paths from the folder that they have in common."""
+    media = list(dict.fromkeys(e.media for e in examples))
+    base = os.path.commonpath({os.path.abspath(path.parent) for path in media}) if media else ""
+    return {path: Path(os.path.relpath(path, base)).as_posix() for path in media}
 
 
 def _map_files(function: Callable[[T], Any], files: Sequence[T]) -> Iterator[Any]:

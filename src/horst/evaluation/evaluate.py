@@ -28,9 +28,8 @@ from horst.config import check_type, from_dict
 from horst.console import Console
 from horst.console import progress as progress_bar
 from horst.data.clips import ClipConfig
-from horst.data.distributed import world_and_rank
 from horst.data.example import UNKNOWN, Annotations, Split, Task
-from horst.data.loader import ClipBatches
+from horst.data.loader import ClipBatches, world_and_rank
 from horst.errors import ConfigError, DataError
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions, position_name

@@ -22,8 +22,8 @@ from torch.nn.functional import pad
 
 from horst.data.batches import Batch
 from horst.data.clips import EPIC_FPS, ClipConfig, seen_frames
-from horst.data.distributed import gather
 from horst.data.example import UNKNOWN, Annotations, Example, Task
+from horst.data.loader import gather
 from horst.errors import ConfigError, DataError, InputError
 from horst.heads import Logits
 from horst.io import atomic_write, set_default_mode

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from horst.data.distributed import gather
+from horst.data.loader import gather
 from horst.data.module import lightning
 from horst.errors import CheckpointError
 from horst.io import write_text

@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.data.batches import Batch
-from horst.data.distributed import world_and_rank
 from horst.data.example import UNKNOWN, Annotations
+from horst.data.loader import world_and_rank
 from horst.data.module import lightning
 from horst.errors import DivergedError
 from horst.evaluation.evaluate import clip_output

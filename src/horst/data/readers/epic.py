@@ -236,10 +236,7 @@ def many_shot_classes(
 
 
 def ek100_sets(folder: Path, validation: Sequence[Example]) -> tuple[dict[str, frozenset[str]], tuple[str, ...]]:
-    """EK100: validation segments of unseen participants and of tail classes; and notices.
-
-    An action is tail if its verb or its noun is.
-    """
+    """EK100: validation segments of unseen participants and of tail classes (of action: its verb or noun); notices."""
     sets: dict[str, frozenset[str]] = {}
     missing: dict[str, list[str]] = {}
     if (folder / UNSEEN).exists():

@@ -54,9 +54,9 @@ def read_ssv2(
                 raise DataError(f"{file}: clip {item['id']} has no template")
             if template and template not in number:
                 continue
-            media, labels = Path(videos) / f"{item['id']}{suffix}", {"action": number[template]} if template else {}
+            media, label = Path(videos) / f"{item['id']}{suffix}", {"action": number[template]} if template else {}
             timing = sequence_timing(media, frames_fps)
-            examples.append(Example(id=str(item["id"]), split=split, media=media, labels=labels, timing=timing))
+            examples.append(Example(id=str(item["id"]), split=split, media=media, labels=label, timing=timing))
     if not examples:
         raise DataError(f"{folder} has no train.json, validation.json or test.json, by either naming")
     return Annotations(
