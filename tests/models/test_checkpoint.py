@@ -25,7 +25,7 @@ from horst.errors import CheckpointError, ConfigError
 from horst.heads import create_head
 from horst.models import MODELS, Predictor, create_model, load, model_config, save
 from horst.models import checkpoint as checkpoint_module
-from horst.models.checkpoint import checksum, read_weights
+from horst.models.checkpoint import checksum
 
 SMALL: dict[str, Any] = {
     "hidden": (4, 4, 4),
@@ -400,7 +400,7 @@ def test_weights_without_a_checksum_are_read(saved: Path) -> None:
 
 def test_shipped_models_have_a_checksum(root: Path) -> None:
     for folder in (root / "src/horst/assets/models").iterdir():
-        weights = read_weights(folder / "model.safetensors")
+        weights = load_file(folder / "model.safetensors")
         assert safe_open(folder / "model.safetensors", "pt").metadata()["crc32"] == checksum(weights)
 
 
@@ -413,7 +413,7 @@ def test_a_checksum_costs_little(root: Path) -> None:
         start = time.process_time()
         load(folder)
         times.append(time.process_time() - start)
-    weights = read_weights(folder / "model.safetensors")
+    weights = load_file(folder / "model.safetensors")
     sums = []
     for _ in range(5):
         start = time.process_time()

@@ -1,12 +1,10 @@
 """The interface of every head, and the registry of heads."""
 
-from __future__ import annotations
-
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from torch import Tensor, nn
 
@@ -27,8 +25,7 @@ class Logits:
     action: Tensor
     verb: Tensor | None = None
     noun: Tensor | None = None
-    future: Tensor | None = None
-    """The predicted pooled input of the core, (B, T, K, C) for K frames ahead. These are features, not scores."""
+    future: Tensor | None = None  # no scores: the predicted pooled input of the core, (B, T, K, C) for K frames ahead
 
     def __getitem__(self, task: str) -> Tensor:
         value = getattr(self, task, None) if task in self.keys() else None
@@ -39,9 +36,9 @@ class Logits:
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Logits:
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """Apply `function` to the scores of every task."""
-        return Logits(**{task: function(self[task]) for task in self})
+        return type(self)(**{task: function(self[task]) for task in self})
 
     def keys(self) -> list[str]:
         """The tasks that the head predicts."""
@@ -51,18 +48,12 @@ class Logits:
 class Head(nn.Module):
     """Turns the output of a core into predictions: `head(y=..., ...)` returns `Logits`."""
 
-    reads: ClassVar[tuple[str, ...]] = ("y",)
-    """The outputs of a core that it takes, by keyword; see `CoreOutput.named`."""
-    task: ClassVar[Task] = "anticipation"
-    """Whether it predicts the current action or the next one."""
-    unrolls: ClassVar[bool] = False
-    """Whether it takes the time until the action; see `Unroller`."""
-    classifiers: ClassVar[tuple[str, ...]] = ("fc",)
-    """The layers whose shapes depend on the classes; `Predictor.reset_classifier` replaces them."""
-    predicts_features: bool = False
-    """Whether it predicts features, in `Logits.future`."""
-    made_from: Part | None = None
-    """The name and options with which `create_head` made it."""
+    reads: ClassVar[tuple[str, ...]] = ("y",)  # the outputs of a core that it takes; see `CoreOutput.named`
+    task: ClassVar[Task] = "anticipation"  # whether it predicts the current action (recognition) or the next one
+    unrolls: ClassVar[bool] = False  # whether it takes the time until the action; see `Unroller`
+    classifiers: ClassVar[tuple[str, ...]] = ("fc",)  # the layers that `Predictor.reset_classifier` replaces
+    predicts_features: bool = False  # whether it predicts features, in `Logits.future`
+    made_from: Part | None = None  # the name and options with which `create_head` made it
 
     def __init__(self, channels: int, classes: dict[str, int]) -> None:
         """`channels` of the maps y that it reads; the number of `classes` of each task."""
@@ -101,9 +92,8 @@ def count_classes(num_classes: int, num_verbs: int | None, num_nouns: int | None
     if num_verbs is None and num_nouns is None:
         return {"action": num_classes}
     if num_verbs is None or num_nouns is None:
-        raise ConfigError(
-            f"num_verbs is {num_verbs} and num_nouns {num_nouns}: give both, or neither to predict actions only"
-        )
+        given = f"num_verbs is {num_verbs} and num_nouns {num_nouns}"
+        raise ConfigError(f"{given}: give both, or neither to predict actions only")
     check_positive(num_verbs=num_verbs, num_nouns=num_nouns)
     return {"action": num_classes, "verb": num_verbs, "noun": num_nouns}
 

@@ -45,8 +45,8 @@ class FrameNorm(nn.BatchNorm1d):
             rows = x.flatten(0, -2)
             normed = F.batch_norm(rows, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
             return normed.view(x.shape)
-        assert self.running_mean is not None
-        wide = x.to(self.running_mean.dtype)
+        running: Any = self  # torch's annotations allow None
+        wide = x.to(running.running_mean.dtype)
         places = tuple(range(x.ndim - 1))
         count = wide.new_full((), x[..., 0].numel()) if valid is None else valid.sum().to(wide.dtype)
         if valid is not None:  # the padding may hold anything
@@ -58,21 +58,13 @@ class FrameNorm(nn.BatchNorm1d):
         if valid is not None:
             centred = torch.where(valid.unsqueeze(-1), centred, 0.0)
         variance = _over_processes((centred * centred).sum(places)) / total.clamp_min(1)
-        self._update(mean.detach(), variance.detach() * total / (total - 1).clamp_min(1), total > 0)
+        with torch.no_grad():  # the running statistics change if there was any frame
+            running.num_batches_tracked.add_(total > 0)
+            momentum = running.momentum * (total > 0).to(mean.dtype)
+            running.running_mean.lerp_(mean, momentum)
+            running.running_var.lerp_(variance * total / (total - 1).clamp_min(1), momentum)
         normed = centred * torch.rsqrt(variance + self.eps)
         return (normed * self.weight + self.bias).to(x.dtype)
-
-    @torch.no_grad()
-    def _update(self, mean: Tensor, variance: Tensor, counts: Tensor) -> None:
-        """Update the running statistics. `counts`: whether there was any frame."""
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        assert self.num_batches_tracked is not None
-        assert self.momentum is not None
-        self.num_batches_tracked.add_(counts)
-        momentum = self.momentum * counts.to(mean.dtype)
-        self.running_mean.lerp_(mean, momentum)
-        self.running_var.lerp_(variance, momentum)
 
 
 def _over_processes(sums: Tensor) -> Tensor:
@@ -93,6 +85,4 @@ class _Summed(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        total = gradient.clone()
-        dist.all_reduce(total)
-        return total
+        return _Summed.apply(gradient)

@@ -8,6 +8,7 @@ Shapes: B batch, T frames, C channels, U horizons.
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 
 from horst.config import check_positive, check_type
 from horst.errors import InputError
-from horst.heads.base import Head, Logits, check_maps, count_classes, register_head
+from horst.heads.base import Head, Logits, count_classes, register_head
 from horst.heads.linear import Form
 from horst.heads.pool import FrameNorm, MapPool, Norm
 
@@ -27,8 +28,47 @@ class Unroller(Head):
     """A head that runs on after the last frame, one step per frame time, until the action starts (its horizon)."""
 
     unrolls = True
-    steps: int
-    """Length of a whole clip: at frame t the action is steps - t frames away."""
+    steps: int  # length of a whole clip: at frame t the action is steps - t frames away
+    extra: int = 0  # steps beyond the horizon
+
+    def forward(
+        self, *, unroll: Unroll | None = None, valid: Tensor | None = None, complete: bool = False, **maps: Tensor
+    ) -> Logits:
+        """Logits (B, T, classes) of maps (B, T, C, H, W), or (B, classes) of one frame (B, C, H, W).
+
+        `unroll`: LSTM steps, from 1 on: one number for all frames, or one per frame, or U per frame, which adds an axis
+        of U horizons before the classes. For one frame: a number, or U of them. `valid` (B, T): which frames are not
+        padding. `complete`: pretraining by sequence completion, in which the LSTM reads the frames that follow, where
+        there are any.
+        """
+        clip = maps["y"].ndim == 5
+        means = self.pool_maps(valid, **maps)
+        means = means if clip else [mean.unsqueeze(1) for mean in means]
+        horizons, several = self.horizons(unroll, means[0].shape[1], clip)
+        if not complete:
+            horizons = [[k + self.extra for k in row] for row in horizons]
+        h, c, x, *context = self.start(means, valid)
+        h, future = self._ahead(h, c, x, horizons, complete)
+        logits = self.classify(h, *context)
+        logits = logits if several else logits.map(lambda scores: scores.squeeze(2))
+        logits = logits if clip else logits.map(lambda scores: scores.squeeze(1))
+        return replace(logits, future=future if clip or future is None else future.squeeze(1))
+
+    @abstractmethod
+    def pool_maps(self, valid: Tensor | None, **maps: Tensor) -> list[Tensor]:
+        """The means of the maps, checked, in the order of `reads`."""
+
+    @abstractmethod
+    def start(self, means: list[Tensor], valid: Tensor | None) -> tuple[Tensor, ...]:
+        """The first h and c (B, T, C) and input x (B, T, F) for the means (B, T, C), and what else `classify` takes."""
+
+    @abstractmethod
+    def advance(self, h: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """One step from h and c with the input x: the next h and c, and the next input."""
+
+    @abstractmethod
+    def classify(self, h: Tensor, *context: Tensor) -> Logits:
+        """The scores (B, T, U, classes), from h (B, T, U, C) after each horizon."""
 
     def horizons(self, unroll: Unroll | None, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
         """The horizons of every frame, and whether the output gets an axis for several of them."""
@@ -55,18 +95,13 @@ class Unroller(Head):
                 raise InputError(f"unroll holds {value!r}; it takes LSTM steps, whole numbers from 1 on")
         return rows, several
 
-    @abstractmethod
-    def advance(self, h: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One step from h and c (B, T, C) with the input x (B, T, F): the next h and c, and the next input."""
-
-    def ahead(
+    def _ahead(
         self, h: Tensor, c: Tensor, x: Tensor, horizons: list[list[int]], complete: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """Run `advance` from the state of every frame, up to its longest horizon.
+        """Run `advance` from the state of every frame, up to its longest horizon: h after each horizon, (B, T, U, C).
 
-        With `complete` each step reads the frame of x that follows, where there is one. Returns h after each horizon,
-        (B, T, U, C), and, if the head predicts features, the inputs after every step, (B, T, K, F), with zeros after a
-        frame's longest horizon.
+        If the head predicts features, also the inputs after every step, (B, T, K, F), with zeros after a frame's
+        longest horizon.
         """
         reached: list[dict[int, Tensor]] = [{} for _ in horizons]
         running, seen, future = list(range(len(horizons))), x, []
@@ -87,12 +122,6 @@ class Unroller(Head):
                 future.append(torch.stack([at.get(t, blank) for t in range(len(horizons))], 1))
         out = torch.stack([torch.stack([reached[t][k] for k in row], 1) for t, row in enumerate(horizons)], 1)
         return out, torch.stack(future, 2) if future else None
-
-    @staticmethod
-    def drop_axes(scores: Tensor, several: bool, clip: bool) -> Tensor:
-        """Scores (B, T, U, classes) without the axis U, unless there are several horizons, and T, unless for a clip."""
-        scores = scores if several else scores.squeeze(2)
-        return scores if clip else scores.squeeze(1)
 
 
 def _select(x: Tensor, frames: Sequence[int]) -> Tensor:
@@ -142,46 +171,27 @@ class UnrollingHead(Unroller):
             self.fc_v, self.fc_n = (nn.Linear(channels, self.classes[task]) for task in ("verb", "noun"))
             self.fc_a2v, self.fc_a2n = nn.Linear(num_classes, channels), nn.Linear(num_classes, channels)
 
-    def forward(
-        self,
-        *,
-        y: Tensor,
-        e: Tensor,
-        statt: Tensor,
-        unroll: Unroll | None = None,
-        valid: Tensor | None = None,
-        complete: bool = False,
-    ) -> Logits:
-        """Logits (B, T, classes) of maps (B, T, C, H, W), or (B, classes) of one frame (B, C, H, W).
+    def pool_maps(self, valid: Tensor | None, **maps: Tensor) -> list[Tensor]:
+        return self.pool(valid, **{name: maps[name] for name in self.reads})
 
-        `unroll`: LSTM steps, from 1 on: one number for all frames, or one per frame, or U per frame, which adds an axis
-        of U horizons before the classes. For one frame: a number, or U of them. `valid` (B, T): which frames are not
-        padding. `complete`: pretraining by sequence completion, in which the LSTM reads the frames that follow.
-        """
-        check_maps(self.channels, y=y, e=e, statt=statt)
-        clip = y.ndim == 5
-        y, e, statt = self.pool(valid, y=y, e=e, statt=statt)
-        if not clip:
-            y, e, statt = (m.unsqueeze(1) for m in (y, e, statt))
-        horizons, several = self.horizons(unroll, y.shape[1], clip)
+    def start(self, means: list[Tensor], valid: Tensor | None) -> tuple[Tensor, ...]:
+        y, e, statt = means
         seen = statt if self.form == "released" else e + statt
         xi_v, xi_n = torch.relu(self.fc_xi_v(seen)), torch.relu(self.fc_xi_n(seen))
-        h_url, _ = self.ahead(*self._first_state(xi_v, xi_n, valid), y, horizons, complete)
-        action = self.fc_a(h_url)  # (B, T, U, classes)
-        scores = [action]
-        if "verb" in self.classes:
-            scores.append(self.fc_v(xi_v.unsqueeze(2) + self.fc_a2v(action)))
-            scores.append(self.fc_n(xi_n.unsqueeze(2) + self.fc_a2n(action)))
-        return Logits(*(self.drop_axes(score, several, clip) for score in scores))
-
-    def _first_state(self, xi_v: Tensor, xi_n: Tensor, valid: Tensor | None) -> tuple[Tensor, Tensor]:
         if self.form == "paper":
             feat = torch.relu(self.fc_feat(torch.cat([xi_v, xi_n], -1)))
-            return self.fc_h(feat), self.fc_c(feat)
+            return self.fc_h(feat), self.fc_c(feat), y, xi_v, xi_n
         linear, norm = self.fuse
         h, c = norm(linear(torch.cat([xi_n, xi_v], -1)), valid).chunk(2, -1)
-        return h, c
+        return h, c, y, xi_v, xi_n
 
     def advance(self, h: Tensor, c: Tensor, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         h, c = self.lstm(x.flatten(0, 1), (h.flatten(0, 1), c.flatten(0, 1)))
         return h.unflatten(0, x.shape[:2]), c.unflatten(0, x.shape[:2]), x
+
+    def classify(self, h: Tensor, *context: Tensor) -> Logits:
+        action = self.fc_a(h)
+        if "verb" not in self.classes:
+            return Logits(action)
+        xi_v, xi_n = (xi.unsqueeze(2) for xi in context)
+        return Logits(action, self.fc_v(xi_v + self.fc_a2v(action)), self.fc_n(xi_n + self.fc_a2n(action)))

@@ -1,11 +1,9 @@
-"""Saved models: a folder of data, nothing that executes.
+"""Saved models: a folder of data, nothing that executes. As it is, it is a repository of the Hugging Face Hub (`hub`).
 
     config.json        how to build the model
     model.safetensors  its weights
     labels.json        names of its classes, where it has them
     README.md          a card for people
-
-The names are those of the Hugging Face Hub, so a folder is a repository there as it is (`hub`).
 
 A save is atomic: the folder is written under another name and then renamed. Loading checks every name, shape and number
 before it returns a model, and the CRC-32 of all weights in the metadata of model.safetensors.
@@ -27,9 +25,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from horst.console import visible
-from horst.errors import CheckpointError, ConfigError
+from horst.errors import CheckpointError, ConfigError, DataError
 from horst.heads import HEADS
-from horst.io import set_default_mode
+from horst.io import read_json, set_default_mode
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
 from horst.weights import check_fit, load_checked
 
@@ -66,20 +64,22 @@ def save(
         weights = {name: w.half() if w.is_floating_point() else w for name, w in weights.items()}
     check_place(path, overwrite)
     new = path.with_name(f".{path.name}.new")
+    described = {CONFIG: {"format": FORMAT, **config.to_dict()}}
+    if model.labels is not None:
+        described[LABELS] = dict(model.labels)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         shutil.rmtree(new, ignore_errors=True)  # left by a killed process
         new.mkdir()
-        _write_json(new / CONFIG, {"format": FORMAT, **config.to_dict()})
-        if model.labels is not None:
-            _write_json(new / LABELS, model.labels)
+        for file, data in described.items():
+            (new / file).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         save_file(weights, new / WEIGHTS, metadata={"format": "pt", CHECKSUM: checksum(weights)})
         set_default_mode(new / WEIGHTS)
         if card is None:
             card = _card(path / CARD, name or path.name, config, model.labels)
         (new / CARD).write_text(card, encoding="utf-8")
-        for file in new.iterdir():
-            _sync(file)
+        for written in new.iterdir():
+            _sync(written)
         _put(new, path)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{path} cannot be written: {error}") from error
@@ -98,7 +98,7 @@ def check_place(path: Path, overwrite: bool) -> None:
 
 def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
     """The model saved in the folder `path`, in fp32 and evaluation mode. Nothing in the folder is executed."""
-    path = _current(Path(path))
+    path = current_place(Path(path))
     if not path.is_dir():
         raise CheckpointError(f"{path} is not a folder: pass the folder of a saved model")
     config, labels = read_config(path), read_labels(path)
@@ -109,13 +109,15 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
         raise CheckpointError(f"{path}: {error}") from error
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
         raise CheckpointError(f"{path / CONFIG}: no model can be built from it: {error}") from error
-    weights, expected = _read(path / WEIGHTS)
+    file = path / WEIGHTS
+    weights, expected = _read(file)
     with ThreadPoolExecutor(1) as pool:  # compute the checksum while the model is built
         found = pool.submit(checksum, weights)
-        check_fit(skeleton, weights, source=str(path / WEIGHTS))
+        check_fit(skeleton, weights, source=str(file))
         model = Predictor.from_config(config, labels=labels)
-        _compare(path / WEIGHTS, found.result(), expected)
-    load_checked(model, weights, source=str(path / WEIGHTS))
+    if expected not in (None, found.result()):
+        raise CheckpointError(f"{file} is damaged: its weights do not match their checksum; save or download it again")
+    load_checked(model, weights, source=str(file))
     return model.to(device).eval()
 
 
@@ -150,13 +152,6 @@ def read_config(path: Path) -> PredictorConfig:
         raise CheckpointError(f"{path / CONFIG}: {error}") from error
 
 
-def read_weights(file: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file, with a typed error for one that is missing or damaged."""
-    weights, expected = _read(file)
-    _compare(file, checksum(weights), expected)
-    return weights
-
-
 def _read(file: Path) -> tuple[dict[str, Tensor], str | None]:
     """The tensors, and the checksum that they should have; None in files of earlier versions and other programs."""
     if not file.is_file():
@@ -168,11 +163,6 @@ def _read(file: Path) -> tuple[dict[str, Tensor], str | None]:
     except (SafetensorError, OSError, ValueError) as error:
         size = file.stat().st_size
         raise CheckpointError(f"{file} ({size} bytes) is damaged or no safetensors file: {error}") from error
-
-
-def _compare(file: Path, found: str, expected: str | None) -> None:
-    if expected is not None and found != expected:
-        raise CheckpointError(f"{file} is damaged: its weights do not match their checksum; save or download it again")
 
 
 def checksum(weights: Mapping[str, Tensor]) -> str:
@@ -217,8 +207,8 @@ model = horst.open_model("this folder, or hf://user/name")
 
 
 def _put(new: Path, path: Path) -> None:
-    """Rename `new` to `path`. The old folder is moved first; `_current` finds it after a kill in between."""
-    old = _aside(path)
+    """Rename `new` to `path`. The old folder is moved first; `current_place` finds it after a kill in between."""
+    old = path.with_name(f".{path.name}.old")
     if old.is_symlink():
         old.unlink()  # left by an earlier version, which moved links
     if path.exists():
@@ -229,14 +219,10 @@ def _put(new: Path, path: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-def _current(path: Path) -> Path:
+def current_place(path: Path) -> Path:
     """Where the model of `path` is: there, or where a save that was killed between two renames moved it."""
-    old = _aside(path)
+    old = path.with_name(f".{path.name}.old")
     return old if old.is_dir() and not path.exists() else path
-
-
-def _aside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.old")
 
 
 def _sync(path: Path) -> None:
@@ -247,17 +233,14 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _write_json(file: Path, data: Any) -> None:
-    file.write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
 def _read_json(file: Path) -> dict[str, Any]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{file} is missing: {file.parent} is not a saved model") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{file} cannot be read as JSON: {error}") from error
+        data = read_json(file)
+    except DataError as error:
+        missing = isinstance(error.__cause__, FileNotFoundError)
+        raise CheckpointError(
+            f"{file} is missing: {file.parent} is not a saved model" if missing else str(error)
+        ) from error
     if not isinstance(data, dict):
         raise CheckpointError(f"{file} holds {type(data).__name__}; a mapping is needed")
     return data

@@ -5,7 +5,7 @@
     my-model                      the folder of a saved model
     hf://user/name[@revision]     a repository of the Hugging Face Hub
 
-A folder that exists takes precedence over a name. A saved folder is a repository of the Hub as it is.
+A folder that exists takes precedence over a name.
 """
 
 import re
@@ -17,7 +17,7 @@ import torch
 
 from horst.errors import CheckpointError, ConfigError, did_you_mean
 from horst.extras import require
-from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, load, read_config, save
+from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, current_place, load, read_config, save
 from horst.models.predictor import Predictor, PredictorConfig
 
 SCHEME = "hf://"
@@ -37,7 +37,7 @@ def open_model(source: str | Path, *, weights: str = "best", device: str | torch
         device: "auto" is a GPU if there is one.
     """
     where = find_device(device)
-    return load(model_folder(source, weights), device=where).eval()
+    return load(model_folder(source, weights), device=where)
 
 
 def open_config(source: str | Path) -> PredictorConfig:
@@ -56,10 +56,10 @@ def model_folder(source: str | Path, weights: str = "best", *, wanted: list[str]
         return download(str(source), wanted or [CONFIG, WEIGHTS, LABELS])
     path = Path(source)
     if (path / RUN).is_file():
-        if not _saved(path / weights):
+        if not current_place(path / weights).exists():
             raise CheckpointError(f"{path} has no {weights} model yet: no epoch of it is finished")
         return path / weights
-    if _saved(path):
+    if current_place(path).exists():
         return path
     known = pretrained_models()
     if str(source) in known:
@@ -138,8 +138,3 @@ def _remedy(error: Exception) -> str:
 
 def _shipped() -> Path:
     return Path(str(files("horst") / "assets" / "models"))
-
-
-def _saved(path: Path) -> bool:
-    """Whether there is a saved model, or what a save that was killed between two renames left of it (see `load`)."""
-    return path.exists() or path.with_name(f".{path.name}.old").is_dir()

@@ -160,8 +160,8 @@ class Feedback(VectorCore):
     rows={"ek55": "RL"},
     loss={"ranking": 6.0},
 )
-def lstm(size: str) -> PredictorConfig:
-    return anticipation(size, LSTMConfig(**lstm_sizes(size)))
+def lstm(size: str, head: str = "action") -> PredictorConfig:
+    return anticipation(size, LSTMConfig(**lstm_sizes(size)), head)
 
 
 @register_method(

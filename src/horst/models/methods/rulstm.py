@@ -27,11 +27,11 @@ from torch import Tensor, nn
 
 from horst.config import check_dropout, check_positive
 from horst.errors import ConfigError
-from horst.heads import Logits, Unroll, Unroller, check_maps, register_head
+from horst.heads import Logits, Unroller, check_maps, register_head
 from horst.layers import LSTMCell
-from horst.models.methods.lstm import LSTMConfig
+from horst.models.methods.lstm import lstm
 from horst.models.predictor import PredictorConfig
-from horst.models.registry import anticipation, lstm_sizes, register_method
+from horst.models.registry import register_method
 
 
 @register_head("encoder_decoder")
@@ -43,18 +43,13 @@ class EncoderDecoderHead(Unroller):
 
     reads = ("y", "c", "x")
     predicts_features = True
-    extra = 0  # steps beyond the horizon
 
     def __init__(
         self, channels: int, *, features: int, num_classes: int, steps: int = 14, dropout: float = 0.8
     ) -> None:
-        """
-        Args:
-            channels: Of h and c.
-            features: Channels of x.
-            num_classes: Actions.
-            steps: Frames of a clip.
-            dropout: Of the inputs of the LSTM and of the classifier.
+        """For h and c of `channels`, x of `features` and clips of `steps` frames.
+
+        `dropout`: of the inputs of the LSTM and of the classifier.
         """
         super().__init__(channels, {"action": num_classes})
         check_positive(channels=channels, features=features, steps=steps)
@@ -74,27 +69,16 @@ class EncoderDecoderHead(Unroller):
         h, c = self.lstm(self.dropout(x), h, c)
         return h, c, self.next_input(h, x)
 
-    def forward(
-        self,
-        *,
-        y: Tensor,
-        c: Tensor,
-        x: Tensor,
-        unroll: Unroll | None = None,
-        valid: Tensor | None = None,
-        complete: bool = False,
-    ) -> Logits:
-        """As `horst.heads.UnrollingHead`. `complete`: the LSTM reads the frames that follow, where there are any."""
-        check_maps(self.channels, y=y, c=c)
-        check_maps(self.lstm.inputs, x=x)
-        clip = y.ndim == 5
-        h, c, x = (m.mean((-2, -1)) if clip else m.mean((-2, -1)).unsqueeze(1) for m in (y, c, x))
-        horizons, several = self.horizons(unroll, x.shape[1], clip)
-        if not complete:
-            horizons = [[k + self.extra for k in row] for row in horizons]
-        ahead, future = self.ahead(h, c, x, horizons, complete)
-        action = self.drop_axes(self.fc(self.dropout(ahead)), several, clip)
-        return Logits(action, future=future if future is None or clip else future.squeeze(1))
+    def pool_maps(self, valid: Tensor | None, **maps: Tensor) -> list[Tensor]:
+        check_maps(self.channels, y=maps["y"], c=maps["c"])
+        check_maps(self.lstm.inputs, x=maps["x"])
+        return [maps[name].mean((-2, -1)) for name in self.reads]
+
+    def start(self, means: list[Tensor], valid: Tensor | None) -> tuple[Tensor, ...]:
+        return tuple(means)
+
+    def classify(self, h: Tensor, *context: Tensor) -> Logits:
+        return Logits(self.fc(self.dropout(h)))
 
 
 @register_head("rolling_unrolling")
@@ -137,10 +121,6 @@ class ImagineHead(EncoderDecoderHead):
         return x + self.fc_x(h) if self.residual else self.fc_x(h)
 
 
-def _after_lstm(size: str, head: str) -> PredictorConfig:
-    return anticipation(size, LSTMConfig(**lstm_sizes(size)), head)
-
-
 @register_method(
     "encoder_decoder",
     title="ED",
@@ -151,7 +131,7 @@ def _after_lstm(size: str, head: str) -> PredictorConfig:
     loss={"features": 1.0},
 )
 def encoder_decoder(size: str) -> PredictorConfig:
-    return _after_lstm(size, "encoder_decoder")
+    return lstm(size, "encoder_decoder")
 
 
 @register_method(
@@ -164,7 +144,7 @@ def encoder_decoder(size: str) -> PredictorConfig:
     loss={"features": 1.0, "distance": "contrastive", "temperature": 0.1},
 )
 def imagine_rnn(size: str) -> PredictorConfig:
-    return _after_lstm(size, "imagine")
+    return lstm(size, "imagine")
 
 
 @register_method(
@@ -178,4 +158,4 @@ def imagine_rnn(size: str) -> PredictorConfig:
     rows={"ek55": "RU-RGB", "ek100": "RU-RGB"},
 )
 def rulstm(size: str) -> PredictorConfig:
-    return _after_lstm(size, "rolling_unrolling")
+    return lstm(size, "rolling_unrolling")
