@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +250,7 @@ def test_damaged_evaluations_are_rejected(data_yaml: Path, predictions: Predicti
     found = evaluate_predictions(predictions, module.annotations, "val", module.data.clip)
     found.save(file)
     assert Evaluation.load(file) == found
-    whole, plain = file.read_text(), found.to_dict()
+    whole, plain = file.read_text(), asdict(found)
     changed: list[dict[str, Any]] = [
         {"metrics": None},
         {"metrics": {"area": "0.5"}},

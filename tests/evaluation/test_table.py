@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def recognition(data: str = "Something-Something v2", classes: int = 41, example
     found = {f"action/top1@{name.removeprefix('top')}%": value for name, value in metrics.items() if name != "area"}
     found |= {"area": metrics["area"]} if "area" in metrics else {}
     fractions = [int(name.removeprefix("top")) / 100 for name in metrics if name != "area"]
-    return Evaluation(
+    evaluation = Evaluation(
         data=data,
         split="val",
         task="recognition",
@@ -37,24 +38,23 @@ def recognition(data: str = "Something-Something v2", classes: int = 41, example
         protocol={"mode": "prefix", "leaks": {}, "unobserved": {}, "fractions": fractions},
         metrics=found,
         classes={"action": classes},
-    ).to_dict()
+    )
+    return asdict(evaluation)
 
 
 def anticipation(data: str, classes: dict[str, int], examples: int, mode: str = "rulstm", **changes: Any) -> Any:
     names = [f"{task}/{kind}" for task in classes for kind in ("top1", "top5", "recall5")]
     taus = [2.0, 1.0, 0.25]
-    return {
-        **Evaluation(
-            data=data,
-            split="val",
-            task="anticipation",
-            counts={"examples": examples, "read": examples - 7, "missing": 7, "left_out": 7, "unlabelled": 0},
-            protocol={"mode": mode, "leaks": {}, "unobserved": {}, "taus": taus},
-            metrics={f"{name}@{tau:g}s": 0.1 * i for i, name in enumerate(names) for tau in taus},
-            classes=classes,
-        ).to_dict(),
-        **changes,
-    }
+    evaluation = Evaluation(
+        data=data,
+        split="val",
+        task="anticipation",
+        counts={"examples": examples, "read": examples - 7, "missing": 7, "left_out": 7, "unlabelled": 0},
+        protocol={"mode": mode, "leaks": {}, "unobserved": {}, "taus": taus},
+        metrics={f"{name}@{tau:g}s": 0.1 * i for i, name in enumerate(names) for tau in taus},
+        classes=classes,
+    )
+    return {**asdict(evaluation), **changes}
 
 
 def settings(paper: dict[str, str] | None, **clip: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -57,7 +58,7 @@ def show_evaluation(
     if challenge is not None:
         write_challenge(challenge, predictions, opened.module.annotations.split(split))
     if as_json:
-        print(json.dumps(evaluation.to_dict(), indent=1))
+        print(json.dumps(asdict(evaluation), indent=1))
         return
     console = Console()
     show(evaluation, console)

@@ -73,12 +73,9 @@ class Evaluation:
     def position_names(self) -> list[str]:
         return [position_name(self.task, position) for position in self.positions]
 
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
-
     def save(self, path: str | Path) -> None:
         """Write JSON, atomically."""
-        write_text(Path(path), json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        write_text(Path(path), json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

@@ -10,6 +10,7 @@ Shapes: N examples, P positions, C classes, T frames of the longest clip, B clip
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -254,11 +255,10 @@ class Collector:
         return torch.tensor(frames, dtype=torch.float64)[:, None] / EPIC_FPS - torch.tensor(self.positions).double()
 
     def _is_empty(self, example: Example) -> bool:
-        try:
+        with suppress(InputError):
             seen_frames(example, self.config)
-        except InputError:
-            return True
-        return False
+            return False
+        return True
 
 
 def positions(task: Task, config: ClipConfig) -> tuple[float, ...]:

@@ -257,19 +257,15 @@ class RandAugment:
 
     def plan(self, chances: Tensor) -> AugmentPlan:
         """The plan from random numbers (B, N, CHANCES) in 0..1: which operation, which direction, how much."""
-        which, direction, size = chances.unbind(-1)
+        which, direction, amount = chances.unbind(-1)
         operation = (which * len(OPERATIONS)).long()
         signed = torch.tensor([o.signed for o in OPERATIONS])[operation]
-        magnitude = self._magnitudes(size).float()
-        return AugmentPlan(operation, torch.where((direction < 0.5) & signed, -magnitude, magnitude))
-
-    def _magnitudes(self, chance: Tensor) -> Tensor:
+        size = torch.full_like(amount, self.magnitude)
         if math.isinf(self.magnitude_std):
-            return self.magnitude * chance
-        size = torch.full_like(chance, self.magnitude)
-        if self.magnitude_std > 0:
-            size += self.magnitude_std * torch.special.ndtri(chance)
-        return size.clamp(0, MAX_MAGNITUDE)
+            size = self.magnitude * amount
+        elif self.magnitude_std > 0:
+            size = (size + self.magnitude_std * torch.special.ndtri(amount)).clamp(0, MAX_MAGNITUDE)
+        return AugmentPlan(operation, torch.where((direction < 0.5) & signed, -size, size).float())
 
 
 def apply_plan(clips: Tensor, plan: AugmentPlan, lengths: Lengths = None) -> Tensor:

@@ -77,20 +77,19 @@ class ImageSequence(Closing):
         if number not in self._files:
             first, last = self.numbers[0], self.numbers[-1]
             raise MissingVideoError(self.path, f"there is no frame {number}; there are {first} to {last}")
-        return decode_picture(self._bytes(number), f"{self.path}, frame {number}", self.size)
+        file = self._files[number]
+        if isinstance(file, Path):
+            data = file.read_bytes()
+        else:
+            with self.path.open("rb") as archive:  # each time: threads and processes could not share an open file
+                archive.seek(file[0])
+                data = archive.read(file[1])
+        return decode_picture(data, f"{self.path}, frame {number}", self.size)
 
     def frames(self) -> Iterator[Frame]:
         """All images, in order."""
         for index, number in enumerate(self.numbers):
             yield Frame(self.read(number), self.time_of(number), index)
-
-    def _bytes(self, number: int) -> bytes:
-        file = self._files[number]
-        if isinstance(file, Path):
-            return file.read_bytes()
-        with self.path.open("rb") as archive:  # a file that stayed open could not be shared by threads and processes
-            archive.seek(file[0])
-            return archive.read(file[1])
 
     def _index_tar(self) -> list[tuple[str, Place]]:
         try:
