@@ -16,7 +16,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from horst.evaluation.formatting import metric_title
+from horst.evaluation.report import metric_title
 from horst.io import write_text
 from horst.studies.compare import Estimate, StudyRow
 from horst.studies.plots import curves, differences

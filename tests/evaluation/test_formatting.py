@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from horst.evaluation.formatting import MINUS, markdown_head, markdown_row, metric_title, metric_value, percent
+from horst.evaluation.report import MINUS, markdown_head, markdown_row, metric_title, metric_value, percent
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from matplotlib.axes import Axes
 
 import horst
-from horst.evaluation.formatting import markdown_row, metric_title
+from horst.evaluation.report import markdown_row, metric_title
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, StudyRow
 from horst.studies.config import Study, StudyRun
 from horst.studies.plots import MINUS, curves, differences

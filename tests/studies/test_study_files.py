@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from horst.config import from_dict
 from horst.configs import find_config, list_configs
 from horst.errors import ConfigError
-from horst.evaluation.formatting import metric_title
+from horst.evaluation.report import metric_title
 from horst.models import METHODS, Predictor, model_config
 from horst.studies.config import Study, find_study, known_studies, overrides
 from horst.studies.plan import identity, plan

@@ -20,9 +20,9 @@ from typing import Any
 from horst.config import read_yaml
 from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.formatting import ACCURACIES, markdown_head, markdown_row, metric_title
 from horst.evaluation.paper import PaperTable, differences, paper_table, paper_tables
 from horst.evaluation.predictions import position_name
+from horst.evaluation.report import ACCURACIES, markdown_head, markdown_row, metric_title
 from horst.heads import TASKS
 
 SPLIT = "val"

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from horst.evaluation.formatting import SECONDS
+from horst.evaluation.report import SECONDS
 from horst.studies.config import Study
 from horst.studies.results import RunResult, SeedResult
 from horst.studies.statistics import Statistic, metric_statistic, paired_interval, resamples, t_interval

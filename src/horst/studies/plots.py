@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from horst.evaluation.formatting import MINUS, SECONDS, metric_title
+from horst.evaluation.report import MINUS, SECONDS, metric_title
 from horst.studies.compare import StudyRow
 from horst.viz import style
 

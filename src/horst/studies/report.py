@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import horst
 from horst.console import visible
-from horst.evaluation.formatting import MINUS, markdown_head, markdown_row, metric_title, metric_value
 from horst.evaluation.paper import paper_table
+from horst.evaluation.report import MINUS, markdown_head, markdown_row, metric_title, metric_value
 from horst.io import write_text
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, StudyRow, study_rows
 from horst.studies.config import Study

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from horst.console import visible
 from horst.errors import InputError
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.formatting import TITLES
 from horst.evaluation.metrics import BINS, calibration_bins
 from horst.evaluation.predictions import position_name
+from horst.evaluation.report import TITLES
 from horst.viz import style
 
 NAMED = 80  # the most classes that have room for their names

@@ -11,10 +11,9 @@ from matplotlib.ticker import MaxNLocator
 import horst
 from horst.data.example import Split, Task
 from horst.evaluation.evaluate import Evaluation, clip_for
-from horst.evaluation.formatting import percent
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions, position_name
-from horst.evaluation.report import notes, rows
+from horst.evaluation.report import notes, percent, rows
 from horst.heads import TASKS
 from horst.io import read_json
 from horst.models import Predictor
