@@ -12,7 +12,7 @@ import pytest
 
 from horst.synth import kitchen
 from horst.synth.kitchen.recipes import initial_world
-from horst.synth.kitchen.render import Layout, animate
+from horst.synth.kitchen.render import Layout, Motion
 from horst.synth.kitchen.world import CAPACITY, DOORS, HANDS, HOME, ActionStep, ImpossibleStepError, World, apply
 
 
@@ -170,7 +170,7 @@ def test_hands_and_gaze_move_before_an_action_starts(specs: list[kitchen.VideoSp
     nearer: dict[str, list[bool]] = {"hand": [], "gaze": []}
     for video in specs[:20]:
         layout = Layout(1.0)
-        motion = animate(video, initial_world(video.seed), layout)
+        motion = Motion(video, initial_world(video.seed), layout)
         for k, (before, segment) in enumerate(pairwise(video.segments), start=1):
             if segment.start - before.stop < 0.8:
                 continue

@@ -7,8 +7,8 @@ the next action shows in the second or two before it starts.
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from horst.synth.kitchen.recipes import initial_world
 from horst.synth.kitchen.videos import FPS, Segment, VideoSpec
 from horst.synth.kitchen.world import DOORS, HOME, SWITCHES, VERB_TABLE, ActionStep, World, apply, noun_of
 from horst.synth.render.hands import Pose, make_hand, reach_angle
-from horst.synth.render.raster import RGB, Camera, FrameBuffer, Point, Sensor
+from horst.synth.render.raster import RGB, Camera, FrameBuffer, Point, Sensor, ease
 from horst.video.frame import Image
 
 Side = Literal[0, 1]
@@ -44,21 +44,12 @@ _OSCILLATIONS: dict[str, tuple[float, float, float, float]] = {
 """Width and height of the motion, frequency in Hz, and tilt of the held object."""
 
 
-class Oscillation(NamedTuple):
-    """A periodic motion on top of a hand's path: chopping, rubbing, stirring, pouring."""
-
-    start: float
-    stop: float
-    side: Side
-    kind: str
-
-
-@dataclass(slots=True)
 class Trajectory:
-    """A path through points at times, at rest in each of them."""
+    """A path through points at times, at rest in each of them, with oscillations on top."""
 
-    times: list[float]
-    points: list[Point]
+    def __init__(self, start: Point) -> None:
+        self.times, self.points = [0.0], [start]
+        self.oscillations: list[tuple[float, float, str]] = []  # start, stop and kind
 
     def add(self, time: float, point: Point) -> None:
         # a short gap can request a time in the past
@@ -76,33 +67,16 @@ class Trajectory:
         lift = 0.10 * math.hypot(x1 - x0, y1 - y0) * 4 * t * (1 - t)
         return x0 + (x1 - x0) * t, y0 + (y1 - y0) * t - lift
 
-
-@dataclass(slots=True)
-class Motion:
-    """The motion of one video: worlds between the segments, when they change, and where hands and gaze are."""
-
-    worlds: list[World]
-    changes: list[float]
-    sides: list[tuple[Side, Side]]
-    """Which hand is which slot of the world, per world: objects on the left are taken with the left hand."""
-    hands: list[Trajectory] = field(default_factory=lambda: [Trajectory([0.0], [at]) for at in REST])
-    gaze: Trajectory = field(default_factory=lambda: Trajectory([0.0], [(0.0, 0.1)]))
-    oscillations: list[Oscillation] = field(default_factory=list)
-
-    def oscillation(self, side: Side, time: float) -> tuple[float, float, float]:
+    def oscillation(self, time: float) -> tuple[float, float, float]:
         """The offset of a hand at a time: (dx, dy, clockwise tilt of what it holds)."""
-        dx = dy = tilt = 0.0
-        for one in self.oscillations:
-            if one.side != side or not one.start <= time <= one.stop:
-                continue
-            t, length = time - one.start, one.stop - one.start
-            ramp = min(1.0, 5.0 * t / length, 5.0 * (length - t) / length)
-            ax, ay, hertz, turn = _OSCILLATIONS[one.kind]
-            phase = 2 * math.pi * hertz * t
-            dx += ramp * ax * math.cos(phase)
-            dy += ramp * ay * math.sin(phase)
-            tilt += ramp * turn
-        return dx, dy, tilt
+        for start, stop, kind in self.oscillations:
+            if start <= time <= stop:
+                t, length = time - start, stop - start
+                ramp = min(1.0, 5.0 * t / length, 5.0 * (length - t) / length)
+                width, height, hertz, turn = _OSCILLATIONS[kind]
+                phase = 2 * math.pi * hertz * t
+                return ramp * width * math.cos(phase), ramp * height * math.sin(phase), ramp * turn
+        return 0.0, 0.0, 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,31 +116,46 @@ class Layout:
 Path = list[tuple[float, Point]]  # points at fractions of a segment
 
 
-def animate(spec: VideoSpec, world: World, layout: Layout) -> Motion:
-    """The motion of a video that starts with a world."""
-    motion = Motion([world], [], [(RIGHT, LEFT)])
-    over = 0.0
-    for segment in spec.segments:
-        step, start, stop = segment.step, segment.start, segment.stop
-        after = apply(world, step)
-        focus = layout.focus(world, after, step)
-        sides = motion.sides[-1]
-        if not world.held():
-            sides = (LEFT, RIGHT) if focus[0] < -0.15 else (RIGHT, LEFT)
-        paths = {sides[slot]: path for slot, path in _paths(layout, world, after, step).items()}
-        _perform(motion, paths, (over, start, stop), {sides[after.where[item].slot] for item in after.held()})
-        motion.gaze.add(start - GAZE_LEADS, motion.gaze.points[-1])
-        motion.gaze.add(start + 0.3, focus)
-        verb, length = VERB_TABLE[step.verb], stop - start
-        motion.oscillations += [
-            Oscillation(start + CONTACT * length, stop, side, kind)
-            for side, kind in zip(paths, verb.motions, strict=False)
-        ]
-        motion.changes.append(start + verb.effect * length)
-        motion.worlds.append(after)
-        motion.sides.append(sides)
-        world, over = after, stop
-    return motion
+class Motion:
+    """The motion of a video that starts with a world: worlds, when they change, and where hands and gaze are."""
+
+    def __init__(self, spec: VideoSpec, world: World, layout: Layout) -> None:
+        self.worlds, self.changes = [world], [segment.at(VERB_TABLE[segment.verb].effect) for segment in spec.segments]
+        # which hand is which slot of the world, per world: objects on the left are taken with the left hand
+        self.sides: list[tuple[Side, Side]] = [(RIGHT, LEFT)]
+        self.hands, self.gaze = [Trajectory(at) for at in REST], Trajectory((0.0, 0.1))
+        over = 0.0
+        for segment in spec.segments:
+            step, start = segment.step, segment.start
+            after = apply(world, step)
+            focus = layout.focus(world, after, step)
+            sides = self.sides[-1]
+            if not world.held():
+                sides = (LEFT, RIGHT) if focus[0] < -0.15 else (RIGHT, LEFT)
+            paths = {sides[slot]: path for slot, path in _paths(layout, world, after, step).items()}
+            self._move_hands(segment, over, paths, {sides[after.where[item].slot] for item in after.held()})
+            self.gaze.add(start - GAZE_LEADS, self.gaze.points[-1])
+            self.gaze.add(start + 0.3, focus)
+            for side, kind in zip(paths, VERB_TABLE[step.verb].motions, strict=False):
+                self.hands[side].oscillations.append((segment.at(CONTACT), segment.stop, kind))
+            self.worlds.append(after)
+            self.sides.append(sides)
+            world, over = after, segment.stop
+
+    def _move_hands(self, segment: Segment, over: float, paths: dict[Side, Path], carrying: set[Side]) -> None:
+        """Add the paths of an action, and the way there in the gap before it; idle hands return to the cook."""
+        for side in (RIGHT, LEFT):
+            track, home = self.hands[side], (CARRY if side in carrying else REST)[side]
+            here = track.points[-1]
+            if side in paths or here != home:
+                track.add(over, here)
+            if side in paths:
+                (x, y), share = paths[side][0][1], 0.7 if segment.start - over > 0.3 else 0.3
+                track.add(segment.start, (here[0] + (x - here[0]) * share, here[1] + (y - here[1]) * share))
+                for part, point in paths[side]:
+                    track.add(segment.at(part), point)
+            elif here != home:
+                track.add(over + 0.9, home)
 
 
 def free_slot(world: World) -> int:
@@ -218,24 +207,6 @@ def _rest(at: Point, item: str = "", start: float = CONTACT, stop: float = 1.0) 
     return [(part, (at[0] + dx, at[1] + dy)) for part in (start, stop)]
 
 
-def _perform(motion: Motion, paths: dict[Side, Path], times: tuple[float, float, float], carrying: set[Side]) -> None:
-    """Add the paths of an action, and the way there in the gap before it; idle hands return to the cook."""
-    over, start, stop = times
-    for side in (RIGHT, LEFT):
-        track, home = motion.hands[side], (CARRY if side in carrying else REST)[side]
-        here = track.points[-1]
-        if side not in paths:
-            if here != home:
-                track.add(over, here)
-                track.add(over + 0.9, home)
-            continue
-        track.add(over, here)
-        (x, y), share = paths[side][0][1], 0.7 if start - over > 0.3 else 0.3
-        track.add(start, (here[0] + (x - here[0]) * share, here[1] + (y - here[1]) * share))
-        for part, point in paths[side]:
-            track.add(start + part * (stop - start), point)
-
-
 MARGIN = 0.07  # the part of the room at each side that is outside of a frame: the head turns by that much
 SMALLEST = 32  # pixels each way. Fewer leave no room for the head to turn.
 SHOULDERS: tuple[Point, Point] = ((0.42, 1.25), (-0.42, 1.25))
@@ -260,7 +231,7 @@ class _KitchenRenderer:
         look, person = APPEARANCES[spec.participant], int(spec.participant[1:])
         self.spec, self.size = spec, size
         self.layout = Layout(look.mirror)
-        self.motion = animate(spec, initial_world(spec.seed), self.layout)
+        self.motion = Motion(spec, initial_world(spec.seed), self.layout)
         self.starts = [segment.start for segment in spec.segments]
         height, width = (round(side / (1.0 - 2 * MARGIN)) for side in size)
         self.frame = FrameBuffer(height, width)
@@ -275,7 +246,6 @@ class _KitchenRenderer:
             make_hand(np.random.default_rng([person, 2]), texels, 1.2, skin=look.skin, sleeve=look.sleeve, left=left)
             for left in (False, True)
         ]
-        self.still: RGB = self.room
         self.still_of: tuple[object, ...] = ()
         self.rng = np.random.default_rng([spec.seed, 4])
         self.sensor = Sensor(self.rng, *size, noise=0.012, vignette=0.22)
@@ -287,10 +257,11 @@ class _KitchenRenderer:
         world = self.motion.worlds[done]
         current = bisect_right(self.starts, time) - 1
         segment = self.spec.segments[current] if current >= 0 and time < self.spec.segments[current].stop else None
-        lifted = segment.noun if segment and segment.verb == "throw" and _within(segment, time, _LIFTED) else ""
+        thrown = segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]
+        lifted = segment.noun if segment and thrown else ""
         swing = {door: _openness(door, world, segment, time) for door in DOORS}
-        if self.still_of != (done, lifted, *swing.values()):
-            self.still_of = (done, lifted, *swing.values())
+        if self.still_of != (key := (done, lifted, *swing.values())):
+            self.still_of = key
             self.frame.pixels[:] = self.room
             self._draw_still(world, swing, lifted)
             self.still = self.frame.pixels.copy()
@@ -382,7 +353,7 @@ class _KitchenRenderer:
         free = sides[free_slot(world)]
         for side in (LEFT, RIGHT):
             x, y = self.motion.hands[side].at(time)
-            dx, dy, tilt = self.motion.oscillation(side, time)
+            dx, dy, tilt = self.motion.hands[side].oscillation(time)
             # a hand is never quite still
             x += dx + 0.003 * math.sin(1.9 * time + side)
             y += dy + 0.003 * math.sin(2.3 * time + 2 * side)
@@ -426,15 +397,9 @@ def _crop(position: float, spare: int) -> tuple[int, np.float32]:
     return int(offset), np.float32(offset - int(offset))
 
 
-def _within(segment: Segment, time: float, part: tuple[float, float]) -> bool:
-    return part[0] <= (time - segment.start) / (segment.stop - segment.start) < part[1]
-
-
 def _openness(door: str, world: World, segment: Segment | None, time: float) -> float:
     """From 0 (shut) to 1; it changes while a hand is on the handle."""
     if segment is None or segment.step.item != door:
         return float(door in world.on)
-    t = (time - segment.start) / (segment.stop - segment.start)
-    t = min(max((t - SWING[0]) / (SWING[1] - SWING[0]), 0.0), 1.0)
-    t = t * t * (3 - 2 * t)
+    t = ease(min(max((segment.progress(time) - SWING[0]) / (SWING[1] - SWING[0]), 0.0), 1.0))
     return t if segment.verb == "open" else 1.0 - t

@@ -59,6 +59,14 @@ class Segment:
     def narration(self) -> str:
         return f"{self.verb} {self.noun}"
 
+    def at(self, part: float) -> float:
+        """The time at which a fraction of the segment is over."""
+        return self.start + part * (self.stop - self.start)
+
+    def progress(self, time: float) -> float:
+        """The fraction of the segment that is over at a time."""
+        return (time - self.start) / (self.stop - self.start)
+
 
 @dataclass(frozen=True, slots=True)
 class VideoSpec:

@@ -204,6 +204,11 @@ def smoothstep(t: Array) -> Plane:
     return t * t * (np.float32(3.0) - np.float32(2.0) * t)
 
 
+def ease(t: float) -> float:
+    """`smoothstep` of a number in [0, 1], in double precision."""
+    return t * t * (3.0 - 2.0 * t)
+
+
 def clamp(t: Array, low: float, high: float) -> NDArray[np.float32]:
     """`np.clip` without its overhead, which dominates for planes as small as these."""
     return np.minimum(np.maximum(t, np.float32(low)), np.float32(high))

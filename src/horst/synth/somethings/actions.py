@@ -158,7 +158,7 @@ class ActionAnimation(Animation):
         self.release()
         place, rest = self.place(item), self.object(item).start.angle
         seconds = 0.25 + 0.4 * place.lift
-        self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, ease=fall, seconds=seconds)
+        self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, pace=fall, seconds=seconds)
         self.carry(item, 0.0, lift=0.0, arc=0.16 * place.lift, seconds=0.25)
         self._let_go()
 
@@ -175,7 +175,7 @@ class ActionAnimation(Animation):
         lift, angle = self.place(item).lift, self.place(item).angle
         self.release()
         spin = angle + self.uniform(-1.0, 1.0)
-        self.carry(item, 0.0, lift=lift, angle=spin, arc=self.uniform(0.16, 0.30), seconds=0.75, ease=lambda u: u)
+        self.carry(item, 0.0, lift=lift, angle=spin, arc=self.uniform(0.16, 0.30), seconds=0.75, pace=lambda u: u)
         self.grip(item, 0.05)
         self.carry(item, 0.4, lift=max(lift - 0.05, 0.0))
         self.wait(0.3)
@@ -186,11 +186,11 @@ class ActionAnimation(Animation):
         self.reach(ROLLER, -side * 0.75, 0.1, "open" if self.chance(0.5) else "point")
         radius = self.object(ROLLER).width / 2 * place.scale
         near = place.x + side * self.uniform(0.03, 0.06)
-        self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, ease=fall)
+        self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, pace=fall)
         self.release(self.now.hand.pose)
         room = abs(table_edge(place.depth, side) - place.x) - 0.03
         end = place.x + side * self.uniform(0.13, max(0.15, room))
-        self.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, ease=brake)
+        self.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, pace=brake)
         if self.chance(0.5):
             self.leave(0.6)
 
@@ -252,13 +252,13 @@ class ActionAnimation(Animation):
 
     def fall_off(self) -> None:
         item, side, edge, angle = self._push_to_edge()
-        self.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, ease=fall, seconds=0.2)
-        self.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, ease=fall, seconds=0.35)
+        self.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, pace=fall, seconds=0.2)
+        self.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, pace=fall, seconds=0.35)
         self._let_go()
 
     def almost_fall_off(self) -> None:
         item, side, edge, angle = self._push_to_edge()
-        self.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, ease=brake)
+        self.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, pace=brake)
         self.carry(item, 0.35, x=edge - side * 0.02, angle=angle - side * 0.12)
         self.carry(item, 0.2, angle=angle)
         if self.chance(0.6):

@@ -13,7 +13,7 @@ import numpy as np
 
 from horst.synth.render import textures as tx
 from horst.synth.render.hands import Pose, make_hand, reach_angle
-from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, blur, resample
+from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, blur, ease, resample
 from horst.synth.render.textures import choose
 from horst.synth.somethings import scene
 from horst.synth.somethings.actions import ACTIONS, MIRRORED, ActionAnimation
@@ -181,7 +181,7 @@ def _draw_occluder(frame: FrameBuffer, cloth: Sprite, occluder: scene.Occluder, 
     progress = (time - occluder.start) / 0.15
     if progress <= 0.0:
         return
-    away = 1.0 - scene.smooth(min(progress, 1.0)) if occluder.stays else 1.0 - progress
+    away = 1.0 - ease(min(progress, 1.0)) if occluder.stays else 1.0 - progress
     (x, y), (dx, dy) = occluder.centre, occluder.side
     reach = 1.3 * max(frame.width, frame.height) / frame.unit
     frame.draw(cloth, x + dx * away * reach, y + dy * away * reach)

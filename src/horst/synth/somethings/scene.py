@@ -15,7 +15,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from horst.synth.render.hands import Pose
-from horst.synth.render.raster import Point, Rng
+from horst.synth.render.raster import Point, Rng, ease
 from horst.synth.render.textures import choose
 from horst.synth.somethings.props import PROPS, Role, kinds
 
@@ -218,14 +218,6 @@ def _occluder(rng: Rng, finish: float) -> Occluder:
     )
 
 
-Ease = Callable[[float], float]
-
-
-def smooth(u: float) -> float:
-    """Ease in and out."""
-    return u * u * (3.0 - 2.0 * u)
-
-
 class Grasp(NamedTuple):
     """The hand keeps an offset from an object's centre, in sizes of the object."""
 
@@ -306,7 +298,7 @@ class Animation:
         last = pose or hand.pose
 
         def at(u: float) -> SceneState:
-            e, current = smooth(u), last if u > 0.55 else hand.pose
+            e, current = ease(u), last if u > 0.55 else hand.pose
             moved = HandState(_mix(hand.x, x, e), _mix(hand.y, y, e), current, _mix(hand.turn, 0.0, e))
             return state._replace(hand=moved)
 
@@ -333,7 +325,7 @@ class Animation:
         *,
         arc: float = 0.0,
         turn: float | None = None,
-        ease: Ease = smooth,
+        pace: Callable[[float], float] = ease,
         seconds: float = 0.0,
         **target: float,
     ) -> None:
@@ -343,7 +335,7 @@ class Animation:
         new = old._replace(**target)  # type: ignore[arg-type]
 
         def at(u: float) -> SceneState:
-            e = ease(u)
+            e = pace(u)
             x, depth, lift, angle = (_mix(a, b, e) for a, b in zip(old[:4], new[:4], strict=True))
             place = Placement(x, depth, lift + arc * math.sin(math.pi * u), angle, old.shown)
             wrist = hand.turn if turn is None else _mix(hand.turn, turn, e)
