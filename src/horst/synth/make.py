@@ -13,7 +13,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -148,16 +148,16 @@ def open_somethings(
     folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, templates: int = 0, packed: bool = True
 ) -> Source:
     """The data source "somethings": made if it is missing, and opened."""
-    made = make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed)
-    return open_source(DataConfig.from_file(made))
+    return open_source(
+        DataConfig.from_file(make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed))
+    )
 
 
 def open_kitchen(
     folder: str | Path, videos: int = 40, seed: int = 0, size: Sequence[int] = (128, 228), packed: bool = True
 ) -> Source:
     """The data source "kitchen": made if it is missing, and opened."""
-    made = make_kitchen(folder, videos, seed=seed, size=size, packed=packed)
-    return open_source(DataConfig.from_file(made))
+    return open_source(DataConfig.from_file(make_kitchen(folder, videos, seed=seed, size=size, packed=packed)))
 
 
 def _make(folder: Path, spec: DatasetSpec, processes: int | None) -> Path:
@@ -190,8 +190,7 @@ def _make_somethings(folder: Path, spec: DatasetSpec, processes: int | None) -> 
     for name, table in tables.items():
         text = json.dumps(table, indent=1, ensure_ascii=False) + "\n"
         write_text(folder / "annotations" / f"{name}.json", text)
-    videos = {folder / "videos" / f"{clip.id}.webm": clip for clip in clips}
-    _write_videos("somethings", videos, partial(somethings.render, size=size), somethings.FPS, processes)
+    _write_videos(folder, spec, clips, processes)
     return {"source": "ssv2", "name": "somethings", "annotations": "annotations", "videos": "videos"}
 
 
@@ -204,8 +203,7 @@ def _make_kitchen(folder: Path, spec: DatasetSpec, processes: int | None) -> dic
         annotations = read_epic(folder / "annotations", folder, version="ek100", name="kitchen")
         render = partial(_kitchen_clips, {video.id: video for video in videos}, size)
         return _pack(folder, annotations, render, ClipConfig(size=size, fps=4.0, mode="strict"), processes)
-    files = {folder / "videos" / f"{video.id}.mp4": video for video in videos}
-    _write_videos("kitchen", files, partial(kitchen.render, size=size), kitchen.FPS, processes)
+    _write_videos(folder, spec, videos, processes)
     return {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
 
 
@@ -216,15 +214,14 @@ def _pack(
     return {"source": "packed", "folder": "packed"}
 
 
-def _write_videos(
-    name: str, files: Mapping[Path, Any], render: Callable[..., Iterable[Image]], fps: int, processes: int | None
-) -> None:
+def _write_videos(folder: Path, spec: DatasetSpec, plan: Sequence[Any], processes: int | None) -> None:
     """Write the files that an earlier run has not finished."""
-    missing = [piece for piece in files.items() if not piece[0].exists()]
-    for folder in {path.parent for path in files}:
-        folder.mkdir(exist_ok=True)
-    write = partial(_write_video, render, fps)
-    run_jobs(f"making {name}", write, missing, processes=processes, done=len(files) - len(missing))
+    generator, suffix = (somethings, "webm") if spec.generator == "somethings" else (kitchen, "mp4")
+    (folder / "videos").mkdir(exist_ok=True)
+    files = [(folder / "videos" / f"{video.id}.{suffix}", video) for video in plan]
+    missing = [(path, video) for path, video in files if not path.exists()]
+    write = partial(_write_video, partial(generator.render, size=spec.size), generator.FPS)
+    run_jobs(f"making {spec.generator}", write, missing, processes=processes, done=len(files) - len(missing))
 
 
 def _write_video(render: Callable[..., Iterable[Image]], fps: int, piece: tuple[Path, Any]) -> None:

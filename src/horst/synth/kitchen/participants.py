@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import yaml
 
 from horst.synth.render import textures as tx
-from horst.synth.render.raster import RGB, Colour, Rng, blur
+from horst.synth.render.raster import Colour
 from horst.synth.render.textures import Texture
 
 SEEN = ("P01", "P02", "P03", "P04", "P05", "P06", "P07", "P08")
@@ -47,21 +46,6 @@ class Appearance:
     mirror: float = 1.0  # -1 for a mirrored kitchen, with the fridge on the right
 
 
-def granite(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
-    """A stone worktop: fine dark and light grains over faint clouds."""
-    grain = blur(rng.random((height, width), dtype=np.float32), 1)
-    clouds = tx.value_noise(rng, height, width, 7.0, 3)
-    light, dark = (grain > np.quantile(grain, 0.93)), (grain < np.quantile(grain, 0.08))
-    spots = light * np.float32(0.28) - dark * np.float32(0.34)
-    return tx.tinted(colour, 0.90 + 0.16 * clouds + blur(spots, 1) * 1.6)
-
-
-_TEXTURES: dict[str, Texture] = {
-    "checks": tx.checks, "granite": granite, "plain": tx.plain, "plaster": tx.plaster, "stripes": tx.stripes,
-    "tiles": tx.tiles, "wood": tx.wood,
-}  # fmt: skip
-
-
 def _load() -> tuple[dict[str, Habits], dict[str, Appearance]]:
     data = yaml.safe_load(Path(__file__).with_name("participants.yaml").read_text())
 
@@ -70,7 +54,7 @@ def _load() -> tuple[dict[str, Habits], dict[str, Appearance]]:
         if isinstance(value, str):
             value = data["colours"][value]
         if isinstance(value, list) and isinstance(value[0], str):
-            return _TEXTURES[value[0]], read(value[1])
+            return getattr(tx, value[0]), read(value[1])
         return tuple(value) if isinstance(value, list) else value
 
     habits = {name: Habits(**person.pop("habits")) for name, person in data["participants"].items()}

@@ -4,9 +4,6 @@ On the canvas the fingers point up (towards -y) and the arm hangs down. A pose h
 is drawn between the palm and the thumb: `back`, then the object, then `front`. Their pivot is the point of contact.
 """
 
-from __future__ import annotations
-
-import copy
 import math
 from typing import Literal, NamedTuple
 
@@ -73,13 +70,15 @@ def make_hand(
     arm = _Arm(size, texels, mirrored=left, length=_LENGTH)
     texture = choose_texture(rng, 2 * arm.w, arm.w, sleeve)
     arm.sleeve(texture, sleeve, cuff=rng.uniform(0.20, 0.34))
-    layers = Hand({}, {})
+    sleeved, layers = arm.rgba, Hand({}, {})
     for pose in _FINGERS:
         # only the hand differs by pose: paint it, and put the same sleeve over it
-        hand = _Arm(size, texels, mirrored=left, length=_HAND)
+        hand, over = (_Arm(size, texels, mirrored=left, length=_HAND) for _ in range(2))
         hand.hand(skin, pose)
-        layers.back[pose] = arm.over(hand).sprite(pivot=(0.0, arm.top))
-        over = _Arm(size, texels, mirrored=left, length=_HAND)
+        arm.rgba = sleeved.copy()
+        end = arm.rgba[: hand.h]
+        end += hand.rgba * (1.0 - end[..., 3:])
+        layers.back[pose] = arm.sprite(pivot=(0.0, arm.top))
         if pose == "grip":
             over.thumb(skin, pose)
         layers.front[pose] = over.sprite(pivot=(0.0, over.top))
@@ -97,14 +96,6 @@ class _Arm(ShapeCanvas):
 
     def at(self, point: Point) -> Point:
         return point[0] * self.size * self.side, point[1] * self.size + self.top
-
-    def over(self, hand: _Arm) -> _Arm:
-        """A copy of this sleeve with a hand coming out of it."""
-        joined = copy.copy(self)
-        joined.rgba = self.rgba.copy()
-        end = joined.rgba[: hand.h]
-        end += hand.rgba * (1.0 - end[..., 3:])
-        return joined
 
     def sleeve(self, texture: RGB, colour: Colour, cuff: float) -> None:
         start = self.at((0.0, cuff))
@@ -152,8 +143,7 @@ class _Arm(ShapeCanvas):
 
     def _nails(self, skin: Colour, pose: Pose) -> None:
         for _, tip, radius in _FINGERS[pose] if pose == "open" else _FINGERS[pose][3:]:
-            x, y = self.at((tip[0], tip[1] - 0.1 * radius))
-            r = radius * self.size
+            (x, y), r = self.at((tip[0], tip[1] - 0.1 * radius)), radius * self.size
             self.fill(self.ellipse(x, y, 0.45 * r, 0.6 * r), shade(skin, 1.22), 1.0, 0.7)
 
 

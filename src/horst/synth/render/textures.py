@@ -39,10 +39,9 @@ def choose_texture(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
 
 def shade(colour: Colour, factor: float) -> Colour:
     """The colour, darker (factor < 1) or lighter (towards white, factor > 1)."""
-    if factor <= 1.0:
-        return (colour[0] * factor, colour[1] * factor, colour[2] * factor)
     t = min(factor - 1.0, 1.0)
-    return (colour[0] + (1 - colour[0]) * t, colour[1] + (1 - colour[1]) * t, colour[2] + (1 - colour[2]) * t)
+    r, g, b = (c * factor if factor <= 1.0 else c + (1 - c) * t for c in colour)
+    return (r, g, b)
 
 
 def vary(rng: Rng, colour: Colour, amount: float = 0.05) -> Colour:
@@ -120,6 +119,15 @@ def wood(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     return tinted(colour, light.astype(np.float32))
 
 
+def granite(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
+    """A stone worktop: fine dark and light grains over faint clouds."""
+    grain = blur(rng.random((height, width), dtype=np.float32), 1)
+    clouds = value_noise(rng, height, width, 7.0, 3)
+    light, dark = (grain > np.quantile(grain, 0.93)), (grain < np.quantile(grain, 0.08))
+    spots = light * np.float32(0.28) - dark * np.float32(0.34)
+    return tinted(colour, 0.90 + 0.16 * clouds + blur(spots, 1) * 1.6)
+
+
 def checks(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """A gingham cloth: two sets of bands, woven."""
     period = max(width, height) / rng.uniform(5.0, 11.0)
@@ -135,16 +143,15 @@ def stripes(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     y, x = np.mgrid[0:height, 0:width].astype(np.float32)
     along = (x * math.cos(turn) + y * math.sin(turn)) / max(width, height) * rng.uniform(4.0, 9.0)
     band = smoothstep((np.sin(along * 2 * math.pi) * 3.0 + 0.5).astype(np.float32))
-    other = shade(colour, 1.7) if sum(colour) < 2.2 else shade(colour, 0.6)
-    return mix(colour, other, band)
+    return mix(colour, shade(colour, 1.7 if sum(colour) < 2.2 else 0.6), band)
 
 
 def speckles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """Terrazzo: a light ground with blobs of the colour and a darker one."""
     cells = max(height, width) / 6.0
-    first, second = value_noise(rng, height, width, cells, 1), value_noise(rng, height, width, cells * 0.7, 1)
-    ground = mix(plain(rng, height, width, shade(colour, 1.45)), colour, _threshold(first, 0.72))
-    return mix(ground, shade(colour, 0.55), _threshold(second, 0.78))
+    noise = [value_noise(rng, height, width, cells * size, 1) - level for size, level in ((1.0, 0.72), (0.7, 0.78))]
+    first, second = (smoothstep((plane * 12.0 + 0.5).astype(np.float32)) for plane in noise)
+    return mix(mix(plain(rng, height, width, shade(colour, 1.45)), colour, first), shade(colour, 0.55), second)
 
 
 def dots(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
@@ -154,8 +161,7 @@ def dots(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     row = np.floor(y)
     gap = np.hypot((x + 0.5 * (row % 2)) % 1.0 - 0.5, y - row - 0.5) * pitch
     spots = smoothstep((pitch * 0.27 - gap + 0.5).astype(np.float32))
-    other = shade(colour, 1.8) if sum(colour) < 2.2 else shade(colour, 0.5)
-    return mix(plain(rng, height, width, colour), other, spots)
+    return mix(plain(rng, height, width, colour), shade(colour, 1.8 if sum(colour) < 2.2 else 0.5), spots)
 
 
 def tiles(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
@@ -181,10 +187,6 @@ def _bands(size: int, period: float, phase: float) -> NDArray[np.float32]:
     t = (np.arange(size, dtype=np.float32) / np.float32(period) + np.float32(phase)) % 1.0
     edge = np.float32(1.0 / period)
     return smoothstep((0.25 - np.abs(t - 0.5)) / edge + 0.5)
-
-
-def _threshold(noise: Plane, level: float) -> Plane:
-    return smoothstep(((noise - level) * 12.0 + 0.5).astype(np.float32))
 
 
 TABLES: tuple[Texture, ...] = (wood, wood, checks, speckles, tiles, stripes, plain)
