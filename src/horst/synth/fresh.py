@@ -33,7 +33,6 @@ class Fresh(ClipBatches):
         super().__init__(data, source=source.with_annotations(annotations))
 
     def clip(self, example: Example, config: ClipConfig) -> Clip:
-        """The clip of an example."""
         return self.source.read(example, config)
 
 

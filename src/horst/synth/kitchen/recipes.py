@@ -41,6 +41,11 @@ class Cook:
     def chance(self, p: float) -> bool:
         return bool(self.rng.random() < p)
 
+    def maybe(self, p: float, *moves: ActionStep | Moves) -> Moves:
+        """The moves, with a probability."""
+        if self.chance(p):
+            yield from do(*moves)
+
     def pick(self, options: Sequence[T], weights: Sequence[float] | None = None) -> T:
         p = None if weights is None else np.asarray(weights) / np.sum(weights)
         return options[int(self.rng.choice(len(options), p=p))]
@@ -120,10 +125,7 @@ class Cook:
         if self.world.place(cup) != "counter":
             return
         yield from do(self.fetch("kettle.0"), ActionStep("pour", "kettle.0", cup), self.put("kettle.0"), PAUSE)
-        if self.chance(0.55):
-            yield from do(self._pour("milk.0", cup), PAUSE)
-        if self.chance(0.6):
-            yield from self.stir("tea", cup)
+        yield from do(self.maybe(0.55, self._pour("milk.0", cup), PAUSE), self.maybe(0.6, self.stir("tea", cup)))
         if self.chance(0.5) and "tea" in self.world.waste:
             yield ActionStep("throw", "tea")
 
@@ -156,25 +158,19 @@ class Cook:
         """Put a vegetable onto the board, perhaps washed first."""
         if self.world.place(item) == "board":
             return
-        yield from self.fetch(item)
-        if self.chance(self.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0)):
-            yield from do(self.switch("tap", True), ActionStep("wash", item))
-            if self.chance(0.75):
-                yield from self.switch("tap", False)
-        yield from self.put(item, "board", "counter")
+        wash = self.switch("tap", True), ActionStep("wash", item), self.maybe(0.75, self.switch("tap", False))
+        rinse = self.maybe(self.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0), *wash)
+        yield from do(self.fetch(item), rinse, self.put(item, "board", "counter"))
 
     def _chop(self, items: list[str]) -> Moves:
         for item in items:
             if self.world.place(item) != "board":
                 continue
             yield from self.fetch("knife.0")
-            if noun_of(item) != "tomato" and self.chance(0.65):
-                yield ActionStep("peel", item)
-                if self.chance(0.35):
-                    yield ActionStep("throw", item)
-            yield ActionStep("cut", item)
-            if self.chance(self.habits.one_by_one):
-                yield from do(self.put("knife.0", "counter"), PAUSE)
+            if noun_of(item) != "tomato":
+                yield from self.maybe(0.65, ActionStep("peel", item), self.maybe(0.35, ActionStep("throw", item)))
+            put_down = self.maybe(self.habits.one_by_one, self.put("knife.0", "counter"), PAUSE)
+            yield from do(ActionStep("cut", item), put_down)
         if "knife.0" in self.world.held():
             yield from self.put_down("knife.0")
 
@@ -200,20 +196,14 @@ class Cook:
         items, plate = self._choose_vegetables(3), self.claim("plate")
         if plate is None:
             return
-        if self.chance(0.4):
-            yield from do(self._set(plate), PAUSE)
-        yield from do(self._prepare(items), self._set(plate), PAUSE)
-        if self.world.place(plate) != "counter":
-            return
-        yield from self._into(items, plate)
-        if self.chance(0.4):
-            yield from self._pour("oil.0", plate)
+        yield from do(self.maybe(0.4, self._set(plate), PAUSE), self._prepare(items), self._set(plate), PAUSE)
+        if self.world.place(plate) == "counter":
+            yield from do(self._into(items, plate), self.maybe(0.4, self._pour("oil.0", plate)))
 
     def _heat_pan(self, oil: float) -> Moves:
         """Put the pan onto the hob and turn it on, perhaps with oil."""
         self.reserved.add("pan.0")
-        if self.chance(0.3):
-            yield from self.switch("hob", True)
+        yield from self.maybe(0.3, self.switch("hob", True))
         leftovers = bool(self.world.contents("pan.0"))
         if leftovers or self.world.place("pan.0") != "hob":
             yield from self.fetch("pan.0")
@@ -222,15 +212,11 @@ class Cook:
             yield from self.put("pan.0", "hob")
         if not self.chance(0.3):
             yield from self.switch("hob", True)
-        yield PAUSE
-        if self.chance(oil):
-            yield from do(self._pour("oil.0", "pan.0"), PAUSE)
-        yield from self.switch("hob", True)
+        yield from do(PAUSE, self.maybe(oil, self._pour("oil.0", "pan.0"), PAUSE), self.switch("hob", True))
 
     def _serve(self, chance: float) -> Moves:
         """Pour from the pan onto a plate; the empty pan goes to the sink or back to the hob."""
-        if self.chance(0.7):
-            yield from do(self.switch("hob", False), PAUSE)
+        yield from self.maybe(0.7, self.switch("hob", False), PAUSE)
         plate = self.claim("plate") if self.chance(chance) else None
         if plate is not None and self.world.contents("pan.0"):
             yield from self._set(plate)
@@ -245,13 +231,9 @@ class Cook:
             egg = self.claim("egg")
             if egg is None:
                 break
-            yield from self.fetch(egg)
-            if self.chance(0.3):
-                yield from do(self.put(egg, "counter"), PAUSE, self.fetch(egg))
-            yield ActionStep("crack", egg, "pan.0")
-            if self.chance(0.6):
-                yield ActionStep("throw", egg)
-            yield PAUSE
+            wait = self.maybe(0.3, self.put(egg, "counter"), PAUSE, self.fetch(egg))
+            throw = self.maybe(0.6, ActionStep("throw", egg))
+            yield from do(self.fetch(egg), wait, ActionStep("crack", egg, "pan.0"), throw, PAUSE)
         if self.chance(0.5) and "egg" in self.world.contents("pan.0"):
             yield from do(self.stir("egg", "pan.0"), PAUSE)
         yield from self._serve(0.8)
@@ -289,9 +271,8 @@ class Cook:
             if basin:
                 yield from do(self.put("sponge.0"), self._dry_and_store(item))
             else:
-                yield from self.put(item, "rack", "counter")
-                if self.chance(0.2):
-                    yield from do(self.put("sponge.0"), self.switch("tap", False))
+                stop = self.maybe(0.2, self.put("sponge.0"), self.switch("tap", False))
+                yield from do(self.put(item, "rack", "counter"), stop)
             yield PAUSE
         yield from self.switch("tap", False)
         if "sponge.0" in self.world.held():
@@ -334,7 +315,6 @@ class Cook:
             yield from self.move(self.pick(items))
 
     def make_room(self) -> Moves:
-        """Move an object elsewhere."""
         items = [i for place in ("counter", "rack", "sink") for i in self.world.at(place) if i not in self.reserved]
         if items:
             item = self.pick(items)

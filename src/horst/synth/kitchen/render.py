@@ -30,18 +30,17 @@ REST: tuple[Point, Point] = ((0.30, 0.53), (-0.32, 0.53))
 CONTACT = 0.38  # the fraction of a segment after which the hand touches its target
 SWING = (0.38, 0.85)  # the fraction of a segment during which a door turns
 GAZE_LEADS = 0.7  # seconds between the gaze and the start of the action that it leads to
-GRIP: dict[str, Point] = {
+GRIP: dict[str, Point] = {  # from the centre of an object to the hand that holds it
     "pan": (0.22, 0.085), "kettle": (0.06, -0.01), "knife": (0.0, 0.075), "spoon": (0.01, 0.085),
     "plate": (0.07, 0.035), "cup": (0.03, 0.01), "cloth": (0.0, -0.04), "milk": (0.02, 0.0),
     "oil": (0.01, 0.0), "pasta": (0.03, 0.01),
 }  # fmt: skip
-"""From the centre of an object to the hand that holds it."""
-_OSCILLATIONS: dict[str, tuple[float, float, float, float]] = {
+# width and height of the motion, frequency in Hz, and tilt of the held object
+_OSCILLATIONS = {
     "rub": (0.035, 0.022, 1.7, 0.0), "hold": (0.004, 0.004, 1.0, 0.0), "chop": (0.004, 0.028, 2.9, 0.0),
     "scrape": (0.030, 0.006, 1.3, 0.9), "stir": (0.038, 0.024, 1.2, 0.0), "tilt": (0.004, 0.004, 1.0, -1.0),
     "tap": (0.0, 0.022, 2.3, 0.0),
 }  # fmt: skip
-"""Width and height of the motion, frequency in Hz, and tilt of the held object."""
 
 
 class Trajectory:

@@ -19,14 +19,14 @@ HOB, HOB_SIZE = (0.42, 0.02), (0.40, 0.27)
 BURNER, SMALL_BURNER = (0.37, 0.02), (0.54, -0.055)
 BOARD, BOARD_SIZE = (0.07, 0.29), (0.40, 0.20)
 BIN = (0.75, 0.24)
-DOOR_FRAMES: dict[str, tuple[Point, Point, float]] = {
+# centre and size of what a door closes, and the side of its hinge: -1 left, 1 right
+DOOR_FRAMES = {
     "fridge": ((-0.745, -0.06), (0.29, 0.76), -1.0),
     "cupboard": ((0.725, -0.32), (0.33, 0.34), 1.0),
 }
-"""Centre and size of what a door closes, and the side of its hinge: -1 left, 1 right."""
 TAP = (-0.36, -0.075)  # the outlet of the tap
 
-SLOTS: dict[str, tuple[Point, ...]] = {
+SLOTS: dict[str, tuple[Point, ...]] = {  # of each place, in the order of `HOME` or in which they are filled
     "fridge": (
         (-0.82, -0.285), (-0.74, -0.262), (-0.745, 0.255), (-0.66, -0.255), (-0.82, 0.145),
         (-0.80, -0.07), (-0.69, -0.065), (-0.75, 0.145), (-0.68, 0.145),
@@ -43,13 +43,10 @@ SLOTS: dict[str, tuple[Point, ...]] = {
     "board": ((-0.03, 0.27), (0.09, 0.29), (0.20, 0.27)),
     "counter": ((-0.47, 0.28), (-0.34, 0.31), (-0.20, 0.28), (0.36, 0.26), (0.48, 0.28), (0.59, 0.24)),
 }  # fmt: skip
-"""The slots of each place, in the order of `HOME` or in which they are filled."""
-
-HANDLES: dict[str, Point] = {
+HANDLES: dict[str, Point] = {  # what a hand touches to operate a fixture
     "tap": (-0.29, -0.15), "hob": (0.59, 0.115), "kettle": (0.16, -0.06), "fridge": (-0.62, -0.10),
     "cupboard": (0.585, -0.22),
 }  # fmt: skip
-"""What a hand touches to operate a fixture."""
 WASTE: Point = (0.24, 0.335)  # the corner of the board for scraps
 DRYING: Point = (-0.05, 0.22)  # where dishes are dried, in front of the cook
 
@@ -61,14 +58,8 @@ def paint_room(look: Appearance, rng: Rng, height: int, width: int) -> RGB:
     # with the margin, rounding never leaves a row or a column out
     c = ShapeCanvas(width / height, 1.0, height, margin=1.5 / height)
     c.x = c.x * np.float32(look.mirror)
-    _surfaces(c, look, rng)
-    _sink(c)
-    _rack(c)
-    _hob(c)
-    _small_things(c, look, rng)
-    _board(c, look, rng)
-    _bin(c)
-    _cases(c, look)
+    for paint in (_surfaces, _sink, _rack, _hob, _small_things, _board, _bin, _cases):
+        paint(c, look, rng)
     top, left = (c.h - height) // 2, (c.w - width) // 2
     return c.rgba[top : top + height, left : left + width, :3].copy()
 
@@ -94,7 +85,7 @@ def _contact(c: ShapeCanvas, shape: Plane, reach: float, strength: float = 0.45)
     c.rgba[..., :3] *= (1.0 - strength * fall * fall)[..., None].astype(np.float32)
 
 
-def _sink(c: ShapeCanvas) -> None:
+def _sink(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = SINK, SINK_SIZE
     rim = c.box(x, y, w + 0.03, h + 0.03, 0.045)
     _contact(c, rim, 0.03, 0.3)
@@ -107,7 +98,7 @@ def _sink(c: ShapeCanvas) -> None:
     c.fill(c.ellipse(x, y + 0.02, 0.010, 0.008), (0.15, 0.15, 0.16))
 
 
-def _rack(c: ShapeCanvas) -> None:
+def _rack(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = RACK, RACK_SIZE
     tray = c.box(x, y, w, h, 0.02)
     _contact(c, tray, 0.03, 0.35)
@@ -118,7 +109,7 @@ def _rack(c: ShapeCanvas) -> None:
         c.solid(c.capsule((bar, y - h / 2 + 0.02), (bar, y + h / 2 - 0.02), 0.004), (0.92, 0.92, 0.93), 0.004, 0.4)
 
 
-def _hob(c: ShapeCanvas) -> None:
+def _hob(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = HOB, HOB_SIZE
     glass = c.box(x, y, w, h, 0.018)
     _contact(c, glass, 0.025, 0.3)
@@ -171,7 +162,7 @@ def _board(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.fill(c.ellipse(x - w / 2 + 0.03, y, 0.010, 0.012), tx.shade(look.board, 0.45))
 
 
-def _bin(c: ShapeCanvas) -> None:
+def _bin(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     x, y = BIN
     _contact(c, c.ellipse(x, y + 0.05, 0.11, 0.13), 0.04, 0.45)
     body = c.taper(x, 0.10, y, 0.085, y + 0.24)
@@ -181,7 +172,7 @@ def _bin(c: ShapeCanvas) -> None:
     c.fill(c.ellipse(x, y + 0.022, 0.070, 0.028), (0.20, 0.21, 0.21))
 
 
-def _cases(c: ShapeCanvas, look: Appearance) -> None:
+def _cases(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     """The insides of fridge and cupboard; closed doors are drawn over them."""
     for name, outside, inside, rows in (
         ("fridge", look.fridge, (0.90, 0.94, 0.96), (-0.21, -0.02, 0.18)),

@@ -33,7 +33,6 @@ def choose_colour(rng: Rng) -> Colour:
 
 
 def choose_texture(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
-    """One of the textures of objects and fabrics."""
     return choose(rng, FABRICS)(rng, height, width, colour)
 
 

@@ -29,7 +29,6 @@ class ActionAnimation(Animation):
     """The animation of a clip, with the action of every template."""
 
     def _take(self, options: Sequence[int]) -> int:
-        """Grasp one of the objects."""
         item = self.pick_named(options)
         self.grip(item)
         return item

@@ -37,8 +37,7 @@ class ClipSpec:
     id: str
     split: str  # "train" or "val"
     template: str
-    placeholders: tuple[str, ...]
-    """The objects' names in the order of the template, for instance ("red cup", "blue box")."""
+    placeholders: tuple[str, ...]  # the objects' names in the order of the template: ("red cup", "blue box")
     label: str  # the template with its placeholders filled in
     seed: int
 
@@ -124,11 +123,9 @@ class _ClipRenderer:
         shown = [index for index, place in enumerate(places) if place.shown]
         for index in shown:
             self._shadow(index, places[index])
-        grasp = state.hand.grasp
         # a held object and its hand are in front of all others, unless moved behind them
-        held = grasp.target if grasp is not None and state.hand.pose == "grip" else None
-        over = grasp is not None and not grasp.behind
-        for index in sorted(shown, key=lambda i: (i == held and over, places[i].depth)):
+        held = state.hand.target if state.hand.pose == "grip" else None
+        for index in sorted(shown, key=lambda i: (i == held and not state.hand.behind, places[i].depth)):
             if index == held:
                 self._draw_hand(state, self.hand.back)
             place = places[index]
@@ -253,7 +250,6 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
 
 
 def _poster(rng: Rng, texels: float) -> Sprite:
-    """A framed poster."""
     width, height = rng.uniform(0.14, 0.34), rng.uniform(0.14, 0.32)
     canvas = ShapeCanvas(width, height, texels)
     frame = tx.shade(choose(rng, tx.WOODS), rng.uniform(0.5, 1.4))

@@ -92,7 +92,6 @@ class SceneObject(NamedTuple):
         return place.x, ground(place.depth) - place.lift - self.rise(place.angle) * place.scale
 
     def at(self, x: float, depth: float, lift: float = 0.0) -> Self:
-        """The object in another place."""
         return self._replace(start=self.start._replace(x=x, depth=depth, lift=lift))
 
 
@@ -121,7 +120,6 @@ class TableScene(NamedTuple):
 
 
 def sample_scene(seed: int) -> TableScene:
-    """The scene of a clip's seed."""
     rng = np.random.default_rng([seed, 0])
     # The onset is early, so that a quarter of a clip is informative. The speed varies, so that the fraction of the clip
     # does not tell how far the action has come.
@@ -218,23 +216,15 @@ def _occluder(rng: Rng, finish: float) -> Occluder:
     )
 
 
-class Grasp(NamedTuple):
-    """The hand keeps an offset from an object's centre, in sizes of the object."""
-
-    target: int
-    dx: float
-    dy: float
-    behind: bool = False  # at the object's depth, so that nearer objects hide it; otherwise in front of everything
-
-
 class HandState(NamedTuple):
-    """The hand: its point (unless it grasps), its pose, and its rotation at the wrist."""
+    """The hand. With a `target` it holds an object: (x, y) is then its offset from the centre, in object sizes."""
 
     x: float
     y: float
     pose: Pose
-    turn: float = 0.0
-    grasp: Grasp | None = None
+    turn: float = 0.0  # rotation at the wrist
+    target: int | None = None
+    behind: bool = False  # at the target's depth, so that nearer objects hide it; otherwise in front of everything
 
 
 class SceneState(NamedTuple):
@@ -272,7 +262,6 @@ class Animation:
         return choose(self.rng, options)
 
     def pick_named(self, options: Sequence[int]) -> int:
-        """Pick the object that the label names."""
         self.named = (self.pick(options),)
         return self.named[0]
 
@@ -306,10 +295,10 @@ class Animation:
 
     def reach(self, index: int, dx: float, dy: float, pose: Pose, weight: float = 0.6) -> None:
         """Move the hand to an object, which it follows from then on."""
-        grasp = Grasp(index, dx, dy)
-        x, y = self._contact(self.place(index), grasp)
+        hand = HandState(dx, dy, pose, target=index)
+        x, y = self.hand_point(self.now._replace(hand=hand))
         self.hand_to(x, y, weight, ("open" if self.chance(0.5) else "grip") if pose == "grip" else pose)
-        self.now = self.now._replace(hand=self.now.hand._replace(pose=pose, grasp=grasp))
+        self.now = self.now._replace(hand=hand)
 
     def grip(self, index: int, weight: float = 0.6) -> None:
         """Reach for an object and grasp it, on the side of the arm."""
@@ -350,18 +339,19 @@ class Animation:
 
     def move_behind(self) -> None:
         """From now on nearer objects hide the hand and what it holds."""
-        hand = self.now.hand
-        if hand.grasp is not None:
-            self.now = self.now._replace(hand=hand._replace(grasp=hand.grasp._replace(behind=True)))
+        self.now = self.now._replace(hand=self.now.hand._replace(behind=True))
 
     def leave(self, weight: float = 0.8) -> None:
-        """Move the hand out of view."""
         self.hand_to(*off_screen(self.scene.shoulder), weight)
 
     def hand_point(self, state: SceneState) -> Point:
         """Where the hand is, holding an object or not."""
-        grasp = state.hand.grasp
-        return (state.hand.x, state.hand.y) if grasp is None else self._contact(state.places[grasp.target], grasp)
+        hand = state.hand
+        if hand.target is None:
+            return hand.x, hand.y
+        thing, place = self.object(hand.target), state.places[hand.target]
+        x, y = thing.centre(place)
+        return x + hand.x * thing.width * place.scale, y + hand.y * thing.height * place.scale
 
     def timeline(self, fps: float) -> list[SceneState]:
         """The state in every frame: still, the moves, still."""
@@ -384,14 +374,9 @@ class Animation:
                 return move.at((time - start) / (stop - start))
         return self.now
 
-    def _contact(self, place: Placement, grasp: Grasp) -> Point:
-        """The point of a hand that grasps an object at a place."""
-        thing, (x, y) = self.object(grasp.target), self.object(grasp.target).centre(place)
-        return x + grasp.dx * thing.width * place.scale, y + grasp.dy * thing.height * place.scale
-
     def _free_hand(self) -> HandState:
         x, y = self.hand_point(self.now)
-        return self.now.hand._replace(x=x, y=y, grasp=None)
+        return self.now.hand._replace(x=x, y=y, target=None, behind=False)
 
     def _add(self, weight: float, seconds: float, at: Callable[[float], SceneState]) -> None:
         self._moves.append(_Move(weight * math.exp(self.rng.normal(0.0, 0.35)), seconds, at))
