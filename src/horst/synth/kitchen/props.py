@@ -178,18 +178,15 @@ def pieces(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, noun:
     for k in range(14):
         turn, far = 2.4 * k, math.sqrt((k + 0.3) / 14)
         x, y = 0.046 * far * math.cos(turn), 0.030 * far * math.sin(turn)
-        _piece(c, noun, x, y, rng.uniform(0, math.pi))
-
-
-def _piece(c: ShapeCanvas, noun: str, x: float, y: float, turn: float) -> None:
-    dx, dy = 0.012 * math.cos(turn), 0.009 * math.sin(turn)
-    if noun == "pasta":
-        c.solid(c.capsule((x - dx, y - dy), (x + dx, y + dy), 0.005), RAW["pasta"], 0.005, 0.2)
-    elif noun == "onion":
-        c.solid(c.ring(x, y, 0.012, 0.009, 0.003), INSIDE["onion"], 0.004, 0.1)
-    else:
-        c.solid(c.ellipse(x, y, 0.013, 0.010), tx.shade(INSIDE[noun], 0.85), 0.004, 0.1)
-        c.fill(c.ellipse(x, y, 0.008, 0.006), tx.shade(INSIDE[noun], 1.25))
+        turn = rng.uniform(0, math.pi)
+        if noun == "pasta":
+            dx, dy = 0.012 * math.cos(turn), 0.009 * math.sin(turn)
+            c.solid(c.capsule((x - dx, y - dy), (x + dx, y + dy), 0.005), RAW["pasta"], 0.005, 0.2)
+        elif noun == "onion":
+            c.solid(c.ring(x, y, 0.012, 0.009, 0.003), INSIDE["onion"], 0.004, 0.1)
+        else:
+            c.solid(c.ellipse(x, y, 0.013, 0.010), tx.shade(INSIDE[noun], 0.85), 0.004, 0.1)
+            c.fill(c.ellipse(x, y, 0.008, 0.006), tx.shade(INSIDE[noun], 1.25))
 
 
 def scraps(c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng, noun: str) -> None:

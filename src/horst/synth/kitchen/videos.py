@@ -96,7 +96,7 @@ def plan(videos: int, seed: int, *, val_fraction: float = 0.25) -> list[VideoSpe
         rng = np.random.default_rng([video_seed, 2])
         duration = round(rng.uniform(*DURATION), 1)
         cook = Cook(initial_world(video_seed), np.random.default_rng([video_seed, 3]), HABITS[participant])
-        segments = tuple(_timeline(rng, _steps(cook), duration))
+        segments = tuple(_timeline(rng, cook, duration))
         specs.append(VideoSpec(name, participant, split, video_seed, duration, segments))
     return specs
 
@@ -112,25 +112,19 @@ def _participant(index: int, seed: int, split: str, validated: int) -> str:
     return SEEN[int(rng.integers(min(trained, len(SEEN))))]
 
 
-def _timeline(rng: np.random.Generator, steps: Iterator[ActionStep], duration: float) -> Iterator[Segment]:
-    """Segments until the video is full, in hundredths of a second like EPIC."""
+def _timeline(rng: np.random.Generator, cook: Cook, duration: float) -> Iterator[Segment]:
+    """Recipes until the video is full, in hundredths of a second like EPIC. The world rejects impossible steps."""
     clock = round(rng.uniform(*LEAD_IN), 2)
-    for step in steps:
-        length = float(np.clip(VERB_TABLE[step.verb].seconds * rng.uniform(0.75, 1.3), 1.0, 4.0))
-        stop = round(clock + length, 2)
-        if stop > duration:
-            return
-        yield Segment(clock, stop, step.verb, step.noun, step)
-        # the power makes short gaps frequent, as of a cook who does not hesitate
-        clock = round(stop + GAP[0] + (GAP[1] - GAP[0]) * rng.random() ** 1.5, 2)
-
-
-def _steps(cook: Cook) -> Iterator[ActionStep]:
-    """Recipes without end. Every step is applied to the cook's world, which rejects impossible ones."""
     while True:
         for step in _session(cook):
             cook.world = apply(cook.world, step)
-            yield step
+            length = float(np.clip(VERB_TABLE[step.verb].seconds * rng.uniform(0.75, 1.3), 1.0, 4.0))
+            stop = round(clock + length, 2)
+            if stop > duration:
+                return
+            yield Segment(clock, stop, step.verb, step.noun, step)
+            # the power makes short gaps frequent, as of a cook who does not hesitate
+            clock = round(stop + GAP[0] + (GAP[1] - GAP[0]) * rng.random() ** 1.5, 2)
         cook.reserved.clear()
 
 
@@ -143,7 +137,7 @@ def _session(cook: Cook) -> Moves:
     """One recipe, or two that alternate, until they are done; chores in between."""
     first = _choose(cook, frozenset())
     second = _choose(cook, first.needs) if first and cook.chance(INTERLEAVED) else None
-    threads: list[Moves] = [recipe.make(cook) for recipe in (first, second) if recipe]
+    threads = [recipe.make(cook) for recipe in (first, second) if recipe]
     while threads:
         move = next(threads[0], None)
         if move is not None and move is not PAUSE:

@@ -128,7 +128,9 @@ class _Arm(ShapeCanvas):
         else:
             bones = np.min(np.stack(digits), axis=0)
             self.solid(_joined(shape, bones, 0.014 * size), skin, 0.021 * size, 0.05)
-        self._nails(skin, pose)
+        for _, tip, radius in _FINGERS[pose] if pose == "open" else _FINGERS[pose][3:]:
+            (x, y), r = self.at((tip[0], tip[1] - 0.1 * radius)), radius * size
+            self.fill(self.ellipse(x, y, 0.45 * r, 0.6 * r), shade(skin, 1.22), 1.0, 0.7)  # the nail
 
     def thumb(self, skin: Colour, pose: Pose) -> None:
         self._over(self._digit(*_THUMBS[pose], 0.0155 * self.size), skin)
@@ -140,11 +142,6 @@ class _Arm(ShapeCanvas):
 
     def _digit(self, base: Point, tip: Point, radius: float) -> Plane:
         return self.capsule(self.at(base), self.at(tip), 1.1 * radius, 0.86 * radius)
-
-    def _nails(self, skin: Colour, pose: Pose) -> None:
-        for _, tip, radius in _FINGERS[pose] if pose == "open" else _FINGERS[pose][3:]:
-            (x, y), r = self.at((tip[0], tip[1] - 0.1 * radius)), radius * self.size
-            self.fill(self.ellipse(x, y, 0.45 * r, 0.6 * r), shade(skin, 1.22), 1.0, 0.7)
 
 
 def _joined(a: Plane, b: Plane, width: float) -> Plane:

@@ -137,7 +137,16 @@ class _ClipRenderer:
             for layer in self.hand if state.hand.pose == "grip" else self.hand[:1]:
                 self._draw_hand(state, layer)
         if self.scene.occluder is not None and self.cloth is not None:
-            _draw_occluder(self.frame, self.cloth, self.scene.occluder, time)
+            self._draw_occluder(self.cloth, self.scene.occluder, time)
+
+    def _draw_occluder(self, cloth: Sprite, occluder: scene.Occluder, time: float) -> None:
+        """It enters within 15% of the clip; one that does not stay leaves at the same speed on the other side."""
+        progress = (time - occluder.start) / 0.15
+        if progress > 0.0:
+            away = 1.0 - ease(min(progress, 1.0)) if occluder.stays else 1.0 - progress
+            (x, y), (dx, dy) = occluder.centre, occluder.side
+            reach = 1.3 * max(self.frame.width, self.frame.height) / self.frame.unit
+            self.frame.draw(cloth, x + dx * away * reach, y + dy * away * reach)
 
     def _draw_hand(self, state: scene.SceneState, layer: dict[Pose, Sprite]) -> None:
         x, y = self.animation.hand_point(state)
@@ -171,17 +180,6 @@ def _light(rng: Rng, frames: int) -> list[float]:
     base, swing, rate = (rng.uniform(a, b) for a, b in ((0.85, 1.12), (0.0, 0.05), (0.2, 1.2)))
     flicker = rng.normal(0.0, rng.uniform(0.0, 0.012), size=frames)
     return [base * (1.0 + swing * math.sin(rate * index) + float(flicker[index])) for index in range(frames)]
-
-
-def _draw_occluder(frame: FrameBuffer, cloth: Sprite, occluder: scene.Occluder, time: float) -> None:
-    """It enters within 15% of the clip; one that does not stay leaves at the same speed on the other side."""
-    progress = (time - occluder.start) / 0.15
-    if progress <= 0.0:
-        return
-    away = 1.0 - ease(min(progress, 1.0)) if occluder.stays else 1.0 - progress
-    (x, y), (dx, dy) = occluder.centre, occluder.side
-    reach = 1.3 * max(frame.width, frame.height) / frame.unit
-    frame.draw(cloth, x + dx * away * reach, y + dy * away * reach)
 
 
 _MARGIN = 0.16

@@ -125,7 +125,11 @@ def sample_scene(seed: int) -> TableScene:
     # does not tell how far the action has come.
     onset = rng.uniform(0.0, 0.06)
     finish = onset + (0.97 - onset) * rng.uniform(0.32, 0.68)
-    occluder = _occluder(rng, finish) if rng.random() < 0.5 else None
+    occluder = None
+    if rng.random() < 0.5:
+        # the action ends shortly before it is hidden
+        enters, side = finish + rng.uniform(-0.08, max(0.0, min(0.15, 0.85 - finish))), choose(rng, SIDES)
+        occluder = Occluder(enters, side, rng.random() < 0.75, (rng.uniform(0.38, 0.62), rng.uniform(0.45, 0.65)))
     where = int(rng.integers(4))  # the arm comes from the right, from the left or, mostly, from below
     beside = 1.6 if where == 0 else -0.6
     shoulder = (beside, rng.uniform(0.55, 1.4)) if where < 2 else (rng.uniform(-0.1, 1.1), 1.6)
@@ -204,16 +208,6 @@ def _spread(rng: Rng) -> list[float]:
         clear = min(abs(xs[0] - xs[1]) - 0.17, abs(xs[COVER] - xs[0]) - 0.23, abs(xs[COVER] - xs[1]) - 0.23)
         if clear > 0.0 and 0.27 < xs[0] < 0.73:
             return [float(x) for x in xs]
-
-
-def _occluder(rng: Rng, finish: float) -> Occluder:
-    return Occluder(
-        # the action ends shortly before it is hidden
-        start=finish + rng.uniform(-0.08, max(0.0, min(0.15, 0.85 - finish))),
-        side=choose(rng, SIDES),
-        stays=bool(rng.random() < 0.75),
-        centre=(rng.uniform(0.38, 0.62), rng.uniform(0.45, 0.65)),
-    )
 
 
 class HandState(NamedTuple):
