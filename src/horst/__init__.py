@@ -9,7 +9,7 @@ imported when they are first used, so that `import horst` and `horst --help` are
 
 from typing import TYPE_CHECKING
 
-from horst.lazy import lazy_names
+from horst.extras import lazy_names
 
 if TYPE_CHECKING:
     from horst.backbones import register_backbone as register_backbone

@@ -38,14 +38,10 @@ def read_yaml(path: Path) -> Any:
 
 
 def from_dict(cls: type[T], data: Any, where: str = "") -> T:
-    """Build the dataclass `cls` from a mapping. Every key and value is checked.
+    """Build the dataclass `cls` from a mapping, as YAML or JSON gives it. Every key and value is checked.
 
-    A class of an entry may define `from_entry(data, where)` to read itself.
-
-    Args:
-        cls: A dataclass.
-        data: The mapping, as YAML or JSON gives it.
-        where: The dotted path of `data` in its file, for messages.
+    A class of an entry may define `from_entry(data, where)` to read itself. `where`: the dotted path of `data` in its
+    file, for messages.
     """
     place, known = where or "the config", [field.name for field in fields(cls)]  # type: ignore[arg-type]
     if not isinstance(data, dict):

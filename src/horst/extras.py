@@ -1,12 +1,26 @@
-"""Optional packages."""
+"""Imports that can wait: names of a package until they are used, and optional packages."""
 
 import importlib
 import sys
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from horst.errors import MissingExtraError
 
 _TORCHVISION_OPERATORS: list[Any] = []  # declarations last as long as this list holds them
+
+
+def lazy_names(package: str, names: Mapping[str, str], modules: Collection[str] = ()) -> Callable[[str], Any]:
+    """The `__getattr__` of a package, for `names` (and the modules that define them) and for `modules` themselves."""
+
+    def get(name: str) -> Any:
+        if name in names:
+            return getattr(importlib.import_module(f"{package}.{names[name]}"), name)
+        if name in modules:
+            return importlib.import_module(f"{package}.{name}")
+        raise AttributeError(f"module {package!r} has no attribute {name!r}")
+
+    return get
 
 
 def require(module: str, extra: str) -> Any:

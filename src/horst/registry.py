@@ -37,11 +37,8 @@ class Part:
 class Registry(Mapping[str, T], Generic[T]):
     """Objects of one kind by name. An entry may be "package.module:name", which is imported when it is first used.
 
-    Args:
-        kind: What the objects are, in messages: "head", "data source".
-        entries: The first objects.
-        import_paths: Whether "package.module:name" is accepted as a name. Only for names that users write themselves:
-            a model's config may come from a stranger.
+    `kind`: what the objects are, in messages. `import_paths`: whether "package.module:name" is accepted as a name. Only
+    for names that users write themselves: a model's config may come from a stranger.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, T | str] | None = None, *, import_paths: bool = False) -> None:

@@ -37,7 +37,7 @@ def manager(
         try:
             yield made
         finally:
-            made.close()
+            made.stop()
 
 
 def enter(manager: ModelManager, states: int = 1) -> Session:
@@ -81,7 +81,7 @@ def test_closed_session_makes_room_at_once() -> None:
         inside = [enter(made) for _ in range(5)]
         for _ in range(20):
             assert fill(made) == 0
-            made.leave(inside.pop())
+            made.close(inside.pop())
             inside.append(enter(made))
 
 

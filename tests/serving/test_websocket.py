@@ -286,7 +286,7 @@ def statuses(times: list[float], monkeypatch: pytest.MonkeyPatch, answered: bool
         for time in times:
             now = time
             session._take_frame(join_frame(7, time, b"image"))
-            session._in_flight = 0 if answered else session._in_flight
+            session._requests[-1].submitted &= not answered
         assert {request.number for request in session._requests} == {7}
         return [request.status or "submitted" for request in session._requests]
 

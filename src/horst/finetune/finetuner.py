@@ -22,7 +22,7 @@ import torch
 import horst
 from horst.config import check_type
 from horst.errors import BusyError, ConfigError, HorstError, InputError
-from horst.finetune.job import FinetuneProgress, check_minutes
+from horst.finetune.job import FinetuneJob, FinetuneProgress
 from horst.finetune.recordings import Recordings
 from horst.finetune.run import How, finetune
 from horst.finetune.scratch import ENOUGH
@@ -74,20 +74,20 @@ class Finetuner:
             check_type("how", how, How)
         except ConfigError as error:
             raise InputError(str(error)) from error
-        check_minutes(minutes)
-        labels = self.recordings.labels()
-        if len(labels) < 2:
-            raise InputError(f"there are clips of {len(labels)} labels; record some of at least two")
+        clips = self.recordings.clips()
+        if len(clips) < 2:
+            raise InputError(f"there are clips of {len(clips)} labels; record some of at least two")
+        FinetuneJob.of(clips, minutes)  # checks them
         path = (self.models_folder / name).absolute()
         if path.exists() and not (path / CONFIG).is_file():
             raise InputError(f"{path} exists and is not a model: choose another name for the model")
-        clips = str(self.recordings.folder.absolute())
-        request = {"clips": clips, "path": str(path), "how": how, "minutes": minutes, "base": self.base}
+        places = {"recordings": str(self.recordings.folder.absolute()), "path": str(path), "base": self.base}
+        request = {**places, "how": how, "minutes": minutes, "threads": self.threads}
         with self._lock:
             if self._state.state == "running":
                 raise BusyError("a model is being finetuned: wait for it, or cancel it")
             self.models_folder.mkdir(parents=True, exist_ok=True)
-            self._process = self._spawn({**request, "threads": self.threads})
+            self._process = self._spawn(request)
             self._state = FinetuneState("running", message="starting")
             self._reader = threading.Thread(target=self._follow, args=(self._process, name), daemon=True)
             self._reader.start()
@@ -188,7 +188,7 @@ def work() -> None:
         os.nice(NICE)
     torch.set_num_threads(request.pop("threads"))
     try:
-        clips = Recordings(request.pop("clips")).clips()
+        clips = Recordings(request.pop("recordings")).clips()
         result = finetune(clips, **request, overwrite=True, report=report)
         message = "done" if result.held_out else "the accuracy is not known: record 3 clips of each label"
         if request["how"] == "scratch" and min(map(len, clips.values())) < ENOUGH:

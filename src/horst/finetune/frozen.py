@@ -29,10 +29,7 @@ ClipFeatures = tuple[int, Tensor]  # A clip, and the spatial means of y (T, C) o
 
 
 def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple[Predictor, HeldOut | None]:
-    """A model of the job's labels with the backbone and core of `base`, and the accuracy in cross-validation.
-
-    `base` is frozen in place.
-    """
+    """A model of the job's labels with the parts of `base`, which are frozen, and the accuracy in cross-validation."""
     if not isinstance(base.head, RecognitionHead):
         raise ConfigError("a model that anticipates cannot be finetuned: use one of early recognition, as 'somethings'")
     base.eval().requires_grad_(False)

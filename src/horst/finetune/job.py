@@ -11,8 +11,7 @@ from horst.data.clips import Clip
 from horst.errors import InputError
 from horst.finetune.recordings import check_label
 
-ClipSource = Clip | Callable[[], Clip]
-"""A clip, or a function that reads it: the clips of a folder need not all be in memory."""
+ClipSource = Clip | Callable[[], Clip]  # or a function that reads it: clips of a folder need not all be in memory
 MIN_HELD_OUT = 3  # clips that each label needs before one of them is held out
 
 
@@ -62,7 +61,8 @@ class FinetuneJob:
     @classmethod
     def of(cls, clips: Mapping[str, Sequence[ClipSource]], minutes: float) -> Self:
         """A job that starts now; InputError if it is impossible."""
-        check_minutes(minutes)
+        if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes <= 60:
+            raise InputError(f"minutes is {minutes!r}; it takes a number above 0 and up to 60")
         labels = [check_label(label) for label in clips]
         empty = [label for label, known in clips.items() if not len(known)]
         if len(set(labels)) < 2 or len(set(labels)) < len(labels) or empty:
@@ -100,9 +100,3 @@ class FinetuneJob:
         by_label = [[i for i, t in enumerate(self.targets) if t == label] for label in range(len(self.labels))]
         fewest = min(map(len, by_label))
         return [[clips[fold] for clips in by_label] for fold in range(fewest)] if fewest >= MIN_HELD_OUT else []
-
-
-def check_minutes(minutes: float) -> None:
-    """InputError unless it is a number above 0 and up to 60."""
-    if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes <= 60:
-        raise InputError(f"minutes is {minutes!r}; it takes a number above 0 and up to 60")

@@ -36,21 +36,22 @@ FORMAT = "1"
 QUALITY = 90
 ID = re.compile(r"[0-9a-f]{20}")
 LONGEST_LABEL = 80  # characters
-UNPRINTABLE = ("Cc", "Cs", "Cn", "Zl", "Zp")
-"""Unicode categories that a label must not have: control characters, surrogates, unassigned, line breaks."""
+UNPRINTABLE = ("Cc", "Cs", "Cn", "Zl", "Zp")  # Unicode: control characters, surrogates, unassigned, line breaks
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordingLimits:
-    """Limits of what is stored."""
+    """Limits of what is stored: labels, clips of one label, bytes of all clips on disk, and seconds of a clip."""
 
     labels: int = 12
-    clips: int = 30  # of one label
-    bytes: int = 256 * 2**20  # of all clips on disk
-    shortest: float = 0.3  # seconds
-    longest: float = 10.0  # seconds
-    fps: float = 15.0  # frames per second that are stored; frames between them are dropped
-    side: int = 128  # pixels: larger frames are stretched to this height or width, as models stretch them anyway
+    clips: int = 30
+    bytes: int = 256 * 2**20
+    shortest: float = 0.3
+    longest: float = 10.0
+    fps: float = 15.0
+    """Frames per second that are stored; frames between them are dropped."""
+    side: int = 128
+    """Pixels: larger frames are stretched to this height or width, as models stretch them anyway."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -128,15 +129,13 @@ class Recordings:
         """Delete one clip of a label, or all of them, and return how many. InputError if there is no such clip."""
         label = check_label(label)
         with self._lock:
-            known = self._known.get(label)
-            if known is None or (id is not None and id not in known):
-                raise InputError(
-                    f"there is no recording {id!r} of {label!r}" if id else f"there is no recording of {label!r}"
-                )
-            chosen = list(known.values()) if id is None else [known[id]]
-            for recording in chosen:
-                self._file(recording).unlink(missing_ok=True)
-                del known[recording.id]
+            known = self._known.get(label, {})
+            chosen = list(known) if id is None else [id]
+            if not known or chosen[0] not in known:
+                raise InputError(f"there is no recording {f'{id!r} ' if id else ''}of {label!r}")
+            for one in chosen:
+                self._file(known[one]).unlink(missing_ok=True)
+                del known[one]
             if not known:
                 del self._known[label]
                 with suppress(OSError):  # other files are in it

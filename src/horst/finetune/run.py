@@ -104,8 +104,8 @@ def _card(result: FinetuneResult, job: FinetuneJob, how: How, base: str | Path) 
             f"{held_out.correct_at_half} after half of\nthem, by models that were not trained on them. "
             "The model in this folder was trained on these clips too."
         )
-    on_base = f"a new head on the frozen model `{model_title(base)}`"
-    kind = on_base if how == "frozen" else "a small network, from scratch"
+    frozen_base = f"a new head on the frozen model `{model_title(base)}`"
+    kind = frozen_base if how == "frozen" else "a small network, from scratch"
     return f"""---
 library_name: horst
 tags:

@@ -95,9 +95,8 @@ def train(job: FinetuneJob, seed: int, report: Report) -> tuple[Predictor, HeldO
         for group in optimiser.param_groups:
             decay = 0.5 * (1 + math.cos(math.pi * min(1, job.spent)))
             group["lr"] = OPTIMISER.lr * min(1.0, (step + 1) / WARMUP) * decay
-        clips = []
-        for clip in (_cached_clip(job, index, cache) for index in chosen):
-            clips.append(scramble_appearance(jitter_clip(clip.frames, clip.times, FPS, SIZE, rng), rng))
+        small = [_cached_clip(job, index, cache) for index in chosen]
+        clips = [scramble_appearance(jitter_clip(clip.frames, clip.times, FPS, SIZE, rng), rng) for clip in small]
         loss = _step(model, optimiser, job, chosen, clips)
         step, seen = step + 1, seen + len(chosen)
         fraction, epoch = min(0.99, job.spent), seen / len(job.sources)

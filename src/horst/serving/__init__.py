@@ -1,17 +1,11 @@
-"""Serves models over HTTP and WebSockets, with a web page and a Python client.
-
-    horst serve somethings
-
-    with Client("http://127.0.0.1:8000") as client:
-        for prediction in client.watch("clip.mp4"):
-            print(prediction["time"], prediction["answer"])
+"""Serves models over HTTP and WebSockets (`horst serve`), with a web page and a Python client.
 
 Needs the extra `serve`. The names below are imported on first use, so that a client does not import torch.
 """
 
 from typing import TYPE_CHECKING
 
-from horst.lazy import lazy_names
+from horst.extras import lazy_names
 
 if TYPE_CHECKING:
     from horst.serving.app import create_app as create_app

@@ -54,7 +54,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        manager.close()
+        manager.stop()
         finetuner.cancel()
         decoders.shutdown(wait=False, cancel_futures=True)
 

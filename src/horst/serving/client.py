@@ -1,12 +1,4 @@
-"""A Python client: one live stream to a server.
-
-    with Client("http://127.0.0.1:8000") as client:
-        answer = client.push(image, time)               # {"status": "predicted", "prediction": {...}, ...}
-        for prediction in client.watch("clip.mp4"):     # a file, or frames with their times
-            print(prediction["time"], prediction["answer"])
-
-Needs the package `websockets`, from the extra `serve`.
-"""
+"""A Python client: one live stream to a server. Needs the package `websockets`, from the extra `serve`."""
 
 import contextlib
 import json
@@ -28,7 +20,13 @@ class ServerError(HorstError):
 
 
 class Client:
-    """A stream. Use it as a context manager, from one thread at a time."""
+    """A stream. Use it as a context manager, from one thread at a time.
+
+    with Client("http://127.0.0.1:8000") as client:
+        answer = client.push(image, time)               # {"status": "predicted", "prediction": {...}, ...}
+        for prediction in client.watch("clip.mp4"):     # a file, or frames with their times
+            print(prediction["time"], prediction["answer"])
+    """
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ ImageFormat = Literal["jpeg", "png", "webp"]
 
 
 def join_frame(number: int, time: float, image: bytes) -> bytes:
+    """A frame on the wire; `image` is encoded."""
     return HEADER.pack(number, time) + image
 
 

@@ -1,8 +1,8 @@
 """The limits of a server: every queue, size and time is bounded. Clients can read them."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
-from horst.errors import ConfigError
+from horst.config import check_entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,4 @@ class Limits:
     """Frames of a recorded clip."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not value > 0:
-                raise ConfigError(f"{field.name} is {value}; a limit must be above 0")
+        check_entries("limits", self, **dict.fromkeys(self.__slots__, ">0"))

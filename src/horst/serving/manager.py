@@ -1,9 +1,8 @@
 """The models of a server, and which sessions it accepts.
 
-The number of sessions is limited, and so is the load: a new session is rejected as busy if serving it would exceed
-`Limits.load`, given what a step costs here and now (`cost.py`). If the machine becomes slower later and stays
-overloaded, the newest session is evicted, so that the others keep their frame rate. The last session is never evicted,
-and none is while a model is being finetuned, as that ends soon.
+A new session is rejected as busy if there are too many, or if serving it would exceed `Limits.load`. If the machine
+becomes slower later and stays overloaded, the newest session is evicted, so that the others keep their frame rate. The
+last session is never evicted, and none is while a model is being finetuned, as that ends soon.
 """
 
 import logging
@@ -52,7 +51,7 @@ class ModelManager:
         self._schedulers: dict[str, Scheduler] = {}
         self._lock = threading.RLock()
         self._overloaded_since: float | None = None
-        self._closed = threading.Event()
+        self._stopped = threading.Event()
         self._scheduler(name, model)  # now, so that the first session does not wait
         threading.Thread(target=self._watch, name="load", daemon=True).start()
 
@@ -100,10 +99,7 @@ class ModelManager:
     def open(
         self, session: Session, name: str | None, policy: Callable[[Predictor], ResetPolicy], **options: Any
     ) -> None:
-        """Start a session, with options of `SessionPool.open`. Blocks, as a model may have to be loaded.
-
-        BusyError if the server is full.
-        """
+        """Start a session; options: `SessionPool.open`. Blocks, as a model may be loaded. BusyError if it is full."""
         with self._lock:
             try:
                 if self.metrics.streams >= self.limits.streams:
@@ -119,19 +115,18 @@ class ModelManager:
                 raise
             self.metrics.add(streams=1, opened=1)
 
-    def leave(self, session: Session) -> None:
+    def close(self, session: Session) -> None:
         """The session has ended."""
         self.metrics.add(streams=-1)
-        if not self._closed.is_set():
+        if not self._stopped.is_set():
             session.scheduler.close(session)
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """Stop all threads."""
-        self._closed.set()
+        self._stopped.set()
         with self._lock:
-            for scheduler in self._schedulers.values():
-                scheduler.stop()
-            self._schedulers.clear()
+            while self._schedulers:
+                self._schedulers.popitem()[1].stop()
 
     def _scheduler(self, name: str, model: Predictor) -> Scheduler:
         if name not in self._schedulers:
@@ -162,7 +157,7 @@ class ModelManager:
         return None if name == self.name else Path(str(files("horst") / "assets" / "models" / name))
 
     def _watch(self) -> None:
-        while not self._closed.wait(1.0):
+        while not self._stopped.wait(1.0):
             try:
                 self._relieve(time.monotonic())
             except BusyError:
@@ -179,7 +174,6 @@ class ModelManager:
         elif self._overloaded_since is None:
             self._overloaded_since = now
         elif now - self._overloaded_since >= OVERLOAD_SECONDS:
-            newest = max(schedulers, key=lambda scheduler: scheduler.newest)
-            newest.evict_newest("server overloaded")
+            max(schedulers, key=lambda scheduler: scheduler.newest).evict_newest("server overloaded")
             self.metrics.add(busy=1)
             self._overloaded_since = now - OVERLOAD_SECONDS / 2

@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 
@@ -67,11 +68,10 @@ class Metrics:
 
 def memory() -> int:
     """Resident memory of this process in bytes; its maximum where the system does not tell."""
-    try:
+    with suppress(OSError, ValueError, IndexError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        try:
-            import resource
-        except ImportError:  # Windows
-            return 0
+    with suppress(ImportError):  # Windows
+        import resource
+
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return 0

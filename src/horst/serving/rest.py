@@ -42,8 +42,6 @@ SIGNATURES = {
     "mpeg": lambda b: b[:4] in (b"\x00\x00\x01\xba", b"\x00\x00\x01\xb3"),
     "ts": lambda b: len(b) > 188 and b[0] == 0x47 and b[188] == 0x47,
 }
-
-
 Label = Annotated[str, PathParameter(max_length=200, description="The action that the clip shows, in words.")]
 ClipId = Annotated[str, PathParameter(max_length=100)]
 

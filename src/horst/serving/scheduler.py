@@ -152,10 +152,7 @@ class Scheduler:
         return len(self._sessions)
 
     def load(self, more_states: int = 0) -> float:
-        """Fraction of time that its sessions need, and one more with `more_states` states.
-
-        Each state is stepped at the model's rate, all in one batch.
-        """
+        """Fraction of time that its sessions need, and one more with `more_states` states: all are in one batch."""
         states = sum(len(session.slot.rows) for session in tuple(self._sessions) if not session.closed)
         return self.model.fps * self.cost.seconds(states + more_states)
 

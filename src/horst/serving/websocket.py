@@ -85,7 +85,6 @@ class WebSocketSession(Session):
         self.socket, self.manager, self.decoders = socket, manager, decoders
         self.limits, self.metrics = manager.limits, manager.metrics
         self._requests: deque[FrameRequest] = deque()  # without an answer, in order
-        self._in_flight = 0
         self._changed = asyncio.Event()
         self._has_room = asyncio.Event()
         self._allowance, self._updated = self.limits.rate, monotonic()
@@ -113,8 +112,8 @@ class WebSocketSession(Session):
             raise _CloseError("start", "the first message must be start")
         try:
             self.options = o = StreamOptions.parse(message, self.limits)
-            shown = {"threshold": o.threshold, "attention": o.attention}
-            await asyncio.to_thread(self.manager.open, self, o.model, o.policy, **shown)
+            options = o.model_dump(include={"threshold", "attention"})
+            await asyncio.to_thread(self.manager.open, self, o.model, o.policy, **options)
         except BusyError as error:
             raise _CloseError("busy", str(error), 1013) from error
         except HorstError as error:
@@ -123,7 +122,7 @@ class WebSocketSession(Session):
             await self._exchange()
         finally:
             with contextlib.suppress(BusyError):
-                self.manager.leave(self)
+                self.manager.close(self)
 
     async def _exchange(self) -> None:
         """Answer the frames that the client sends, until it stops."""
@@ -186,7 +185,7 @@ class WebSocketSession(Session):
         self._updated = now
         if self._allowance < 1:
             request.answer("rejected", f"more than {self.limits.rate:g} frames per second")
-        elif self._in_flight >= self.limits.in_flight:
+        elif sum(earlier.submitted for earlier in self._requests) >= self.limits.in_flight:
             request.answer("skipped")
         self._allowance -= request.status != "rejected"
         self._add(request)
@@ -197,7 +196,6 @@ class WebSocketSession(Session):
         """A request that waits for its answer, or has one that waits to be sent."""
         self._requests.append(request)
         if request.status is None:
-            self._in_flight += 1
             self.submit(request)
         self._changed.set()
 
@@ -223,7 +221,6 @@ class WebSocketSession(Session):
                 self._has_room.set()
                 if request is STOP:
                     return
-                self._in_flight -= request.submitted
                 await self._send({"type": "reset"} if request.reset else self._message(request))
                 if not request.reset:
                     self.metrics.count(request.status or "", request.answered - request.arrived)

@@ -2,13 +2,6 @@
 
 One rule for all live sources: skip the oldest waiting frames first, and never the newest one. A late answer is worth
 less than a current one. Frames of files are never skipped: they wait until the model is ready.
-
-    FrameQueue      the frames of one stream that wait for the model: at most 8, none for more than 0.5 s
-    LatestFrames    a live source that always gives its newest frame:
-
-    with LatestFrames(LiveSource(source="camera:0").frames()) as frames:
-        for prediction in model.stream(live=True).watch(frames):
-            ...
 """
 
 import threading
@@ -59,7 +52,12 @@ class FrameQueue(Generic[T]):
 
 
 class LatestFrames(Iterator[Frame]):
-    """The newest frame of a live source, which a thread reads. Frames that arrive while the model runs are skipped."""
+    """The newest frame of a live source, which a thread reads. Frames that arrive while the model runs are skipped.
+
+    with LatestFrames(LiveSource(source="camera:0").frames()) as frames:
+        for prediction in model.stream(live=True).watch(frames):
+            ...
+    """
 
     def __init__(self, frames: Iterable[Frame]) -> None:
         self._source, self._queue = frames, FrameQueue[Frame](max_waiting=1)

@@ -1,16 +1,11 @@
 """Live streams on one model: frames in, predictions out.
 
-    stream = horst.open_model("somethings").stream()
-    prediction = stream.push(image, time)       # the newest prediction
-    for prediction in stream.watch(frames):     # all predictions of a file or a camera
-        print(prediction.time, prediction.top(3))
-
-Many streams share a pool. They open and close at any time; each step runs the model once for all of them.
+A `StreamSession` has one stream. Many streams share a pool and open and close at any time:
 
     pool = SessionPool(model, capacity=32)
     slot = pool.open()
     slot.push(image, time)                      # cheap: the frame waits for the next step
-    for slot, prediction in pool.step():
+    for slot, prediction in pool.step():        # runs the model once for all streams that have a frame
         ...
     slot.close()
 
@@ -89,12 +84,6 @@ class Slot:
         """Samples that wait for a step."""
         return len(self.queue)
 
-    def _next(self) -> tuple[SampledFrame[Image], bool, float]:
-        """The next sample, whether the stream starts with it, and when it arrived."""
-        sample, arrived = self.queue.pop()
-        first, self._sequence = sample.sequence != self._sequence, sample.sequence
-        return sample, first, arrived
-
     def _check_open(self) -> None:
         if not self.rows:
             raise InputError("the stream is closed: open another one")
@@ -145,12 +134,13 @@ class SessionPool:
 
     def step(self) -> list[tuple[Slot, Prediction]]:
         """Run the model once, on the oldest waiting sample of every stream that has one."""
-        batch = [(slot, *slot._next()) for slot in self.slots if slot.waiting]
+        batch = [(slot, *slot.queue.pop()) for slot in self.slots if slot.waiting]
         if not batch:
             return []
         frames = np.zeros((len(self.batched_step), *self.batched_step.size, 3), np.uint8)
-        for slot, sample, first, _ in batch:
+        for slot, sample, _ in batch:
             frames[slot.rows] = sample.frame
+            first, slot._sequence = sample.sequence != slot._sequence, sample.sequence
             for state in slot.policy.resets(sample.frame, sample.time, first=first):
                 self.batched_step.reset(slot.rows[state])
                 slot._past[state].clear()
@@ -168,23 +158,17 @@ class SessionPool:
             probabilities = {task: rows[:, seconds.index(self.horizon)] for task, rows in ahead.items()}
         ages, now = self.batched_step.frame_counts, clock.perf_counter()
         predictions = []
-        for slot, sample, _, arrived in batch:
+        for slot, sample, arrived in batch:
             state = slot.policy.choose(probabilities["action"][slot.rows])
             row = slot.rows[state]
             maps, past = None, slot._past[state]
             if slot.attention and temporal is not None and spatial is not None:
                 times = np.array([*[np.nan] * (len(temporal[row]) - len(past)), *past])
                 maps = AttentionMaps(temporal[row].copy(), times, spatial[row].copy())
+            own = {task: rows[row].copy() for task, rows in probabilities.items()}
+            later = {s: {task: rows[row, i].copy() for task, rows in ahead.items()} for i, s in enumerate(seconds)}
             slot.latest = Prediction(
-                sample.time,
-                ages[row],
-                {task: rows[row].copy() for task, rows in probabilities.items()},
-                self.names,
-                slot.threshold,
-                now - arrived,
-                self.horizon,
-                {s: {task: rows[row, i].copy() for task, rows in ahead.items()} for i, s in enumerate(seconds)},
-                maps,
+                sample.time, ages[row], own, self.names, slot.threshold, now - arrived, self.horizon, later, maps
             )
             for past in slot._past:
                 past.append(sample.time)
@@ -254,15 +238,10 @@ def class_names(model: Predictor) -> dict[str, list[str]]:
 
 
 def horizons(model: Predictor) -> tuple[float, tuple[int, ...]]:
-    """How far ahead the answer of a model is, in seconds, and the LSTM steps of all horizons of an unrolling head.
-
-    Recognition names the current action: 0 s. An anticipation head without unrolling was trained on frames up to 2 s
-    before the action and does not know when it starts: within 2 s. An unrolling head runs its LSTM tau_a * fps steps
-    for each horizon, largest first.
-    """
+    """Seconds ahead of a model's answer, and the LSTM steps, tau_a * fps, of all horizons of an unrolling head."""
     if model.head.task == "recognition":
         return 0.0, ()
-    if not isinstance(model.head, Unroller):
+    if not isinstance(model.head, Unroller):  # trained on frames up to 2 s before the action: does not know its start
         return EARLIEST, ()
     most = max(1, min(model.head.steps, round(EARLIEST * model.fps)))
     default = max(1, min(most, round(DEFAULT_HORIZON * model.fps)))

@@ -1,9 +1,5 @@
 """When the state of a live stream is reset. Early recognition depends on the start of an action; a camera has none.
 
-    NeverReset()                    one state; the caller calls `StreamSession.reset`
-    PeriodicReset(seconds, states)  several states, reset in turn every `seconds`; the most confident one answers
-    MotionReset()                   one state, reset when something moves after a pause
-
 A policy may keep several states for one stream. Before each frame it decides which states to reset, and after it which
 state answers.
 """
@@ -35,12 +31,12 @@ class ResetPolicy(Protocol):
 
 @dataclass
 class NeverReset(ResetPolicy):
-    """The caller knows when an action starts, or it does not matter, as in anticipation."""
+    """The caller knows when an action starts (`StreamSession.reset`), or it does not matter, as in anticipation."""
 
 
 @dataclass
 class PeriodicReset(ResetPolicy):
-    """Staggered resets: one of the states was always reset shortly before an action starts."""
+    """Staggered resets: one of the states was always reset shortly before an action. The most confident one answers."""
 
     seconds: float = 3.0  # between two resets of a state
     states: int = 3
@@ -97,7 +93,6 @@ def reset_policy(
     """A policy by name: "never", "every", "motion" or "auto".
 
     "auto" is "every" if the model recognizes actions (its only task is "action") in a `live` stream, else "never".
-    Anticipation does not depend on the start of an action.
     """
     if name == "auto":
         name = "every" if live and set(tasks) == {"action"} else "never"

@@ -1,15 +1,7 @@
 """Samples frames with timestamps at the rate of a model, exactly as if they came from a file.
 
-Sampling times are 1/fps seconds apart and start at the first frame. The sample at a time is the frame that is on screen
-then: the last one that began at that time or before. So a camera of 25 or 60 frames per second, a camera that drops
-frames, and a file all look the same to the model.
-
-- A frame that begins at a sampling time is used at once. A sampling time between two frames is decided when the second
-  frame arrives.
-- If no frame arrives, the last one is repeated for up to `gap` seconds. After a longer gap the stream is reset
-  (`on_gap="reset"`), or continues as if no time had passed (`on_gap="continue"`).
-- A clock that goes back by more than `gap`, or to before the first frame, resets the stream too. A frame that is only
-  a little late is dropped.
+docs/guides/streaming.md has the rules. A frame that begins at a sampling time is used at once. A sampling time between
+two frames is decided when the second frame arrives.
 """
 
 import math

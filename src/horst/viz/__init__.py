@@ -14,7 +14,7 @@ Each returns a `matplotlib.figure.Figure`: restyle it, save it (`figure.savefig(
 
 from typing import TYPE_CHECKING
 
-from horst.lazy import lazy_names
+from horst.extras import lazy_names
 
 if TYPE_CHECKING:
     from horst.viz.charts import accuracy_curve as accuracy_curve

@@ -59,9 +59,9 @@ const player = new Player(video, source, frames, {
   truth: (action) => (answer.truth = action),
 });
 
-frames.listen((picture, time) => {
+frames.listen((video, time) => {
   connection.wake();
-  sampler?.push(picture, time);
+  sampler?.push(video, time);
 });
 
 /** The options of the message "start". */
@@ -71,7 +71,7 @@ function streamOptions() {
   return { model: $("model").value || null, reset: policy, seconds: Number(seconds), top: TOP, attention: true };
 }
 
-/** Late frames, by the same rule as the server: those of a camera are skipped, those of a file wait. */
+/** Send a sample. Late frames follow the rule of the server: those of a camera are skipped, those of a file wait. */
 function send(canvas, time) {
   if (connection.ready === null || (source.live && !connection.room)) return;
   strip.keep(time, canvas);
@@ -85,6 +85,7 @@ function sendWaiting() {
   player.hold(waiting.length > 0);
 }
 
+/** Show an answer of the server; `sent` is what `send` noted about its frame. */
 function receive({ status, prediction, message }, sent) {
   sendWaiting();
   if (status === "rejected") showNotice(message, { bad: true, topic: "connection" });
@@ -111,6 +112,7 @@ function reset() {
   strip.clear();
 }
 
+/** Forget everything that is shown: another stream begins. */
 function clear() {
   generation++;
   waiting = [];
