@@ -139,7 +139,7 @@ class ModelManager:
         for name in tuple(self._models):
             if len(self._models) < self.limits.models:
                 return
-            if name != self.name and not len(self._schedulers.get(name, ())):
+            if name != self.name and not (name in self._schedulers and self._schedulers[name].sessions):
                 self._unload(name, "the model was unloaded")
         if len(self._models) >= self.limits.models:
             raise BusyError(f"{len(self._models)} models are in use, which is the limit")
@@ -167,13 +167,14 @@ class ModelManager:
 
     def _relieve(self, now: float) -> None:
         """Evict the newest session after some seconds of overload."""
-        schedulers = [scheduler for scheduler in tuple(self._schedulers.values()) if len(scheduler)]
-        few = sum(map(len, schedulers)) < 2
-        if few or self.load <= OVERLOAD_FACTOR * self.limits.load or self.finetuner.state().state == "running":
+        sessions = [session for scheduler in tuple(self._schedulers.values()) for session in tuple(scheduler.sessions)]
+        overloaded = self.load > OVERLOAD_FACTOR * self.limits.load
+        if not overloaded or len(sessions) < 2 or self.finetuner.state().state == "running":
             self._overloaded_since = None
         elif self._overloaded_since is None:
             self._overloaded_since = now
         elif now - self._overloaded_since >= OVERLOAD_SECONDS:
-            max(schedulers, key=lambda scheduler: scheduler.newest).evict_newest("server overloaded")
+            newest = max(sessions, key=lambda session: session.opened)
+            newest.scheduler.evict(newest, "server overloaded")
             self.metrics.add(busy=1)
             self._overloaded_since = now - OVERLOAD_SECONDS / 2

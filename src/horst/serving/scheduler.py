@@ -13,7 +13,6 @@ The event loop submits frames and is notified when they are answered; it never w
 from __future__ import annotations
 
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -65,9 +64,9 @@ class Session:
 
     scheduler: Scheduler
     slot: Slot
+    opened: float  # when it got its slot, by `time.monotonic`
 
     def __init__(self) -> None:
-        self.opened = monotonic()
         self.closed = False
         self.evicted: str | None = None  # why the server ended the session
         self._queue: deque[FrameRequest] = deque()
@@ -141,33 +140,25 @@ class Scheduler:
 
     def __init__(self, name: str, model: Predictor, states: int, metrics: Metrics) -> None:
         self.name, self.model, self.metrics = name, model, metrics
-        self._sessions: list[Session] = []
+        self.sessions: list[Session] = []  # only its thread changes it
         self._failures = 0
         self._scheduled = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
         self.pool = self._executor.submit(SessionPool, model, states).result()
         self.cost = self._executor.submit(StepCost.measure, self.pool).result()
 
-    def __len__(self) -> int:
-        return len(self._sessions)
-
     def load(self, more_states: int = 0) -> float:
         """Fraction of time that its sessions need, and one more with `more_states` states: all are in one batch."""
-        states = sum(len(session.slot.rows) for session in tuple(self._sessions) if not session.closed)
+        states = sum(len(session.slot.rows) for session in tuple(self.sessions) if not session.closed)
         return self.model.fps * self.cost.seconds(states + more_states)
-
-    @property
-    def newest(self) -> float:
-        """When its last session opened."""
-        return max((session.opened for session in tuple(self._sessions)), default=-math.inf)
 
     def open(self, session: Session, reset: ResetPolicy, **options: Any) -> None:
         """Give the session a slot (`SessionPool.open`). Blocks: not for the event loop. BusyError if there is none."""
 
         def attach() -> None:
             session.slot = self.pool.open(reset, **options)
-            session.scheduler = self
-            self._sessions.append(session)
+            session.scheduler, session.opened = self, monotonic()
+            self.sessions.append(session)
 
         self._submit(attach).result()
 
@@ -175,15 +166,15 @@ class Scheduler:
         """The client left; waiting requests are dropped."""
 
         def detach() -> None:
-            if session in self._sessions:
-                self._sessions.remove(session)
+            if session in self.sessions:
+                self.sessions.remove(session)
                 session.slot.close()
 
         session.closed = True
         self._submit(detach)
 
-    def evict_newest(self, reason: str) -> None:
-        self._submit(lambda: self._evict(self._sessions[-1:], reason))
+    def evict(self, session: Session, reason: str) -> None:
+        self._submit(lambda: self._evict([session], reason))
 
     def wake(self) -> None:
         """Run a round soon; from any thread."""
@@ -195,7 +186,7 @@ class Scheduler:
     def stop(self, reason: str = "the server is stopping") -> None:
         """End the thread and evict all sessions."""
         with suppress(BusyError, TimeoutError):
-            evicted = self._submit(lambda: self._evict(self._sessions, reason))
+            evicted = self._submit(lambda: self._evict(self.sessions, reason))
             self._executor.shutdown(wait=False)
             evicted.result(timeout=10)
 
@@ -211,19 +202,19 @@ class Scheduler:
         try:
             changed = self._push_all()
             predictions = self._step()
-            changed |= {session for session in self._sessions if session.answer_pending(predictions.get(session.slot))}
+            changed |= {session for session in self.sessions if session.answer_pending(predictions.get(session.slot))}
             changed |= self._push_all()  # a reset may have waited for this step
             for session in changed:
                 session.notify()
         except Exception:  # a bug: nobody waits forever, and new sessions are served
-            self._failed("model %s", self._sessions)
-        if any(session.slot.waiting for session in self._sessions):
+            self._failed("model %s", self.sessions)
+        if any(session.slot.waiting for session in self.sessions):
             self.wake()
 
     def _push_all(self) -> set[Session]:
         """Push the frames of all sessions; returns those that had any."""
         pushed = set()
-        for session in tuple(self._sessions):
+        for session in tuple(self.sessions):
             try:
                 if session.push_ready():
                     pushed.add(session)
@@ -237,7 +228,7 @@ class Scheduler:
             predictions = dict(self.pool.step())
         except Exception:
             self._failures += 1
-            failed = self._sessions if self._failures >= MAX_FAILURES else []
+            failed = self.sessions if self._failures >= MAX_FAILURES else []
             self._failed("a step of model %s", failed, "the model fails: see the server's log")
             return {}
         self._failures = 0 if predictions else self._failures
@@ -254,5 +245,6 @@ class Scheduler:
 
     def _evict(self, sessions: Iterable[Session], reason: str) -> None:
         for session in tuple(sessions):
-            self._sessions.remove(session)
-            session.evict(reason)
+            if session in self.sessions:  # the client may have left meanwhile
+                self.sessions.remove(session)
+                session.evict(reason)

@@ -86,7 +86,7 @@ class WebSocketSession(Session):
         self.limits, self.metrics = manager.limits, manager.metrics
         self._requests: deque[FrameRequest] = deque()  # without an answer, in order
         self._changed = asyncio.Event()
-        self._has_room = asyncio.Event()
+        self._room = asyncio.Semaphore(MAX_ANSWERS)
         self._allowance, self._updated = self.limits.rate, monotonic()
         self._loop = asyncio.get_running_loop()
 
@@ -153,9 +153,7 @@ class WebSocketSession(Session):
     async def _read(self) -> None:
         """Read messages until the client sends stop."""
         while True:
-            while len(self._requests) >= MAX_ANSWERS:
-                self._has_room.clear()
-                await self._has_room.wait()
+            await self._room.acquire()  # each message adds one request
             message = await self._receive()
             if isinstance(message, bytes):
                 self._take_frame(message)
@@ -218,7 +216,7 @@ class WebSocketSession(Session):
             self._changed.clear()
             while self._requests and self._requests[0].status is not None:
                 request = self._requests.popleft()
-                self._has_room.set()
+                self._room.release()
                 if request is STOP:
                     return
                 await self._send({"type": "reset"} if request.reset else self._message(request))
@@ -250,15 +248,11 @@ class WebSocketSession(Session):
             if self.socket.client_state != WebSocketState.CONNECTED:
                 raise WebSocketDisconnect(1005)
             return message["bytes"]
-        text = message.get("text") or ""
-        try:
-            if len(text) > MAX_TEXT:
-                raise ValueError("too long")
-            data = json.loads(text)
-            if not isinstance(data, dict):
-                raise ValueError("not an object")
-        except (ValueError, RecursionError):
-            raise _CloseError("json", "a text message must be a JSON object, such as {'type': 'start'}") from None
+        text, data = message.get("text") or "", None
+        with contextlib.suppress(ValueError, RecursionError):
+            data = json.loads(text) if len(text) <= MAX_TEXT else None
+        if not isinstance(data, dict):
+            raise _CloseError("json", "a text message must be a JSON object, such as {'type': 'start'}")
         return data
 
     async def _send(self, message: dict[str, Any]) -> None:
