@@ -82,8 +82,6 @@ def disk_errors(place: Path, kind: type[HorstError]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if isinstance(error, HorstError):
-            raise
         raise kind(f"{place} cannot be written: {error}; free some space or choose another place") from error
 
 

@@ -6,9 +6,10 @@ import time as clock
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 from urllib.parse import urlsplit
 
+from horst.config import check_type
 from horst.errors import BusyError, ConfigError, HorstError, InputError
 from horst.extras import require
 from horst.serving.frames import ImageFormat, encode_image, join_frame
@@ -50,8 +51,7 @@ class Client:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https", "ws", "wss") or not parts.netloc:
             raise ConfigError(f"{address!r} is not the address of a server; it looks like http://127.0.0.1:8000")
-        if image_format not in get_args(ImageFormat):
-            raise ConfigError(f"image_format is {image_format!r}; choose from {', '.join(get_args(ImageFormat))}")
+        check_type("image_format", image_format, ImageFormat)
         if token is None and parts.fragment.startswith("token="):
             token = parts.fragment[6:]
         self.url = f"{'wss' if parts.scheme in ('https', 'wss') else 'ws'}://{parts.netloc}/ws"

@@ -80,8 +80,7 @@ class VideoPredictions(BaseModel):
 def api_routes(manager: ModelManager, samples: Samples, uploads: Path, *, token: bool) -> APIRouter:
     """`uploads`: folder of uploaded videos while they are read; `token`: whether the server requires one."""
     router, limits, finetuner, recordings = APIRouter(), manager.limits, manager.finetuner, manager.finetuner.recordings
-    waiting = 0
-    one_at_a_time = asyncio.Semaphore(1)
+    places, one_at_a_time = asyncio.Semaphore(limits.uploads), asyncio.Semaphore(1)  # of uploaded videos
 
     @router.get("/healthz", tags=["state"])
     async def healthz() -> dict[str, str]:
@@ -136,19 +135,15 @@ def api_routes(manager: ModelManager, samples: Samples, uploads: Path, *, token:
         reset: ResetName = "auto",
     ) -> VideoPredictions:
         """All predictions for a video file in the body: mp4, webm, avi, ogg, mpeg or ts."""
-        nonlocal waiting
-        if waiting >= limits.uploads:
+        if places.locked():
             raise BusyError("other videos are being predicted: try again later")
-        waiting += 1
-        try:
+        async with places:
             name, predictor = await run_in_threadpool(manager.model, model)
             async with uploaded_video(request, uploads, limits.upload_bytes) as path, one_at_a_time:
                 try:
                     predictions = await run_in_threadpool(_predict, path, predictor, reset, top, limits)
                 except VideoError as error:  # clients must not see paths of the server
                     raise ApiError(422, str(error).replace(str(path), "the video"), "video") from error
-        finally:
-            waiting -= 1
         return VideoPredictions(model=name, fps=predictor.fps, predictions=predictions)
 
     @router.post(
