@@ -6,7 +6,7 @@ without it.
 
 from typing import TYPE_CHECKING
 
-from horst.lazy import lazy_names
+from horst.extras import lazy_names
 from horst.video.frame import DecodeReport, Frame, VideoInfo
 from horst.video.images import ImageSequence
 
