@@ -13,9 +13,9 @@ from horst.evaluation.report import MINUS, markdown_head, markdown_row, metric_t
 from horst.io import write_text
 from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, StudyRow, study_rows
 from horst.studies.config import Study
-from horst.studies.plan import Job
+from horst.studies.plan import Job, state
 from horst.studies.plots import curves, differences
-from horst.studies.results import RunResult, SeedResult, read_results, seed_results
+from horst.studies.results import RunResult, SeedResult, read_result, seed_results
 from horst.studies.statistics import LOWER_IS_BETTER, RESAMPLES
 from horst.viz import save_svg
 
@@ -37,7 +37,8 @@ class StudyResults:
     @classmethod
     def read(cls, study: Study, jobs: Sequence[Job], folder: Path, command: str) -> Self:
         """The results of the jobs that are done."""
-        runs, missing = read_results(jobs)
+        missing = [job.name for job in jobs if state(job) != "done"]
+        runs = [read_result(job) for job in jobs if job.name not in missing]
         seeds = seed_results(study, runs, folder)
         return cls(study, runs, seeds, study_rows(study, runs, seeds), missing, command)
 

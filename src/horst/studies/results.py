@@ -21,7 +21,7 @@ from horst.models.checkpoint import read_config
 from horst.models.predictor import PredictorConfig
 from horst.models.summary import summarize
 from horst.studies.config import Study
-from horst.studies.plan import SPLIT, Job, state
+from horst.studies.plan import SPLIT, Job
 from horst.training.run import Run
 
 
@@ -55,12 +55,6 @@ class SeedResult:
     metrics: dict[str, float]
     predictions: Predictions  # in the order of ids
     discard: bool  # whether the protocol leaves out actions that no frame precedes
-
-
-def read_results(jobs: Sequence[Job]) -> tuple[list[RunResult], list[str]]:
-    """The results of the jobs that are done, and the names of the others."""
-    done = {job.name: state(job) == "done" for job in jobs}
-    return [read_result(job) for job in jobs if done[job.name]], [name for name, there in done.items() if not there]
 
 
 def read_result(job: Job) -> RunResult:

@@ -100,8 +100,12 @@ def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = F
     if kind == "decided" and predictions.task == "recognition":
         rows = zip(predictions.answers.split(1), predictions.lengths.split(1), strict=True)
         return Statistic(torch.tensor([decided(*row) for row in rows], dtype=torch.float64), torch.ones_like(counted))
-    if kind == "calibration" and place is not None:
-        return _calibration(scores[:, predictions.names().index(place)], labels, counted)
+    if kind == "calibration" and place is not None:  # by bins: how often predictions are right, minus their confidence
+        scores = scores[:, predictions.names().index(place)]
+        counted = counted & (scores > -torch.inf).any(1)
+        confidence, answer = torch.softmax(scores.double(), 1).nan_to_num(0.0).max(1)
+        gap = ((answer == labels).double() - confidence).where(counted, 0.0)
+        return Statistic(gap, counted, bin_of(confidence), "gaps of groups")
     shown = range(len(predictions.positions)) if place is None else [predictions.names().index(place)]
     ranks = torch.stack([label_ranks(scores[:, p], labels) for p in shown], 1)
     if kind == "area" and place is None and len(predictions.positions) > 1:
@@ -115,14 +119,6 @@ def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = F
     if kind == "recall5" and place is not None:
         return Statistic((ranks[:, 0] < 5).double(), counted, labels.clamp(min=0), "mean of groups")
     return None
-
-
-def _calibration(scores: Tensor, labels: Tensor, counted: Tensor) -> Statistic:
-    """By bins of confidence: how often predictions are right, minus their confidence."""
-    counted = counted & (scores > -torch.inf).any(1)
-    confidence, answer = torch.softmax(scores.double(), 1).nan_to_num(0.0).max(1)
-    gap = (answer == labels).double() - confidence
-    return Statistic(gap.where(counted, 0.0), counted, bin_of(confidence), "gaps of groups")
 
 
 def t_interval(values: Sequence[float]) -> Interval:

@@ -94,6 +94,7 @@ class CompletionCallback(lightning.Callback):
         self.best: float | None = None
         self.weights: dict[str, Tensor] = {}
 
+    @torch.no_grad()
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if trainer.current_epoch >= self.epochs:
             return
@@ -102,23 +103,20 @@ class CompletionCallback(lightning.Callback):
             self.best = found
             with self.averages.evaluated(pl_module):
                 self.weights = {name: value.detach().clone() for name, value in pl_module.network.state_dict().items()}
-        if trainer.current_epoch == self.epochs - 1:
-            self._continue(trainer, pl_module)
+        if trainer.current_epoch < self.epochs - 1:
+            return
+        if self.weights:
+            pl_module.network.load_state_dict(self.weights)
+        self.weights = {}
+        self.averages.reset(pl_module)
+        for optimiser in trainer.optimizers:
+            rates = [{key: group[key] for key in ("lr", "initial_lr")} for group in optimiser.param_groups]
+            optimiser.load_state_dict(create_optimiser(pl_module.parameters(), pl_module.run.optimiser).state_dict())
+            for group, rate in zip(optimiser.param_groups, rates, strict=True):
+                group.update(rate)  # the schedule continues
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best, "weights": self.weights}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.weights = state_dict["best"], dict(state_dict["weights"])
-
-    @torch.no_grad()
-    def _continue(self, trainer: Any, module: TrainingModule) -> None:
-        if self.weights:
-            module.network.load_state_dict(self.weights)
-        self.weights = {}
-        self.averages.reset(module)
-        for optimiser in trainer.optimizers:
-            rates = [{key: group[key] for key in ("lr", "initial_lr")} for group in optimiser.param_groups]
-            optimiser.load_state_dict(create_optimiser(module.parameters(), module.run.optimiser).state_dict())
-            for group, rate in zip(optimiser.param_groups, rates, strict=True):
-                group.update(rate)  # the schedule continues

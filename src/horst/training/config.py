@@ -356,7 +356,12 @@ def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
     key, equals, text = override.partition("=")
     if not equals:
         raise ConfigError(f"--{key} needs a value")
-    value = absolute_entry(key, _parse(text), Path())
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{text!r} cannot be read as YAML: {error}") from error
+    with suppress(ValueError):  # YAML reads 1e-3 as text
+        value = float(value) if isinstance(value, str) else value
     *sections, name = key.split(".")
     changed = inner = dict(data)
     for section in sections:
@@ -365,16 +370,5 @@ def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
             raise ConfigError(f"--{key}: {section} is {below!r}, which has no entries")
         inner[section] = dict(below or {})
         inner = inner[section]
-    inner[name] = value
+    inner[name] = absolute_entry(key, value, Path())
     return changed
-
-
-def _parse(text: str) -> Any:
-    """As YAML, but 1e-3 is a number."""
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{text!r} cannot be read as YAML: {error}") from error
-    with suppress(ValueError):
-        return float(value) if isinstance(value, str) else value
-    return value

@@ -297,16 +297,11 @@ def feature_loss(
     if distance == "mse":
         losses = (future - features[:, later].unsqueeze(2)).square().mean(-1)
     else:
+        with torch.autocast(future.device.type, enabled=False):
+            likeness = F.normalize(future, dim=-1) @ F.normalize(features.flatten(0, 1), dim=-1).T / temperature
+        likeness = torch.where(valid.flatten(), likeness, torch.finfo(likeness.dtype).min)  # (B, T, M, K, B T)
         places = torch.arange(clips, device=valid.device)[:, None, None] * frames + later
-        losses = _contrast(future, features.flatten(0, 1), valid.flatten(), places, temperature)
+        index = places[:, :, None, :, None].expand(*likeness.shape[:-1], 1)
+        losses = likeness.logsumexp(-1) - likeness.gather(-1, index).squeeze(-1)
     totals = torch.where(counted.unsqueeze(2), losses, 0.0).sum(-1)  # (B, T, M)
     return totals.min(2).values.sum(1) / counted.sum((1, 2)).clamp_min(1)
-
-
-def _contrast(future: Tensor, features: Tensor, real: Tensor, places: Tensor, temperature: float) -> Tensor:
-    """(B, T, M, K): -log of the share of the features at `places`, (B, T, K), among the `real` of (B T, C)."""
-    with torch.autocast(future.device.type, enabled=False):
-        likeness = F.normalize(future, dim=-1) @ F.normalize(features, dim=-1).T / temperature
-    likeness = torch.where(real, likeness, torch.finfo(likeness.dtype).min)
-    index = places[:, :, None, :, None].expand(*likeness.shape[:-1], 1)
-    return likeness.logsumexp(-1) - likeness.gather(-1, index).squeeze(-1)
