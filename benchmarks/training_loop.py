@@ -39,7 +39,6 @@ from horst.training.checkpoints import CheckpointCallback
 from horst.training.config import Batches, ModelChoice, RunConfig, Schedule, TrainerOptions
 from horst.training.fit import create_trainer
 from horst.training.module import TrainingModule
-from horst.training.optimisers import create_optimiser
 from horst.training.progress import ProgressCallback
 from horst.training.run import Run
 
@@ -152,7 +151,7 @@ class Bare:
 
     def __init__(self, model: Predictor, batch: Batch, config: RunConfig) -> None:
         self.model, self.batch = model.train(), batch
-        self.optimiser = create_optimiser(model.parameters(), config.optimiser)
+        self.optimiser = config.optimiser.create(model.parameters())
         self.losses: list[Tensor] = []
         self.last = (torch.arange(len(batch), device=batch.frames.device), batch.lengths.to(batch.frames.device) - 1)
 

@@ -208,14 +208,19 @@ def test_finished_runs_of_other_studies_are_found(tmp_path: Path) -> None:
     }
 
 
-def test_a_run_is_taken_over_whole_and_without_its_checkpoint(tmp_path: Path, job: Job) -> None:
+def test_a_run_is_taken_over_whole_and_without_its_checkpoint(
+    tmp_path: Path, job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = reach(job, **DONE)
     (run.folder / "checkpoint.ckpt").touch()
     folder, partial = tmp_path / "other" / "a", tmp_path / "other" / ".a.partial"
     for place in (folder, partial):
         place.mkdir(parents=True)
         (place / "left").touch()
-    reuse(run.folder, folder)
+    assert not reuse(run.folder, replace(job, folder=folder))  # it does not say on what it was trained
+    assert partial.exists()
+    monkeypatch.setattr("horst.studies.plan.same_data", lambda run, config: True)
+    assert reuse(run.folder, replace(job, folder=folder))
     names = {file.relative_to(run.folder) for file in run.folder.rglob("*")}
     assert {file.relative_to(folder) for file in folder.rglob("*")} == names - {Path("checkpoint.ckpt")}
     assert not partial.exists()

@@ -11,15 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from horst.training.callbacks import slow_weights
 from horst.training.config import OPTIMISERS, Optimiser, Schedule
-from horst.training.optimisers import create_optimiser, learning_rate, slow_weights
 
 schedules = st.builds(Schedule, warmup=st.floats(0, 3), decay=st.just(0.0) | st.floats(0.01, 1))
 
 
 def test_the_papers_schedule() -> None:
     """Constant, then over the last quarter a cosine to 0."""
-    factors = [learning_rate(step, 100, 10, Schedule()) for step in range(101)]
+    factors = [Schedule().factor(step, 100, 10) for step in range(101)]
     assert factors[:76] == [1.0] * 76
     assert factors[87] == pytest.approx(0.5 * (1 + math.cos(math.pi * 12 / 25)))
     assert factors[75:] == sorted(factors[75:], reverse=True)
@@ -29,7 +29,7 @@ def test_the_papers_schedule() -> None:
 @given(schedule=schedules, epochs=st.integers(1, 20), epoch=st.integers(1, 30))
 def test_any_schedule_rises_once_and_falls_once(schedule: Schedule, epochs: int, epoch: int) -> None:
     steps = epochs * epoch
-    factors = [learning_rate(step, steps, epoch, schedule) for step in range(steps)]
+    factors = [schedule.factor(step, steps, epoch) for step in range(steps)]
     assert all(0 < factor <= 1 for factor in factors)
     top = factors.index(max(factors))
     assert factors[: top + 1] == sorted(factors[: top + 1])
@@ -39,11 +39,11 @@ def test_any_schedule_rises_once_and_falls_once(schedule: Schedule, epochs: int,
             if schedule.warmup * epoch <= step <= steps * (1 - schedule.decay):
                 assert factor == 1
     if schedule.warmup * epoch < steps:
-        assert learning_rate(steps, steps, epoch, schedule) == (pytest.approx(0, abs=1e-9) if schedule.decay else 1.0)
+        assert schedule.factor(steps, steps, epoch) == (pytest.approx(0, abs=1e-9) if schedule.decay else 1.0)
 
 
 def test_warm_up_rises_evenly_from_above_zero() -> None:
-    factors = [learning_rate(step, 100, 10, Schedule(warmup=1)) for step in range(12)]
+    factors = [Schedule(warmup=1).factor(step, 100, 10) for step in range(12)]
     assert factors[:10] == pytest.approx([n / 11 for n in range(1, 11)])
     assert factors[10:] == [1.0, 1.0]
 
@@ -71,7 +71,7 @@ def descend(model: nn.Module, optimiser: Any, steps: int) -> list[float]:
 @pytest.mark.parametrize("name", [*OPTIMISERS, "torch.optim:RAdam"])
 def test_optimisers_by_name(name: str, lookahead: bool) -> None:
     model = bowl()
-    optimiser = create_optimiser(model.parameters(), Optimiser(name=name, lr=0.02, lookahead=lookahead))
+    optimiser = Optimiser(name=name, lr=0.02, lookahead=lookahead).create(model.parameters())
     losses = descend(model, optimiser, 60)
     assert losses[-1] < 0.5 * losses[2]
     trained = [p for group in optimiser.param_groups for p in group["params"]]
@@ -83,14 +83,14 @@ def test_optimisers_by_name(name: str, lookahead: bool) -> None:
 
 def test_weight_decay_and_momentum_are_passed_on() -> None:
     for name in OPTIMISERS:
-        optimiser = create_optimiser(bowl().parameters(), Optimiser(name=name, weight_decay=0.03, momentum=0.7))
+        optimiser = Optimiser(name=name, weight_decay=0.03, momentum=0.7).create(bowl().parameters())
         assert {group["weight_decay"] for group in optimiser.param_groups} == {0.03}
         assert {group.get("momentum", 0.7) for group in optimiser.param_groups} == {0.7}
 
 
 def test_options_of_an_optimiser() -> None:
     options = Optimiser(name="torch.optim:RAdam", lookahead=False, options={"betas": [0.8, 0.9]})
-    assert create_optimiser(bowl().parameters(), options).param_groups[0]["betas"] == [0.8, 0.9]
+    assert options.create(bowl().parameters()).param_groups[0]["betas"] == [0.8, 0.9]
 
 
 def published_adabelief(
@@ -124,7 +124,7 @@ def published_adabelief(
 def test_adabelief_is_its_authors(decouple: bool, rectify: bool) -> None:
     p = nn.Parameter(torch.tensor([0.7], dtype=torch.float64))
     options = Optimiser(lr=0.01, weight_decay=0.3, lookahead=False, decouple=decouple, rectify=rectify)
-    optimiser = create_optimiser([p], options)
+    optimiser = options.create([p])
     grads = [math.sin(3 * step) + 0.2 for step in range(12)]
     for grad in grads:
         p.grad = torch.tensor([grad], dtype=torch.float64)
@@ -135,7 +135,7 @@ def test_adabelief_is_its_authors(decouple: bool, rectify: bool) -> None:
 
 def test_by_default_adabelief_is_decoupled_and_rectified() -> None:
     """As in its authors' package since 0.1.0."""
-    (group,) = create_optimiser(bowl().parameters(), Optimiser(lookahead=False)).param_groups
+    (group,) = Optimiser(lookahead=False).create(bowl().parameters()).param_groups
     assert group["weight_decouple"] is True
     assert group["rectify"] is True
 
@@ -143,15 +143,15 @@ def test_by_default_adabelief_is_decoupled_and_rectified() -> None:
 def test_slow_weights_are_lookaheads() -> None:
     """Every fifth step they go half of the way to the fast ones, which start again from there."""
     model, plain = bowl(), bowl()
-    optimiser = create_optimiser(model.parameters(), Optimiser(name="sgd", momentum=0.0, lr=0.05))
-    other = create_optimiser(plain.parameters(), Optimiser(name="sgd", momentum=0.0, lr=0.05, lookahead=False))
+    optimiser = Optimiser(name="sgd", momentum=0.0, lr=0.05).create(model.parameters())
+    other = Optimiser(name="sgd", momentum=0.0, lr=0.05, lookahead=False).create(plain.parameters())
     start = [p.detach().clone() for p in model.parameters() if p.requires_grad]
     descend(model, optimiser, 4)
     for (p, slow), first in zip(slow_weights(optimiser), start, strict=True):
         assert torch.equal(slow, first)
         assert not torch.equal(p, slow)
     model = bowl()
-    optimiser = create_optimiser(model.parameters(), Optimiser(name="sgd", momentum=0.0, lr=0.05))
+    optimiser = Optimiser(name="sgd", momentum=0.0, lr=0.05).create(model.parameters())
     descend(model, optimiser, 5)
     descend(plain, other, 5)
     fast = [p for p in plain.parameters() if p.requires_grad]

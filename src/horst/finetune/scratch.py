@@ -22,7 +22,6 @@ from horst.models.predictor import Predictor, PredictorOutput
 from horst.models.registry import create_model
 from horst.training.config import Loss, Optimiser
 from horst.training.losses import clip_loss, frame_weights
-from horst.training.optimisers import create_optimiser
 from horst.video.jitter import jitter_clip, resample_clip, scramble_appearance
 
 ENOUGH = 10  # clips of each label below which the result is poor
@@ -80,7 +79,7 @@ def train(job: FinetuneJob, seed: int, report: Report) -> tuple[Predictor, HeldO
     """A model of the job's labels, and its accuracy on held-out clips before it was trained on them too."""
     model = create(job.labels, seed)
     rng = np.random.default_rng(seed)
-    optimiser = create_optimiser(model.parameters(), OPTIMISER)
+    optimiser = OPTIMISER.create(model.parameters())
     cache, all_clips = dict[int, Clip](), list(range(len(job.sources)))
     held = next(iter(job.folds()), [])
     used = [i for i in all_clips if i not in held]

@@ -160,13 +160,16 @@ def _flat(data: Any, where: str = "") -> dict[str, Any]:
     return {k: v for key, value in data.items() for k, v in _flat(value, f"{where}.{key}" if where else key).items()}
 
 
-def reuse(run: Path, folder: Path) -> None:
-    """Copy a finished run, atomically, without the checkpoint to resume it."""
-    partial = folder.with_name(f".{folder.name}.partial")
+def reuse(run: Path, job: Job) -> bool:
+    """Copy a finished run of a job, atomically, without the checkpoint to resume it; False if its data may differ."""
+    if not same_data(run, job.config):
+        return False
+    partial = job.folder.with_name(f".{job.folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     shutil.copytree(run, partial, ignore=shutil.ignore_patterns("checkpoint.ckpt"))
-    shutil.rmtree(folder, ignore_errors=True)  # of one that was stopped before it became a run
-    partial.rename(folder)
+    shutil.rmtree(job.folder, ignore_errors=True)  # of one that was stopped before it became a run
+    partial.rename(job.folder)
+    return True
 
 
 def same_data(run: Path, config: RunConfig) -> bool:

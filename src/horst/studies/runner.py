@@ -6,25 +6,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from horst.console import Console
 from horst.errors import ConfigError, StudyError
 from horst.io import read_json, write_text
 from horst.studies.config import Study
 from horst.studies.launcher import lock_study, run_jobs, sigterm_interrupts
-from horst.studies.plan import (
-    ASKED,
-    Job,
-    State,
-    check_data,
-    finished,
-    identity,
-    plan,
-    prepare_data,
-    reuse,
-    same_data,
-    state,
-)
+from horst.studies.plan import ASKED, Job, State, check_data, finished, identity, plan, prepare_data, reuse, state
 from horst.studies.report import StudyResults, values_table, write_results
 from horst.training.run import Run, commit
 
@@ -117,11 +106,7 @@ def report_studies(studies: Sequence[PlannedStudy], console: Console) -> None:
 
 
 def command(
-    names: Sequence[str],
-    folder: Path | None,
-    seeds: Sequence[int],
-    changes: Sequence[str],
-    **others: int | Sequence[int] | Sequence[str],
+    names: Sequence[str], folder: Path | None, seeds: Sequence[int], changes: Sequence[str], **others: Any
 ) -> str:
     """The command line. `others`: options that change no result."""
     words = ["horst", "study", *names, *(["--folder", str(folder)] if folder else [])]
@@ -135,8 +120,7 @@ def _reuse(one: PlannedStudy, reached: dict[Path, State], console: Console) -> N
     """Copy the runs that other studies beside this one have done."""
     there, code = finished(one.folder), commit()
     for job in (job for job in one.jobs if reached[job.folder] == "new"):
-        if (found := there.get(identity(job.config, code))) is not None and same_data(found, job.config):
-            reuse(found, job.folder)
+        if (found := there.get(identity(job.config, code))) is not None and reuse(found, job):
             reached[job.folder] = "done"
             console.print(f"{job.title}: the same run as {found}, copied from there")
 

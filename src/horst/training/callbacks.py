@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from horst.data.module import lightning
 from horst.training.module import TrainingModule
-from horst.training.optimisers import create_optimiser, slow_weights
 
 
 class AveragedWeights(lightning.Callback):
@@ -74,6 +73,13 @@ class AveragedWeights(lightning.Callback):
         self.average = dict(state_dict["average"])
 
 
+def slow_weights(optimiser: torch.optim.Optimizer) -> list[tuple[nn.Parameter, Tensor]]:
+    """Lookahead's slow weights, which are evaluated and saved; empty without Lookahead."""
+    state: Any = optimiser.state
+    parameters = [p for group in optimiser.param_groups for p in group["params"]]
+    return [(p, state[p]["slow_params"]) for p in parameters if "slow_params" in state.get(p, {})]
+
+
 @torch.no_grad()
 def _copy(pairs: list[tuple[nn.Parameter, Tensor]]) -> None:
     for parameter, values in pairs:
@@ -111,7 +117,7 @@ class CompletionCallback(lightning.Callback):
         self.averages.reset(pl_module)
         for optimiser in trainer.optimizers:
             rates = [{key: group[key] for key in ("lr", "initial_lr")} for group in optimiser.param_groups]
-            optimiser.load_state_dict(create_optimiser(pl_module.parameters(), pl_module.run.optimiser).state_dict())
+            optimiser.load_state_dict(pl_module.run.optimiser.create(pl_module.parameters()).state_dict())
             for group, rate in zip(optimiser.param_groups, rates, strict=True):
                 group.update(rate)  # the schedule continues
 

@@ -8,14 +8,17 @@
 Entries that neither the file nor its base gives have the paper's values.
 """
 
+import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+import torch
 import yaml
+from torch import nn
 
 from horst.config import check_entries, convert, from_dict, read_yaml, to_dict
 from horst.configs import find_base, find_config, path_root
@@ -23,6 +26,7 @@ from horst.data.augmenter import Augment
 from horst.data.config import PATHS as DATA_PATHS
 from horst.data.config import DataConfig
 from horst.errors import ConfigError
+from horst.extras import require
 from horst.models.hub import is_address
 from horst.ops.backend import Wanted
 from horst.registry import ENVIRONMENT, Registry, import_file
@@ -161,6 +165,18 @@ class Optimiser:
         if self.name not in OPTIMISERS:
             _ = OPTIMISERS[self.name]  # raises, with the closest names
 
+    def create(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
+        """The optimiser of those parameters that are trained."""
+        own: dict[str, Any] = {}
+        if self.name == "adabelief":
+            own = {"weight_decouple": self.decouple, "rectify": self.rectify}
+        elif self.name == "sgd":
+            own = {"momentum": self.momentum}
+        published = require("pytorch_optimizer", "train") if self.name == "adabelief" or self.lookahead else None
+        trained = [p for p in parameters if p.requires_grad]
+        optimiser = OPTIMISERS[self.name](trained, lr=self.lr, weight_decay=self.weight_decay, **own, **self.options)
+        return published.Lookahead(optimiser, k=5, alpha=0.5) if published is not None and self.lookahead else optimiser
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Schedule:
@@ -173,6 +189,15 @@ class Schedule:
 
     def __post_init__(self) -> None:
         check_entries("schedule", self, warmup="0..", decay="0..1")
+
+    def factor(self, step: int, steps: int, epoch_steps: float) -> float:
+        """Of the learning rate at a step of a run of `steps`, `epoch_steps` in each epoch."""
+        rise, fall = self.warmup * epoch_steps, self.decay * steps
+        if step < rise:
+            return (step + 1) / (rise + 1)
+        if fall and step > steps - fall:
+            return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - (steps - fall)) / fall)))
+        return 1.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

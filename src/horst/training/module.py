@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
 
 from horst.data.batches import Batch
 from horst.data.example import UNKNOWN, Annotations
@@ -22,7 +23,6 @@ from horst.models import Predictor
 from horst.training.config import RunConfig
 from horst.training.losses import clip_loss, frame_weights
 from horst.training.network import CUDAGraphNetwork, TrainingNetwork
-from horst.training.optimisers import create_optimiser, learning_rate
 
 AUTOCAST = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 REMEDY = (
@@ -139,12 +139,9 @@ class TrainingModule(lightning.LightningModule):
         del self._collector
 
     def configure_optimizers(self) -> Any:
-        optimiser = create_optimiser(self.parameters(), self.run.optimiser)
-        epoch = self.epoch_steps()
+        optimiser, epoch = self.run.optimiser.create(self.parameters()), self.epoch_steps()
         steps = epoch * self.run.trainer.epochs
-        schedule = torch.optim.lr_scheduler.LambdaLR(
-            optimiser, lambda step: learning_rate(step, steps, epoch, self.run.schedule)
-        )
+        schedule = LambdaLR(optimiser, lambda step: self.run.schedule.factor(step, steps, epoch))
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def epoch_steps(self) -> int:
