@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -100,12 +101,9 @@ def run_jobs(
                     failed.append(FailedJob(job, status, lines))
             time.sleep(POLL_SECONDS)
     except BaseException:
-        # All at once: each may take its time.
-        threads = [threading.Thread(target=running[1].stop) for running in slots.values() if running is not None]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        left = [running[1] for running in slots.values() if running is not None]
+        with ThreadPoolExecutor(len(left) or 1) as pool:  # all at once: each may take its time
+            pool.map(lambda process: process.stop(), left)
         raise
     return failed
 

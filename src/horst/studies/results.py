@@ -5,6 +5,7 @@ import os
 import re
 import statistics
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -153,8 +154,7 @@ def _costs(model: str) -> tuple[int, int]:
 
 
 def _speed(log: Path) -> float | None:
-    try:
+    with suppress(OSError):
         found = re.findall(r"([\d,]+) frames/s", log.read_text(encoding="utf-8", errors="replace"))
-    except OSError:
-        return None
-    return statistics.median(float(number.replace(",", "")) for number in found) if found else None
+        return statistics.median(float(number.replace(",", "")) for number in found) if found else None
+    return None

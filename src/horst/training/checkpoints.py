@@ -186,11 +186,10 @@ def check_checkpoint(checkpoint: Path) -> None:
         return
     try:
         with zipfile.ZipFile(checkpoint) as archive:
-            bad = archive.testzip()
+            if (bad := archive.testzip()) is not None:
+                raise zipfile.BadZipFile(f"the checksum of {bad} differs")
     except (OSError, zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, struct.error) as error:
         raise CheckpointError(f"{checkpoint} cannot be resumed from: it is damaged ({error})") from error
-    if bad is not None:
-        raise CheckpointError(f"{checkpoint} cannot be resumed from: it is damaged (the checksum of {bad} differs)")
 
 
 def is_better(value: float | None, best: float | None) -> bool:

@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 import sys
+from collections import ChainMap
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from functools import cache
@@ -13,7 +14,7 @@ from typing import Any
 import torch
 
 from horst.configs import find_config, list_configs
-from horst.evaluation.paper import paper_table, paper_tables
+from horst.evaluation.paper import paper_table, paper_tables, paper_values
 from horst.layers import create_core
 from horst.models import METHODS, Method, model_config
 from horst.models.summary import summarize
@@ -77,13 +78,9 @@ def describe(thing: object) -> str:
 
 
 def paper_results(method: Method, data: str) -> dict[str, float]:
-    """The paper's results on a data set, per cent by metric."""
-    found: dict[str, float] = {}
-    for name, row in method.rows.items():
-        table = paper_table(name)
-        if table.data == data:
-            found = table.values(table.row(row)) | found
-    return found
+    """The paper's results on a data set, per cent by metric; of several tables, the first that has the metric."""
+    tables = [paper_values(*one) for one in method.rows.items() if paper_table(one[0]).data == data]
+    return dict(ChainMap(*tables))
 
 
 def paper_rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
