@@ -102,12 +102,9 @@ def estimate(own: Sequence[SeedResult], metric: str) -> Estimate | None:
 
 
 def difference(own: Sequence[SeedResult], others: Sequence[SeedResult], metric: str) -> Estimate | None:
-    """The difference of the means over common seeds; None without common seeds or values by example.
-
-    Seeds are paired by number and sorted, so that the bootstrap does not depend on which run ended first.
-    """
+    """The difference of the means over common seeds; None without common seeds or values by example."""
     mine, theirs = ({one.seed: one for one in several} for several in (own, others))
-    common = sorted(mine.keys() & theirs.keys())
+    common = sorted(mine.keys() & theirs.keys())  # so that the bootstrap does not depend on which run ended first
     pair = [_statistics([several[seed] for seed in common], metric) for several in (mine, theirs)]
     if not common or pair[0] is None or pair[1] is None:
         return None

@@ -1,7 +1,4 @@
-"""The config of a study: one YAML file with its runs, what each changes, the seeds, and the metrics of its table.
-
-docs/guides/studies.md has an example.
-"""
+"""The config of a study: one YAML file with its runs, seeds and metrics. docs/guides/studies.md has an example."""
 
 import math
 import re

@@ -76,17 +76,14 @@ def run_jobs(
         while waiting or any(slots.values()):
             for slot, running in list(slots.items()):
                 device = slot[0]
-                if running is None:
-                    if waiting:
-                        job, arguments = waiting.popleft()
-                        report(f"{job.title}: {'continues' if '--resume' in arguments else 'starts'}; {job.log}")
-                        environment = {} if device is None else {VISIBLE: visible[device]}
-                        process = start_process(arguments, job.log, environment, locks)
-                        slots[slot] = job, process, time.monotonic()
+                if running is None and waiting:
+                    job, arguments = waiting.popleft()
+                    report(f"{job.title}: {'continues' if '--resume' in arguments else 'starts'}; {job.log}")
+                    environment = {} if device is None else {VISIBLE: visible[device]}
+                    slots[slot] = job, start_process(arguments, job.log, environment, locks), time.monotonic()
+                if running is None or (status := running[1].poll()) is None:
                     continue
-                job, process, begin = running
-                if (status := process.poll()) is None:
-                    continue
+                job, _, begin = running
                 lines, slots[slot] = last_lines(job.log), None
                 others = sum(other is not None for (place, _), other in slots.items() if place == device)
                 if status != 0 and others and any(sign in line for sign in OUT_OF_MEMORY for line in lines):

@@ -1,7 +1,4 @@
-"""The loss of each clip, and the losses of the literature that it is composed of.
-
-Shapes: B clips, T frames, K classes.
-"""
+"""The loss of each clip, and the losses of the literature that it is composed of. B clips, T frames, K classes."""
 
 import json
 from collections.abc import Callable, Mapping
