@@ -63,15 +63,12 @@ class CNN3D(StackedCore):
     """The stack and the running mean."""
 
     config: CNN3DConfig
+    unknown = CNN3DConfig.title
 
     def __init__(self, config: CNN3DConfig) -> None:
         super().__init__(config)
         self.layers = nn.ModuleList(ConvBlock3d(*w, config.kernel) for w in self.widths)
         self.streaming = config.padding == "causal"
-
-    @property
-    def unknown(self) -> str:
-        return self.config.title
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         if not self.streaming:

@@ -26,6 +26,7 @@ Shapes: B batch, T frames, C channels, H x W map, N states, L states in a window
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,8 +45,7 @@ from horst.ops.backend import by_kernels
 class CellStack(StackedCore):
     """A stack of cells with the state h and c: (clip, h, c) -> (every h of the clip, h, c)."""
 
-    past: int = 0
-    """How many h a cell remembers, oldest first, as (B, past, C, H, W); 0: one h without that axis."""
+    past: int = 0  # how many h a cell remembers, oldest first, as (B, past, C, H, W); 0: one h without that axis
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         shapes: dict[str, tuple[int, ...]] = {}
@@ -134,10 +134,7 @@ class ConvLSTM(CellStack):
     def __init__(self, config: ConvLSTMConfig) -> None:
         super().__init__(config)
         self.layers = nn.ModuleList(ConvLSTMCell(*w, config.kernel, peepholes=config.peepholes) for w in self.widths)
-
-    @property
-    def unknown(self) -> str:
-        return "peepholes" if self.config.peepholes else ""
+        self.unknown = "peepholes" if config.peepholes else ""
 
 
 @register_method(
@@ -177,10 +174,7 @@ class ConvTTLSTMCell(nn.Module):
 
     def __init__(self, in_channels: int, channels: int, kernel: int, *, order: int, steps: int, ranks: int) -> None:
         super().__init__()
-
-        def conv(inputs: int, outputs: int) -> nn.Conv2d:
-            return nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2)
-
+        conv = partial(nn.Conv2d, kernel_size=kernel, padding=kernel // 2)
         self.steps = steps
         # k x k x L over maps whose depth is L is a k x k convolution of the L states' channels, the oldest's first
         self.windows = nn.ModuleList(conv((steps - order + 1) * channels, ranks) for _ in range(order))
@@ -220,8 +214,8 @@ class ConvTTLSTM(CellStack):
     def __init__(self, config: ConvTTLSTMConfig) -> None:
         super().__init__(config)
         self.past = config.steps
-        options = {"order": config.order, "steps": config.steps, "ranks": config.ranks}
-        self.layers = nn.ModuleList(ConvTTLSTMCell(*w, config.kernel, **options) for w in self.widths)
+        cell = partial(ConvTTLSTMCell, kernel=config.kernel, order=config.order, steps=config.steps, ranks=config.ranks)
+        self.layers = nn.ModuleList(cell(*w) for w in self.widths)
 
 
 @register_method(

@@ -119,14 +119,11 @@ class E3DLSTM(StackedCore):
     """The stack. It remembers the earlier frames of the window, M, and of each layer H and the last cells."""
 
     config: E3DLSTMConfig
+    unknown = E3DLSTMConfig.title
 
     def __init__(self, config: E3DLSTMConfig) -> None:
         super().__init__(config)
         self.layers = nn.ModuleList(E3DLSTMCell(config, *w) for w in self.widths)
-
-    @property
-    def unknown(self) -> str:
-        return self.config.title
 
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         config, sizes = self.config, self.sizes(height, width)

@@ -32,16 +32,13 @@ def horst_tiny() -> PredictorConfig:
 
 @register_model
 def horst_ek55() -> PredictorConfig:
-    """Anticipation on EPIC-Kitchens 55: frozen BN-Inception and two HORST layers of 1024 channels.
-
-    The backbone's weights are random until `horst.backbones.load_tsn` loads RULSTM's TSN checkpoint.
-    """
+    """Anticipation on EPIC-Kitchens 55. BN-Inception is random until `horst.backbones.load_tsn` loads its weights."""
     return _epic((1024, 1024), num_classes=2513, num_verbs=125, num_nouns=352)
 
 
 @register_model
 def horst_ek100() -> PredictorConfig:
-    """Anticipation on EPIC-Kitchens 100: frozen BN-Inception and two HORST layers of 512 channels."""
+    """Anticipation on EPIC-Kitchens 100, likewise."""
     return _epic((512, 512), num_classes=3806, num_verbs=97, num_nouns=300)
 
 
@@ -53,13 +50,8 @@ def horst_tiny_anticipation() -> PredictorConfig:
 
 
 def _epic(hidden: tuple[int, int], **classes: int) -> PredictorConfig:
-    return PredictorConfig(
-        backbone=Part(name="bn_inception"),
-        core=HORSTConfig(in_channels=1024, hidden=hidden),
-        head=Part(name="verb_noun_action", options=classes),
-        size=(256, 454),
-        fps=4.0,
-    )
+    core, head = HORSTConfig(in_channels=1024, hidden=hidden), Part(name="verb_noun_action", options=classes)
+    return PredictorConfig(backbone=Part(name="bn_inception"), core=core, head=head, size=(256, 454), fps=4.0)
 
 
 def _unrolling(model: str) -> PredictorConfig:
@@ -68,47 +60,38 @@ def _unrolling(model: str) -> PredictorConfig:
     return replace(config, head=Part(name="unrolling", options=config.head.options))
 
 
-for _model in ("horst_ek55", "horst_ek100", "horst_tiny_anticipation"):
+_REFERENCE = "Tai, Fiameni, Lee, Lanz 2021, Higher Order Recurrent Space-Time Transformer for Video Action Prediction"
+_IDEA = "attend to the stored states of past frames"
+_RECOGNITION = {"ssv2": "horst_ssv2", "tiny": "horst_tiny"}
+_ANTICIPATION = {"ek55": "horst_ek55", "ek100": "horst_ek100", "tiny": "horst_tiny_anticipation"}
+for _model in _ANTICIPATION.values():
     MODELS.register(f"{_model}_unroll")(partial(_unrolling, _model))
+_TWO_LAYERS = {"hidden": [512, 512], "stride": [2, 2]}
+_ABLATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("attention", "4 x temporal", {"attention": "temporal"}),
+    ("attention", "4 x spatial", {"attention": "spatial", "spatial_weight": "order"}),
+    ("attention", "2 x joint space-time", {"attention": "joint", **_TWO_LAYERS}),
+    ("attention", "2 x spatial-temporal", _TWO_LAYERS),
+    *(("order", f"S = {order}", {"order": order}) for order in (1, 3, 12, 16)),
+    ("key-value", "K from e, V from h", {"key_value": "split"}),
+)
 
 
-def _register(name: str, title: str, task: str, models: dict[str, str], **card: Any) -> None:
-    defaults: dict[str, Any] = {
-        "module": __name__,
-        "reference": "Tai, Fiameni, Lee, Lanz 2021, Higher Order Recurrent Space-Time Transformer for Video Action"
-        " Prediction",
-        "idea": "attend to the stored states of past frames",
-    }
-    METHODS.register(name)(Method(name=name, title=title, task=task, models=models, **{**defaults, **card}))
+def _register(name: str, title: str, models: dict[str, str], idea: str = _IDEA, **card: Any) -> None:
+    card |= {"module": __name__, "reference": _REFERENCE, "idea": idea}
+    task = "recognition" if "ssv2" in models else "anticipation"
+    METHODS.register(name)(Method(name=name, title=title, task=task, models=models, **card))
 
 
-def _register_all() -> None:
-    recognition_models = {"ssv2": "horst_ssv2", "tiny": "horst_tiny"}
-    models = {"ek55": "horst_ek55", "ek100": "horst_ek100", "tiny": "horst_tiny_anticipation"}
-    _register("horst", "HORST", "recognition", recognition_models, rows={"early-recognition": "HORST"})
-    two: dict[str, Any] = {"hidden": [512, 512], "stride": [2, 2]}
-    ablations: tuple[tuple[str, str, dict[str, Any]], ...] = (
-        ("attention", "4 x temporal", {"attention": "temporal"}),
-        ("attention", "4 x spatial", {"attention": "spatial", "spatial_weight": "order"}),
-        ("attention", "2 x joint space-time", {"attention": "joint", **two}),
-        ("attention", "2 x spatial-temporal", two),
-        *(("order", f"S = {order}", {"order": order}) for order in (1, 3, 12, 16)),
-        ("key-value", "K from e, V from h", {"key_value": "split"}),
-    )
-    for table, row, options in ablations:
-        name = row.lower().replace(",", "").replace(" = ", "_").replace(" ", "_").replace("-", "_")
-        title = f"HORST, {row}"
-        _register(f"horst_{name}", title, "recognition", recognition_models, rows={table: row}, options=options)
-    rows = {"ek55": "HORST", "ek100": "HORST"}
-    _register("horst_anticipation", "HORST", "anticipation", models, rows=rows)
-    _register(
-        "horst_url",
-        "HORST-url",
-        "anticipation",
-        {size: f"{model}_unroll" for size, model in models.items()},
-        rows={"ek55": "HORST-url", "ek100": "HORST-url"},
-        idea="HORST, then an LSTM until the action",
-    )
-
-
-_register_all()
+_register("horst", "HORST", _RECOGNITION, rows={"early-recognition": "HORST"})
+for _table, _row, _options in _ABLATIONS:
+    _name = _row.lower().replace(",", "").replace(" = ", "_").replace(" ", "_").replace("-", "_")
+    _register(f"horst_{_name}", f"HORST, {_row}", _RECOGNITION, rows={_table: _row}, options=_options)
+_register("horst_anticipation", "HORST", _ANTICIPATION, rows={"ek55": "HORST", "ek100": "HORST"})
+_register(
+    "horst_url",
+    "HORST-url",
+    {size: f"{model}_unroll" for size, model in _ANTICIPATION.items()},
+    idea="HORST, then an LSTM until the action",
+    rows={"ek55": "HORST-url", "ek100": "HORST-url"},
+)

@@ -1,10 +1,9 @@
-"""The parts that cores of stacked convolutional layers share.
-
-Shapes: B batch, T frames, C channels, H x W map.
-"""
+"""The parts that cores of stacked convolutional layers share. Shapes: B batch, T frames, C channels, H x W map."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
+from operator import mul
 from typing import Any
 
 import torch
@@ -45,6 +44,7 @@ class StackedCore(RecurrentCore):
 
     config: StackConfig
     layers: nn.ModuleList
+    unknown: str = ""  # what in the config has no kernels; empty: nothing
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__(config)
@@ -53,11 +53,8 @@ class StackedCore(RecurrentCore):
 
     def sizes(self, height: int, width: int) -> list[tuple[int, int]]:
         """Height and width in each layer, after its pooling."""
-        sizes = []
-        for stride in self.config.stride:
-            height, width = height // stride, width // stride
-            sizes.append((height, width))
-        return sizes
+        strides = accumulate(self.config.stride, mul)
+        return [(height // stride, width // stride) for stride in strides]
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         return self.sizes(height, width)[-1]
@@ -78,11 +75,6 @@ class StackedCore(RecurrentCore):
         """The implementation that runs on a device, and why."""
         chosen = choose(device, self.unknown, self._wanted)
         return replace(chosen, name="reference") if chosen.name == "compiled" else chosen  # which is for HORST
-
-    @property
-    def unknown(self) -> str:
-        """What in the config has no kernels; empty: nothing."""
-        return ""
 
 
 def pooled(x: Tensor, stride: int) -> Tensor:
