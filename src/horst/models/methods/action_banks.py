@@ -10,14 +10,12 @@ of all stored frames, R the D x K_R ones of a recent span, and [;] concatenation
     y = [aggregates of all recent spans]
 
 As in the authors' code, the layers th, ph and g mix snippets, and the D features attend to each other: the attention is
-D x D, and the norm is over D x d. The authors sum the scores of a classifier for each aggregate, which is a linear
-layer on y, and train each of them with a cross-entropy; here their sum is trained.
+D x D, and the norm is over D x d. The classifiers of the aggregates, whose scores are summed, are a linear layer on y.
 
 In a stream that is younger than a span the frames so far are cut: snippet k of n frames is frames floor(k n / K) up to
-floor((k + 1) n / K), and at least one. The authors pool features of 30 fps over 6 s and recent spans of 0.4, 0.8, 1.2
-and 1.6 s; the defaults are the nearest whole frames at 4 fps, and the 14 frames of a clip.
+floor((k + 1) n / K), and at least one.
 
-Shapes: B batch, T frames, N frames of a window, D channels, K snippets.
+Shapes: N frames of a window, D channels, K snippets.
 """
 
 from dataclasses import dataclass

@@ -8,12 +8,9 @@ n <= N frames, counted from its first one, and p_i a learnt vector for each inde
     u^{l+1} = v + drop(W_2 gelu(W_1 norm(v)))           4 d units, gelu by tanh, as in GPT-2
     z^_{i+1} = W_dec norm(u^L_i),  y_t = z^_{t+1}
 
-z^ learns to equal the features that come (`loss.features`). The authors also train on the current action of each frame,
-which needs labels of every frame and is left out. Their table of positions has 1024 rows, of which a window uses the
-first N; here there are N. When the window moves, every frame gets a new index, so all of it is computed again; a clip
-that is not longer than a window is one pass.
-
-Shapes: B batch, T frames, N frames of a window, C channels, d hidden units.
+z^ learns to equal the features that come (`loss.features`). The authors' table of positions has 1024 rows, of which a
+window uses the first N; here there are N. When the window moves, every frame gets a new index, so all of it is computed
+again; a clip that is not longer than a window is one pass.
 """
 
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ sees a later one. With `padding="causal"` a convolution sees earlier frames only
 and remembers the last k - 1 inputs of each layer and the mean. With `padding="centred"` it sees both directions, as
 networks for whole clips do: y_t is the output for the frames 0 .. t as a clip of its own, the cost grows with the
 square of the length, and it cannot stream.
-
-Shapes: B batch, T frames, C channels, H x W map.
 """
 
 from dataclasses import dataclass

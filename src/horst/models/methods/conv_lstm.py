@@ -18,10 +18,7 @@ oldest first and zero before the first frame, order M and L = N - M + 1, window 
     z_l = A_l * w_l + a_l + B_{l-1} * z_{l-1} + b_{l-1}       l = 1 .. M-1
     [i, f, o, g] = G * [x_t; z_{M-1}] + b
 
-A_l convolves k x k x L to `ranks` channels, B_l k x k from `ranks` to `ranks`. This is the "fixed window" form. The
-defaults of order, steps and ranks are those of the authors' networks for video prediction.
-
-Shapes: B batch, T frames, C channels, H x W map, N states, L states in a window.
+A_l convolves k x k x L to `ranks` channels, B_l k x k from `ranks` to `ranks`. This is the "fixed window" form.
 """
 
 from collections.abc import Sequence

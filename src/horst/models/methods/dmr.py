@@ -7,10 +7,7 @@ The future is uncertain, so M networks predict it, and only the closest predicti
     y_t      = 1/M sum_m g(drop(f^K_m(x_t)))                            g the identity, or act(W f + c)
 
 A linear classifier of this mean is the mean of the guesses' classifiers. The paper predicts the frame one second later
-only; here it is each of the K steps up to it, and the last one is classified. The paper's networks share units at
-random, and its classifier is trained afterwards; here they share none, and both are trained together.
-
-Shapes: B batch, T frames, C channels, M guesses, K steps ahead.
+only; here it is each of the K steps up to it, and the last one is classified.
 """
 
 from dataclasses import dataclass

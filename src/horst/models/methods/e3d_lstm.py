@@ -15,12 +15,11 @@ layers and on to the first layer of the next frame. Before the first frame all a
 together. y is H of the last layer at the newest frame. The zero that an even depth needs comes before the window, so
 that this frame reads all of it.
 
-The paper recalls all cells of a clip; here the last `history`, so that the memory of a stream is constant. The release
-also recalls the zero cell of the start, and passes on the old M by mistake, as its authors say. `output_gate` and
-`carry` choose between paper and release. With `stride`, which the method does not have, M is pooled as the layer's
-input is, and returns to the first layer by nearest neighbours.
+The last `history` cells are recalled, so that the memory of a stream is constant. `output_gate` and `carry` choose
+between paper and release. With `stride`, which the method does not have, M is pooled as the layer's input is, and
+returns to the first layer by nearest neighbours.
 
-Shapes: B batch, C channels, D frames of the window, H x W map, S cells of the history, P = D H W positions.
+Shapes: D frames of the window, S cells of the history, P = D H W positions.
 """
 
 from dataclasses import dataclass

@@ -4,8 +4,7 @@ With x_t the mean of a map over its positions:
 
     (h_t, c_t) = LSTM(drop(x_t), h_{t-1}, c_{t-1});   y_t = h_t
 
-Further layers read the h of the one below. RL and EL differ from LSTM by their loss only. Sizes and dropout are those
-of RULSTM, because the papers of RL and EL used other features.
+Further layers read the h of the one below. RL and EL differ from LSTM by their loss only.
 
 FN, the two-stream feedback network, has a stream that interprets the input and one that models how it continues, from
 the last output of the network:

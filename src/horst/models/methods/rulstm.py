@@ -20,7 +20,7 @@ predicts the difference to the next feature, because neighbouring frames are ali
 ED adds the squared distance of x^ from the real features to the loss (`loss.features`), ImagineRNN a contrastive loss:
 x^ must be closer to the right frame than to other frames (distance "contrastive").
 
-Shapes: B batch, T frames, C channels, F features, U horizons, K steps ahead.
+Shapes: F features, U horizons, K steps ahead.
 """
 
 from torch import Tensor, nn

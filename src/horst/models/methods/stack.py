@@ -1,4 +1,4 @@
-"""The parts that cores of stacked convolutional layers share. Shapes: B batch, T frames, C channels, H x W map."""
+"""The parts that cores of stacked convolutional layers share."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

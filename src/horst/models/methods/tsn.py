@@ -12,8 +12,6 @@ ATSN and VN-CE learn verbs and nouns separately: log p(a) = log p(verb of a) + l
 actions: p(v) = sum_{a with verb v} p(a), nouns likewise. Cross-entropy of these verbs and nouns is marginal
 cross-entropy, -log sum_{a with verb v} p(a). Their heads take `pairs`, verb and noun of every action, from the data,
 with the number of verbs and nouns. Without the three they are one linear layer to actions, trained by cross-entropy.
-
-Shapes: B batch, T frames, C channels, N frames of a window.
 """
 
 import math
