@@ -96,10 +96,8 @@ class BNInception(Backbone):
         return self.normalise(frames.flip(1))
 
     def features(self, x: Tensor) -> Tensor:
-        x = self._unit("conv1_7x7_s2", x)  # (N, 64, H/2, W/2)
-        x = _halving_pool(x)
-        x = self._unit("conv2_3x3", self._unit("conv2_3x3_reduce", x))  # (N, 192, H/4, W/4)
-        x = _halving_pool(x)
+        x = _halving_pool(self._unit("conv1_7x7_s2", x))  # (N, 64, H/4, W/4)
+        x = _halving_pool(self._unit("conv2_3x3", self._unit("conv2_3x3_reduce", x)))  # (N, 192, H/8, W/8)
         for name, block in _BLOCKS.items():  # H/8, then H/16 after 3c and H/32 after 4e
             x = self._inception(f"inception_{name}", x, block)
         return x  # (N, 1024, h, w)
@@ -146,7 +144,7 @@ def load_tsn(model: BNInception, state_dict: Mapping[str, Tensor]) -> None:
     """Load the state dict of RULSTM's TSN checkpoint, with or without the prefix `module.base_model.`.
 
     As in RULSTM's code, unknown keys are ignored: the classifier (`new_fc` or `last_linear`), and others with a
-    warning. CheckpointError for a key that is missing or of another shape; then nothing is changed.
+    warning.
     """
     stripped = {key.removeprefix("module.").removeprefix("base_model."): value for key, value in state_dict.items()}
     own = model.state_dict()

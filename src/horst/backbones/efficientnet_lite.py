@@ -45,23 +45,25 @@ class ConvUnit(nn.Module):
         self, c_in: int, c_out: int, *, kernel: int = 1, stride: int = 1, groups: int = 1, linear: bool = False
     ) -> None:
         super().__init__()
-        # at stride 1 SAME is symmetric, which the convolution supports
-        padding = kernel // 2 if stride == 1 else 0
+        padding = kernel // 2 if stride == 1 else 0  # at stride 1 SAME is symmetric, which the convolution supports
         self.conv = nn.Conv2d(c_in, c_out, kernel, stride=stride, padding=padding, groups=groups, bias=False)
         self.norm = nn.BatchNorm2d(c_out, eps=1e-3, momentum=0.01)
         self.kernel, self.stride, self.linear = kernel, stride, linear
 
     def forward(self, x: Tensor) -> Tensor:
         if self.stride > 1:
-            top, bottom = _same_padding(x.shape[2], self.kernel, self.stride)
-            left, right = _same_padding(x.shape[3], self.kernel, self.stride)
-            x = F.pad(x, (left, right, top, bottom))
+            x = F.pad(x, (*self._padding(x.shape[3]), *self._padding(x.shape[2])))
         x = self.norm(self.conv(x))
         return x if self.linear else F.relu6(x)
 
+    def _padding(self, length: int) -> tuple[int, int]:
+        """Before and after one axis, for ceil(length / stride) windows; an odd pixel goes after."""
+        total = max((-(-length // self.stride) - 1) * self.stride + self.kernel - length, 0)
+        return total // 2, total - total // 2
+
 
 class _InvertedResidual(nn.Module):
-    """Inverted residual: widen by 1x1, filter each channel, narrow linearly."""
+    """Widen by 1x1, filter each channel, narrow linearly."""
 
     def __init__(self, c_in: int, c_out: int, *, kernel: int, expand: int, stride: int) -> None:
         super().__init__()
@@ -143,10 +145,3 @@ _BLOCK_LAYERS = {
     "_project_conv": "project.conv",
     "_bn2": "project.norm",
 }
-
-
-def _same_padding(length: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Padding before and after one axis for ceil(length / stride) windows; an odd pixel goes after."""
-    outputs = -(-length // stride)
-    total = max((outputs - 1) * stride + kernel - length, 0)
-    return total // 2, total - total // 2

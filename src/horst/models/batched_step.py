@@ -7,10 +7,8 @@
 
 The state of all streams is in buffers that are allocated once. On a GPU with the kernels of `horst.ops.fused` the whole
 step, from pixels to logits, is captured as a CUDA graph with weights cast once. Elsewhere it runs `Predictor.step`.
-Streams can have any age: each has its own frame count. The kernels do not keep attention weights: from the first call
-that asks for them, `Predictor.step` runs, and continues from the state of the kernels.
-
-Shapes: B streams, H x W pixels, S states.
+The kernels do not keep attention weights: from the first call that asks for them, `Predictor.step` runs, and continues
+from the state of the kernels. Shapes: B streams, H x W pixels, S states.
 """
 
 import contextlib
@@ -55,7 +53,7 @@ class BatchedStep:
         """
         Args:
             model: In evaluation mode, on the device on which it runs.
-            batch_size: Number of streams.
+            batch_size: Number of streams, of any age.
             size: Height and width of the frames; by default the model's.
             precision: Of the kernels' arithmetic; by default bfloat16 on a GPU. Without kernels, the model's own.
             graph: Capture the step as a CUDA graph where the kernels run on a GPU.
@@ -144,9 +142,8 @@ class _EagerStep:
     def __init__(self, model: Predictor, frames: Tensor, active: Tensor, now: State | None = None) -> None:
         """`now`: a state to continue from; it is modified."""
         self.model, self.active = model, active
-        size = frames.shape[-2:]
-        self.fresh = model.init_state(1, *size)
-        self.now = model.init_state(len(frames), *size) if now is None else now
+        self.fresh = model.init_state(1, *frames.shape[-2:])
+        self.now = model.init_state(len(frames), *frames.shape[-2:]) if now is None else now
 
     @property
     def count(self) -> Tensor:
@@ -210,8 +207,7 @@ class _FusedStep:
         valid = ((slot < count) | ((count == 0) & (slot == order - 1))).to(torch.uint8)
         half = self.precision != torch.float32
         with torch.autocast(self.active.device.type, self.precision) if half else contextlib.nullcontext():
-            x = self.backbone(self.frames)
-            y = e = statt = x
+            y = e = statt = self.backbone(self.frames)
             for cell, layer in zip(self.core.cells, self.layers, strict=True):
                 y, e, statt = fused_layers.step(cell, layer, y, valid, self.count, self.active, self.precision)
             logits = model.read(CoreOutput(y, (e,), (statt,)))

@@ -101,17 +101,16 @@ class Predictor(nn.Module):
     ) -> None:
         """`size` (height, width) and `fps` of the frames that it is made for; `labels`, the names of its classes."""
         super().__init__()
-        if backbone.channels != core.config.in_channels:
-            raise ConfigError(
-                f"the backbone gives {backbone.channels} channels and the core takes {core.config.in_channels}"
-            )
+        inputs = core.config.in_channels
+        if backbone.channels != inputs:
+            raise ConfigError(f"the backbone gives {backbone.channels} channels and the core takes {inputs}")
         if core.channels != head.channels:
             raise ConfigError(f"the core gives {core.channels} channels and the head takes {head.channels}")
-        missing = [name for name in head.reads if name not in core.gives]
-        if missing:
-            raise ConfigError(
-                f"the head {type(head).__name__} reads {missing[0]}, which {core.config.title} does not give"
-            )
+        for name in head.reads:
+            if name not in core.gives:
+                raise ConfigError(
+                    f"the head {type(head).__name__} reads {name}, which {core.config.title} does not give"
+                )
         self.backbone, self.core, self.head = backbone, core, head
         checked = PredictorConfig(backbone=Part(name=""), core=core.config, head=Part(name=""), size=size, fps=fps)
         self.size, self.fps = checked.size, checked.fps
@@ -146,12 +145,11 @@ class Predictor(nn.Module):
     @property
     def config(self) -> PredictorConfig:
         """From which the model can be built again. Its parts must come from `create_backbone` and `create_head`."""
-        parts: dict[str, Part] = {}
-        for kind, part in (("backbone", self.backbone), ("head", self.head)):
-            if part.made_from is None:
-                raise ConfigError(f"this {type(part).__name__} has no config: build it with create_{kind}")
-            parts[kind] = part.made_from
-        return PredictorConfig(**parts, core=self.core.config, size=self.size, fps=self.fps)
+        backbone, head = self.backbone.made_from, self.head.made_from
+        if backbone is None or head is None:
+            kind, part = ("backbone", self.backbone) if backbone is None else ("head", self.head)
+            raise ConfigError(f"this {type(part).__name__} has no config: build it with create_{kind}")
+        return PredictorConfig(backbone=backbone, core=self.core.config, head=head, size=self.size, fps=self.fps)
 
     @property
     def num_classes(self) -> int:
@@ -161,9 +159,8 @@ class Predictor(nn.Module):
     def reset_classifier(self, num_classes: int | Sequence[str] | Labels, **options: Any) -> None:
         """Replace the classifier by a new one for other classes. The rest of the model keeps its weights.
 
-        Args:
-            num_classes: Their number, or their names, or the names by task {"action": [...], "verb": [...], ...}.
-            options: Other options of the head, such as `num_verbs` and `num_nouns`.
+        `num_classes`: their number, or their names, or the names by task {"action": [...], "verb": [...], ...}.
+        `options`: other options of the head, such as `num_verbs` and `num_nouns`.
         """
         before, labels = self.config.head, None
         if not isinstance(num_classes, int):

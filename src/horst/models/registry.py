@@ -111,9 +111,8 @@ def register_method(name: str, *, task: str, **card: Any) -> Callable[[Any], Any
         if not re.search(YEAR, method.reference):
             raise ConfigError(f"the reference of method {name!r} has no year: {method.reference!r}")
         maker = (function.__module__, function.__qualname__, task)
-        for model in models.values():
-            if _MAKERS.get(model, maker) != maker:
-                raise ConfigError(f"there is a model {model!r} already: write one function per task, with its own name")
+        if taken := [model for model in models.values() if _MAKERS.get(model, maker) != maker]:
+            raise ConfigError(f"there is a model {taken[0]!r} already: write one function per task, with its own name")
         for size, model in models.items():
             if model not in MODELS:
                 MODELS.register(model)(partial(function, size))
@@ -175,9 +174,8 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     """The config of a model by name, with options of its core, head or backbone changed.
 
     Options of the core are the fields of its config (`HORSTConfig`), those of the head are its keywords; an option that
-    both have is given to both. `backbone` is a name or {"name": ..., **options}; the core's input then follows its
-    channels. `variant="released"` selects the released form of HORST's core and head. `size` and `fps` are those of the
-    frames.
+    both have is given to both. `backbone` is a name or {"name": ..., **options}; the core's input follows its channels.
+    `variant="released"` selects the released form of HORST's core and head. `size` and `fps` are those of the frames.
     """
     config = MODELS[name]()
     if "num_actions" in options:  # its name in configs of older versions
