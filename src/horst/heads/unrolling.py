@@ -21,7 +21,7 @@ from horst.heads.base import Head, Logits, count_classes, register_head
 from horst.heads.linear import Form
 from horst.heads.pool import FrameNorm, MapPool, Norm
 
-Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor
+Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor | None  # horizons in steps; None: those of a whole clip
 
 
 class Unroller(Head):
@@ -32,7 +32,7 @@ class Unroller(Head):
     extra: int = 0  # steps beyond the horizon
 
     def forward(
-        self, *, unroll: Unroll | None = None, valid: Tensor | None = None, complete: bool = False, **maps: Tensor
+        self, *, unroll: Unroll = None, valid: Tensor | None = None, complete: bool = False, **maps: Tensor
     ) -> Logits:
         """Logits (B, T, classes) of maps (B, T, C, H, W), or (B, classes) of one frame (B, C, H, W).
 
@@ -70,7 +70,7 @@ class Unroller(Head):
     def classify(self, h: Tensor, *context: Tensor) -> Logits:
         """The scores (B, T, U, classes), from h (B, T, U, C) after each horizon."""
 
-    def horizons(self, unroll: Unroll | None, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
+    def horizons(self, unroll: Unroll, frames: int, clip: bool) -> tuple[list[list[int]], bool]:
         """The horizons of every frame, and whether the output gets an axis for several of them."""
         if unroll is None:
             if not clip:

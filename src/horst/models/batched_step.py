@@ -85,12 +85,7 @@ class BatchedStep:
 
     @torch.inference_mode()
     def __call__(
-        self,
-        frames: Tensor,
-        active: Sequence[int] | None = None,
-        *,
-        unroll: Unroll | None = None,
-        attention: bool = False,
+        self, frames: Tensor, active: Sequence[int] | None = None, *, unroll: Unroll = None, attention: bool = False
     ) -> StepOutput:
         """The next frame (B, 3, H, W), uint8, of all streams, or of the slots in `active`.
 
@@ -149,7 +144,7 @@ class _EagerStep:
     def count(self) -> Tensor:
         return self.now.count
 
-    def step(self, frames: Tensor, unroll: Unroll | None, attention: bool) -> StepOutput:
+    def step(self, frames: Tensor, unroll: Unroll, attention: bool) -> StepOutput:
         rows = self.active.nonzero().flatten()
         frames = frames.to(rows.device)
         if len(rows) == len(self.active):  # the returned state is new and replaces the old one

@@ -192,7 +192,7 @@ class Predictor(nn.Module):
         state: Any = None,
         lengths: Lengths = None,
         *,
-        unroll: Unroll | None = None,
+        unroll: Unroll = None,
         attention: bool = False,
     ) -> tuple[PredictorOutput, Any]:
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `Unroller`."""
@@ -207,7 +207,7 @@ class Predictor(nn.Module):
         return PredictorOutput(self.read(out, valid, unroll=unroll), out), state
 
     def step(
-        self, frame: Tensor, state: Any, *, unroll: Unroll | None = None, attention: bool = False
+        self, frame: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False
     ) -> tuple[PredictorOutput, Any]:
         """One frame (B, 3, H, W) of every stream."""
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
@@ -239,7 +239,7 @@ class Predictor(nn.Module):
             size = self.backbone.output_size(frames.shape[-2], frames.shape[-1])
             self.core.check_state(state, frames.shape[0], *size)
 
-    def _unroll(self, unroll: Unroll | None, state: Any, frames: int, *, clip: bool) -> Unroll | None:
+    def _unroll(self, unroll: Unroll, state: Any, frames: int, *, clip: bool) -> Unroll:
         """The horizons for the head. A clip that continues another one counts on from its end."""
         if not isinstance(self.head, Unroller):
             if unroll is not None:

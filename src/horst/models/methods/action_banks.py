@@ -36,7 +36,6 @@ class ActionBanksConfig(CoreConfig):
     """Temporal aggregates of the last frames."""
 
     name, title = "action_banks", "ActionBanks"
-
     memory: int = 14
     """How many frames are stored."""
     spanning: tuple[int, ...] = (2, 3, 5)

@@ -31,7 +31,6 @@ class AVTConfig(CoreConfig):
     """A causal transformer over the last frames. Defaults: EPIC-Kitchens 100 on TSN features."""
 
     name, title = "avt", "AVT-h"
-
     hidden: int = 2048
     """d, the width of the transformer."""
     layers: int = 6

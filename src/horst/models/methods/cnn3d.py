@@ -32,7 +32,6 @@ class CNN3DConfig(StackConfig):
     """A stack of 3-D convolutions; `kernel` is also their extent in time."""
 
     name, title = "cnn3d", "3D-CNN"
-
     padding: Padding = "causal"
     """What convolutions see: only earlier frames; or `centred`, both directions within the frames so far."""
 
@@ -78,14 +77,9 @@ class CNN3D(StackedCore):
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         if not self.streaming:
-            prefixes = [self._centred(x[:, : t + 1]).mean(1) for t in range(x.shape[1])]
+            prefixes = [self._convolve(x[:, : t + 1], {})[0].mean(1) for t in range(x.shape[1])]
             return CoreStep({"y": torch.stack(prefixes, 1).to(x.dtype)}), {}
-        after, span = {}, self.config.kernel - 1
-        for i, (block, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
-            seen = torch.cat([memory[f"x{i}"], pooled(x, stride)], 1)
-            # a copy, so that the state does not keep the clip alive; autocast may have computed in another dtype
-            after[f"x{i}"] = seen[:, -span:].to(memory[f"x{i}"].dtype, copy=True)
-            x = block(seen)
+        x, after = self._convolve(x, memory)
         # the mean so far plus its change, because a sum over a long stream would lose precision
         mean = memory["mean"].unsqueeze(1)
         number = count.view(-1, 1, 1, 1, 1) + torch.arange(1, x.shape[1] + 1, device=x.device).view(-1, 1, 1, 1)
@@ -99,13 +93,20 @@ class CNN3D(StackedCore):
         output, memory = self.unfold(zero_where(x, ended), state.memory, state.count)
         return CoreStep({"y": zero_where(output.maps["y"], ended)}), memory
 
-    def _centred(self, x: Tensor) -> Tensor:
-        """The stack on a clip (B, T, C, H, W), with zeros on both ends of each convolution."""
-        for block, stride in zip(self.layers, self.config.stride, strict=True):
+    def _convolve(self, x: Tensor, before: Memory) -> tuple[Tensor, Memory]:
+        """The stack on a clip, after the inputs of each layer before it; without these, between zeros."""
+        after, span = Memory(), self.config.kernel - 1
+        for i, (block, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
             x = pooled(x, stride)
-            ends = x.new_zeros(x.shape[0], self.config.kernel // 2, *x.shape[2:])
-            x = block(torch.cat([ends, x, ends], 1))
-        return x
+            if before:
+                x = torch.cat([before[f"x{i}"], x], 1)
+                # a copy, so that the state does not keep the clip alive; autocast may have computed in another dtype
+                after[f"x{i}"] = x[:, -span:].to(before[f"x{i}"].dtype, copy=True)
+            else:
+                ends = x.new_zeros(x.shape[0], span // 2, *x.shape[2:])
+                x = torch.cat([ends, x, ends], 1)
+            x = block(x)
+        return x, after
 
 
 @register_method(

@@ -99,7 +99,6 @@ class ConvLSTMConfig(StackConfig):
     """A stack of ConvLSTM layers."""
 
     name, title = "conv_lstm", "ConvLSTM"
-
     peepholes: bool = False
     """Gates that see the cell, with one weight per channel."""
 
@@ -152,7 +151,6 @@ class ConvTTLSTMConfig(StackConfig):
     """A stack of Conv-TT-LSTM layers."""
 
     name, title = "conv_tt_lstm", "Conv-TT-LSTM"
-
     order: int = 3
     """M, the cores of the tensor-train."""
     steps: int = 3

@@ -25,7 +25,6 @@ class DMRConfig(CoreConfig):
     """Networks that predict features."""
 
     name, title = "dmr", "DMR"
-
     hidden: int = 1024
     """Units of each network's layer."""
     guesses: int = 3

@@ -31,7 +31,7 @@ from torch import Tensor, nn
 
 from horst.errors import ConfigError
 from horst.layers import CoreStep, Memory, register_core
-from horst.models.methods.stack import StackConfig, StackedCore, layers
+from horst.models.methods.stack import StackConfig, StackedCore, layers, pooled
 from horst.models.predictor import PredictorConfig
 from horst.models.registry import recognition, register_method
 
@@ -45,7 +45,6 @@ class E3DLSTMConfig(StackConfig):
     """A stack of E3D-LSTM layers, all of the same width."""
 
     name, title = "e3d_lstm", "E3D-LSTM"
-
     kernel: int = 5
     depth: int = 2
     """Frames that a convolution covers, at most the window."""
@@ -136,18 +135,13 @@ class E3DLSTM(StackedCore):
 
     def advance(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """A clip cannot be faster: the first layer needs the memory of the last layer at the frame before."""
-        after, m = {}, memory["m"]
+        newest, m = pooled(x.unsqueeze(1), self.config.stride[0]), memory["m"]
+        frames = torch.cat([memory["x"], newest], 1) if "x" in memory else newest
+        after, x = {"x": frames[:, 1:]}, frames.transpose(1, 2)  # (B, C, D, H, W)
+        m = F.interpolate(m, size=x.shape[2:]) if m.shape[2:] != x.shape[2:] else m
         for i, (cell, stride) in enumerate(zip(self.layers, self.config.stride, strict=True)):
-            if stride > 1:
-                x = F.max_pool2d(x, stride) if i == 0 else F.max_pool3d(x, (1, stride, stride))
-            if i == 0:
-                past = [memory["x"]] if "x" in memory else []
-                frames = torch.cat([*past, x.unsqueeze(1)], 1)
-                after["x"] = frames[:, 1:]
-                x = frames.transpose(1, 2)  # (B, C, D, H, W)
-                m = F.interpolate(m, size=x.shape[2:]) if m.shape[2:] != x.shape[2:] else m
-            elif stride > 1:
-                m = F.max_pool3d(m, (1, stride, stride))
+            if i > 0 and stride > 1:
+                x, m = (F.max_pool3d(maps, (1, stride, stride)) for maps in (x, m))
             x, c, m = cell(x, memory[f"h{i}"], memory[f"c{i}"], m, count)
             after[f"h{i}"], after[f"c{i}"] = x, torch.cat([memory[f"c{i}"][:, 1:], c.unsqueeze(1)], 1)
         after["m"] = m

@@ -31,7 +31,6 @@ class LSTMConfig(CoreConfig):
     """Layers of one width on the mean of each map."""
 
     name, title = "lstm", "LSTM"
-
     hidden: int = 1024
     """Channels of h and c in every layer."""
     layers: int = 1
@@ -89,7 +88,6 @@ class FeedbackConfig(CoreConfig):
     """Two LSTMs of one width on the mean of each map."""
 
     name, title = "feedback", "FN"
-
     hidden: int = 1024
     """Channels of both LSTMs and of y."""
     projection: int = field(default=0, metadata={"zero": True})

@@ -43,7 +43,6 @@ class TSNConfig(CoreConfig):
     """The consensus of the last frames."""
 
     name, title = "tsn", "TSN"
-
     hidden: int | None = None
     """Units of a layer (FC, ReLU) on each frame before the consensus; None: no layer."""
     segments: int = 4
