@@ -1,4 +1,4 @@
-"""The command line. Each command is a function in its own file: the signature is its options, the docstring its help.
+"""The command line. Each command is a function: the signature is its options, the docstring its help.
 
 Command files import torch and what needs it inside of functions, so that `horst --help` and completion are quick.
 """
@@ -6,19 +6,31 @@ Command files import torch and what needs it inside of functions, so that `horst
 import os
 import re
 import sys
-from collections.abc import Sequence
-from importlib import import_module
-from typing import get_args
+from collections.abc import Callable, Sequence
+from typing import Literal, get_args
 
 from cyclopts import App, ArgumentCollection, CoercionError, CycloptsError, Parameter, UnusedCliTokensError
 
 from horst import __version__
-from horst.cli import data
+from horst.cli import data, demo, evaluate, export, models, predict, serve, study, train
+from horst.console import visible
 from horst.errors import HorstError
 
-COMMANDS = (
-    "demo", "train", "evaluate", "predict", "serve", "teach", "report", "table", "study", "models", "configs", "info",
-    "export", "extract", "completion",
+
+def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
+    """Print the completion script of a shell: eval "$(horst completion bash)".
+
+    Args:
+        shell: Put the line above into ~/.bashrc; with zsh into ~/.zshrc, after compinit.
+    """
+    script = create_app().generate_completion(shell=shell)
+    # Files too where the script knows no completion, as after `horst predict kitchen`, which is a command elsewhere.
+    print(script.replace("complete -F _horst", "complete -o default -F _horst"))
+
+
+COMMANDS: tuple[Callable[..., None], ...] = (
+    demo.demo, train.train, evaluate.evaluate, predict.predict, serve.serve, train.teach, evaluate.report,
+    evaluate.table, study.study, models.models, train.configs, models.info, export.export, data.extract, completion,
 )  # fmt: skip
 """In the order of `horst --help`. `data` has commands of its own."""
 
@@ -49,8 +61,8 @@ def create_app() -> App:
         print_error=False,
         suppress_keyboard_interrupt=False,
     )
-    for place, name in enumerate(COMMANDS):
-        app.command(getattr(import_module(f"horst.cli.{name}"), name), name=name, sort_key=place)
+    for place, command in enumerate(COMMANDS):
+        app.command(command, sort_key=place)
     sets = App(name="data", help="Make, check and pack data sets.", sort_key=len(COMMANDS))
     make = App(name="make", help="Make a synthetic data set.")
     app.command(sets)
@@ -84,7 +96,5 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _refuse(message: str) -> int:
-    from horst.console import visible
-
     print(f"horst: {visible(message, lines=False)}", file=sys.stderr)
     return 2

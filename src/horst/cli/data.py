@@ -1,4 +1,4 @@
-"""`horst data`: make, check and pack data sets."""
+"""`horst data`: make, check and pack data sets; `horst extract`: a backbone's maps of one, stored for training."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from horst.cli.options import Flag, Json, Processes
+from cyclopts import Parameter
+
+from horst.cli.options import Device, Flag, Json, Output, Processes, Source
 from horst.console import Console, new_table
 from horst.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from horst.backbones import Backbone
     from horst.data.check import DataReport
 
 SHOWN = 10
 
 
 def make_somethings(
-    folder: Path,
+    folder: Output,
     /,
     *,
     clips: int = 1000,
@@ -33,7 +36,6 @@ def make_somethings(
     """Make clips of hands and things in the format of Something-Something v2, for early recognition.
 
     Args:
-        folder: Output folder; a run that was stopped continues.
         clips: Number of clips.
         seed: Another seed makes other clips.
         size: Height and width in pixels.
@@ -47,7 +49,7 @@ def make_somethings(
 
 
 def make_kitchen(
-    folder: Path,
+    folder: Output,
     /,
     *,
     videos: int = 40,
@@ -59,7 +61,6 @@ def make_kitchen(
     """Make long videos of a cook in the format of EPIC-Kitchens 100, for anticipation.
 
     Args:
-        folder: Output folder; a run that was stopped continues.
         videos: Number of videos, each of one to two minutes.
         seed: Another seed makes other videos.
         size: Height and width in pixels.
@@ -99,12 +100,11 @@ def check(
         raise DataError(f"{len(found.missing)} files are missing and {len(found.bad)} are damaged")
 
 
-def pack(data: Path, folder: Path, /, *, quality: int = 90, processes: Processes = None) -> None:
+def pack(data: Path, folder: Output, /, *, quality: int = 90, processes: Processes = None) -> None:
     """Pack a data set into a few large files that are read without FFmpeg.
 
     Args:
         data: The data set's YAML file. Its clip's size and fps are packed.
-        folder: Output folder; a run that was stopped continues.
         quality: JPEG quality, 1 to 95.
     """
     from horst.data.config import DataConfig
@@ -122,10 +122,72 @@ def pack(data: Path, folder: Path, /, *, quality: int = 90, processes: Processes
     )
     console = Console()
     console.print(f"{len(source.annotations.examples) - len(bad)} clips are packed in {folder}")
-    print_bad(console, "left out", bad)
+    _print_bad(console, "left out", bad)
 
 
-def print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> None:
+def extract(
+    data: Path,
+    folder: Output,
+    /,
+    *,
+    backbone: str = "bn_inception",
+    options: Annotated[str, Parameter(show_default=False)] = "{}",
+    weights: Source | None = None,
+    part: int = 0,
+    parts: int = 1,
+    batch: int = 16,
+    device: Device = "cpu",
+) -> None:
+    """Run a backbone over all frames that a data set's clips show, and store its maps (fp16) for training.
+
+    Args:
+        data: The data set's YAML file.
+        backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem or timm.
+        options: Its options, such as {pretrained: true}.
+        weights: RULSTM's TSN checkpoint for bn_inception, or a model (folder, run, hf://user/name) with a backbone.
+        part: Which part of the work this process does, from 0.
+        parts: Number of parts, one for each process or machine.
+        batch: Frames in a batch.
+    """
+    from horst.data.config import DataConfig
+    from horst.data.extract import extract
+    from horst.models.hub import find_device
+
+    where = find_device(device)
+    config = DataConfig.from_file(data)
+    network = _backbone(backbone, options, weights)
+    report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
+    console = Console()
+    console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
+    _print_bad(console, "could not be read", report.bad)
+
+
+def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
+    import yaml
+
+    from horst.backbones import BNInception, create_backbone, load_tsn, read_tsn
+    from horst.models import open_model
+
+    if weights is not None and not Path(weights).is_file():
+        return open_model(weights).backbone
+    try:
+        chosen = dict(yaml.safe_load(options))
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        raise ConfigError(f"--options is {options!r}; it takes a mapping such as {{pretrained: true}}") from error
+    network = create_backbone(name, **chosen)
+    if weights is None:
+        if name in ("bn_inception", "stem"):
+            raise ConfigError(
+                f"{name} has random weights: pass --weights, a checkpoint of RULSTM's TSN or a saved model"
+            )
+        return network
+    if not isinstance(network, BNInception):
+        raise ConfigError(f"--weights is for bn_inception, or a saved model; {name} takes none")
+    load_tsn(network, read_tsn(Path(weights)))
+    return network
+
+
+def _print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> None:
     """The first few examples that could not be read, and how many more there are."""
     for ident, why in bad[:SHOWN]:
         console.print(f"{what}: {ident}: {why}")

@@ -1,5 +1,7 @@
-"""The parts of `horst demo` that predict: the packaged models on new clips and new videos of a cook."""
+"""The parts of `horst demo`: parity, timings, and the packaged models on new clips and new videos of a cook."""
 
+import statistics
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -9,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 import horst
-from horst.console import Console, visible
+from horst.compat.parity import LIMIT, against_release, clip_and_steps
+from horst.console import Console, new_table, visible
 from horst.evaluation.evaluate import predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
@@ -17,11 +20,46 @@ from horst.synth.fresh import Fresh, fresh_kitchen, fresh_somethings
 from horst.viz.clips import TOP, Moment, StreamedClip, clip_section, moments_section, stream_clip
 from horst.viz.report import accuracy_section, section
 
+VARIANTS = ("paper", "released")
 FRACTIONS = (0.25, 0.5, 1.0)  # observed parts at which predictions are printed
 PAIRS = 3  # confused pairs of actions that are printed
 TAU = 1.0  # seconds before an action at which predictions are shown
 MOMENTS = 8  # actions of the first video that are shown
 PRINTED = 3  # predictions that fit into a terminal; the page has all
+
+
+def parity_table() -> tuple[Table, bool]:
+    """Errors against the paper's release, and of single steps against whole clips; and whether all are small."""
+    errors = {f"official release: {name}": error for name, error in against_release().items()}
+    torch.manual_seed(0)
+    clip = torch.randint(0, 256, (1, 20, 3, 112, 112), dtype=torch.uint8)
+    for variant in VARIANTS:
+        found = clip_and_steps(horst.create_model("horst_tiny", variant=variant).eval(), clip)
+        errors |= {f"{variant} variant: whole clip = {name}": error for name, error in found.items()}
+    table = new_table("Parity: relative error in fp32", "check", "error", "")
+    for name, error in errors.items():
+        table.add_row(name, f"{error:.1e}", Text("equal", "green") if error <= LIMIT else Text("DIFFERS", "red"))
+    return table, max(errors.values()) <= LIMIT
+
+
+def timings_table(frames: int) -> Table:
+    """The time of a step, over so many frames."""
+    title = f"Streaming horst_tiny, frames of 112x112, {torch.get_num_threads()} CPU threads"
+    table = new_table(title, "variant", "ms/frame", "p95", "frames/s", "parameters", "state")
+    for variant in VARIANTS:
+        model = horst.create_model("horst_tiny", variant=variant).eval()
+        size = sum(p.numel() for p in model.parameters())
+        state = model.init_state(1, 112, 112)
+        taken = []
+        for frame in torch.randint(0, 256, (frames + 10, 1, 3, 112, 112), dtype=torch.uint8):
+            start = time.perf_counter()
+            _, state = model.step(frame, state)
+            taken.append(1e3 * (time.perf_counter() - start))
+        taken = sorted(taken[10:])  # the first ones warm up
+        median, p95 = statistics.median(taken), taken[int(0.95 * (len(taken) - 1))]
+        speed = f"{median:.1f}", f"{p95:.1f}", f"{1e3 / median:.0f}"
+        table.add_row(variant, *speed, f"{size / 1e6:.2f} M", f"{state.nbytes / 1e6:.1f} MB")
+    return table
 
 
 def somethings_sections(folder: Path, clips: int, seed: int, streams: int, console: Console) -> list[str]:
@@ -65,10 +103,8 @@ def _confused(predictions: Predictions, names: tuple[str, ...], part: float) -> 
 
 
 def _streams_table(streamed: list[StreamedClip], names: tuple[str, ...]) -> Table:
-    table = Table(title="Streams, frame by frame", title_justify="left")
-    table.add_column("action")
-    for part in FRACTIONS:
-        table.add_column(f"predicted after {100 * part:g}%")
+    predicted = [f"predicted after {100 * part:g}%" for part in FRACTIONS]
+    table = new_table("Streams, frame by frame", "action", *predicted, left=4)
     for clip in streamed:
         cells = []
         for part in FRACTIONS:
@@ -93,11 +129,9 @@ def _moments(fresh: Fresh, predictions: Predictions) -> list[Moment]:
 
 
 def _moments_table(moments: list[Moment], names: tuple[str, ...]) -> Table:
-    table = Table(title=f"Predictions {TAU:g} s before each action", title_justify="left")
-    table.add_column("at", justify="right")
-    table.add_column("action")
-    table.add_column("likeliest predictions")
-    table.add_column("rank", justify="right")
+    columns = "at", "action", "likeliest predictions", "rank"
+    table = new_table(f"Predictions {TAU:g} s before each action", *columns, left=3)
+    table.columns[0].justify = "right"
     for moment in moments:
         answers = [Text(visible(names[i]), "green" if i == moment.label else "") for i in moment.top()[:PRINTED]]
         cells = f"{moment.start:.1f} s", names[moment.label], Text(", ").join(answers)

@@ -1,4 +1,4 @@
-"""`horst evaluate`."""
+"""`horst evaluate`, `horst report` and `horst table`: what trained models are worth."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from horst.cli.options import Device, Evaluated, Json
+from horst.cli.options import Device, Evaluated, EvaluatedData, Json
 from horst.console import Console
+from horst.errors import InputError
 
 if TYPE_CHECKING:
     from horst.evaluation.evaluate import Evaluation
@@ -19,7 +20,7 @@ def evaluate(
     run: Evaluated,
     /,
     *,
-    data: Path | None = None,
+    data: EvaluatedData = None,
     split: str = "val",
     weights: Literal["best", "last"] = "best",
     mode: Literal["rulstm", "strict"] | None = None,
@@ -32,7 +33,6 @@ def evaluate(
     """Evaluate a run: accuracy over the observed part of a clip, or at every time before an action.
 
     Args:
-        data: A data set's YAML file; the run's own data by default.
         split: Split to evaluate on.
         weights: The run's best or last model; the files of the last are RUN/evaluation/<split>-last.*.
         mode: Anticipation: what positions before a video's start show; as in the data's file by default.
@@ -85,3 +85,50 @@ def draw_curve(opened: EvaluatedModel, evaluation: Evaluation) -> list[Path]:
         return [results, save_svg(accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}"), curve)]
     curve.unlink(missing_ok=True)  # of an earlier evaluation
     return [results]
+
+
+def report(
+    run: Evaluated,
+    /,
+    *,
+    data: EvaluatedData = None,
+    split: str = "val",
+    clips: int = 6,
+    output: Path | None = None,
+    device: Device = "auto",
+) -> None:
+    """Write a page about a run: curves, mistakes, calibration, and clips with predictions and attention.
+
+    Args:
+        split: Split to evaluate on.
+        clips: How many to show: some right, some wrong, some whose prediction changes.
+        output: The HTML file; RUN/evaluation/<split>.html by default, or <model>-report.html.
+    """
+    from horst.io import write_text
+    from horst.training.evaluated import open_evaluated
+    from horst.viz.report import report_page
+
+    if clips < 0:
+        raise InputError(f"clips is {clips}; it starts at 0")
+    opened = open_evaluated(run, data=data, device=device)
+    predictions, evaluation = opened.evaluate(split, reuse=True)
+    draw_curve(opened, evaluation)
+    if output is None and opened.run is not None:
+        output = opened.run.evaluation(opened.name(split), "html")
+    output = output or Path(f"{opened.title}-report.html")
+    write_text(output, report_page(opened, predictions, evaluation, clips=clips))
+    Console().print(f"{output}: {output.stat().st_size / 1e6:.1f} MB", highlight=False)
+
+
+def table(*runs: Path, as_json: Json = False) -> None:
+    """Print evaluated runs as Markdown tables, with the paper's numbers beside those that reproduce a row of it.
+
+    Args:
+        runs: Folders of runs. Runs that differ in their seed alone share a row.
+    """
+    from horst.evaluation.table import table, table_data
+
+    if as_json:
+        print(json.dumps(table_data(runs), indent=1))
+    else:
+        Console(highlight=False).print(table(runs))

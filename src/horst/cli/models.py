@@ -1,22 +1,25 @@
-"""`horst models`: the methods of the paper's tables with their costs and results, or one of them in detail."""
+"""`horst models`: the methods of the paper's tables, with costs and results; `horst info`: what one model costs."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
-from horst.cli.options import Json
+from horst.cli.options import Json, Source
 from horst.config import Task
-from horst.console import Console
-from horst.errors import ConfigError
+from horst.console import Console, new_table
+from horst.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
-    from horst.models import Method
+    from horst.models import Method, PredictorConfig
+    from horst.models.summary import PartCosts, Summary
 
 DATA = {
     "ssv2": "Something-Something v2",
@@ -119,8 +122,7 @@ def _cells(method: Method, size: str) -> dict[str, str]:
 
 def cost_cells(costs: Mapping[str, Any]) -> dict[str, str]:
     count = costs["state_bytes"]
-    unit, name = next(((unit, name) for unit, name in ((1e6, "MB"), (1e3, "kB")) if count >= unit), (1, "B"))
-    state = f"{count / unit:.1f} {name}" if unit > 1 else f"{count} B"
+    state = f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB" if count >= 1e3 else f"{count} B"
     return {
         "parameters": f"{costs['parameters'] / 1e6:.2f} M",
         "GFLOP": f"{costs['flop'] / 1e9:.3f}",
@@ -155,11 +157,7 @@ def _show_method(method: Method, as_json: bool) -> None:
     configs, about, loss = config_files(method), describe_method(method), dict(method.loss)
     if as_json:
         found = {
-            "name": method.name,
-            "title": method.title,
-            "task": method.task,
-            "reference": method.reference,
-            "idea": method.idea,
+            **{key: getattr(method, key) for key in ("name", "title", "task", "reference", "idea")},
             "about": about,
             "options": dict(method.options),
             "loss": loss,
@@ -170,32 +168,27 @@ def _show_method(method: Method, as_json: bool) -> None:
         print(json.dumps(found, indent=2))
         return
     words = [": ".join(filter(None, (loss_title(method), _options(loss)))), about["loss"]]
-    lines = {
-        "paper": method.reference,
-        "idea": method.idea,
-        "method": about["method"],
-        "loss": "\n".join(filter(None, words)),
-        "options": _options(method.options),
-        "configs": "\n".join(configs),
-        "results": "\n".join(_result_line(*row) for row in paper_rows(method)) or "-",
-    }
-    grid = Table.grid(padding=(0, 2, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column()
-    for what, text in lines.items():
+    grid = Table.grid("", "", padding=(0, 2, 0, 0))
+    grid.columns[0].no_wrap = True
+    for what, text in (
+        ("paper", method.reference),
+        ("idea", method.idea),
+        ("method", about["method"]),
+        ("loss", "\n".join(filter(None, words))),
+        ("options", _options(method.options)),
+        ("configs", "\n".join(configs)),
+        ("results", "\n".join(_result_line(*row) for row in paper_rows(method)) or "-"),
+    ):
         if text:
             grid.add_row(what, Text(text))
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column("model")
-    for header in ("params\ntrained", "GFLOP\nper frame", "state", "streams"):
-        table.add_column(header, justify="right", no_wrap=True)
+    numbers = "params\ntrained", "GFLOP\nper frame", "state", "streams"
+    columns = [Column(header, justify="right", no_wrap=True) for header in numbers]
+    table = Table("model", *columns, box=None, padding=(0, 2, 0, 0))
     for model, its in models.items():
         table.add_row(model, *cost_cells(its).values())
     console = Console()
     console.print(Text(f"{method.title} ({method.name}), {TITLES[method.task].lower()}\n", style="bold"))
-    console.print(grid)
-    console.print()
-    console.print(table)
+    console.print(grid, "", table, sep="\n")
 
 
 def _options(options: Mapping[str, Any]) -> str:
@@ -209,3 +202,63 @@ def _result_line(table: str, row: str, values: Mapping[str, float]) -> str:
     printed = paper_table(table)
     numbers = "; ".join(f"{header}: {value:.{printed.decimals}f}" for header, value in values.items())
     return f"Table {printed.number} ({table}), {row}. {numbers}"
+
+
+def info(
+    model: Source,
+    /,
+    *,
+    variant: Literal["paper", "released"] | None = None,
+    size: tuple[int, int] | None = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a model costs: parameters, operations a frame, bytes of state, layer by layer.
+
+    Args:
+        model: Name of a model, such as horst_tiny, or any saved one: a folder, a run, hf://user/name, `somethings`.
+        variant: The form of the paper or of its official release; for named models only.
+        size: Height and width of the frames, such as 224 224; the model's own by default.
+    """
+    from horst.layers import HORSTConfig
+    from horst.models.summary import summarize
+
+    config = _config(model, variant)
+    height, width = size or config.size
+    if min(height, width) < 1:
+        raise InputError(f"size is {(height, width)}; it takes a height and a width in pixels, such as 224 224")
+    summary = summarize(config, (height, width))
+    if as_json:
+        print(json.dumps({"model": str(model), "config": config.to_dict(), **asdict(summary)}, indent=2))
+        return
+    console, core = Console(), config.core
+    form = f"{core.variant} variant" if isinstance(core, HORSTConfig) else core.title
+    title = f"{model}, {form}, one frame of {height}x{width}"
+    table = new_table(title, "part", "output", "parameters", "GFLOP", "state MB", left=2)
+    for row in summary.rows:
+        table.add_row(row.name, "x".join(map(str, row.output)), *_costs(row))
+    table.add_section()
+    table.add_row("total", "", *_costs(summary))
+    console.print(table)
+    if isinstance(core, HORSTConfig):
+        columns = "layer", "spatial-temporal\n(6S+1)CHW+18(S+1)HW", "joint\n2S(HW)²C", "temporal\n2SHWC"
+        table = new_table(f"million operations of a step of attention, S = {core.order}", *columns)
+        for costs in summary.attention:
+            table.add_row(costs.name, *(f"{n / 1e6:,.1f}" for n in (costs.statt, costs.joint, costs.temporal)))
+        console.print(table)
+
+
+def _config(model: Source, variant: str | None) -> PredictorConfig:
+    from horst.models import MODELS, model_config, pretrained_models
+    from horst.models.hub import is_address, open_config
+
+    if model in MODELS and not Path(model).exists():
+        return model_config(str(model), **({} if variant is None else {"variant": variant}))
+    if not (is_address(model) or Path(model).exists() or model in pretrained_models()):
+        model_config(str(model))  # raises, with near matches
+    if variant is not None:
+        raise ConfigError(f"{model} is a saved model and has its variant: leave --variant out")
+    return open_config(model)
+
+
+def _costs(of: PartCosts | Summary) -> tuple[str, str, str]:
+    return f"{of.parameters:,}", f"{of.flop / 1e9:.3f}", f"{of.state_bytes / 1e6:.2f}" if of.state_bytes else ""

@@ -13,6 +13,8 @@ Source = Annotated[str | Path, Parameter(metavar="NAME|PATH")]
 """A name, an address or a path, always given as text. `Path` is there for the completion of files."""
 Model = Annotated[Source, Parameter(help="A run, a saved model, hf://user/name, or a packaged model such as kitchen.")]
 Evaluated = Annotated[Source, Parameter(help="A run's folder; with --data also any other model, such as kitchen.")]
+EvaluatedData = Annotated[Path | None, Parameter(help="A data set's YAML file; the run's own data by default.")]
+Output = Annotated[Path, Parameter(help="Output folder; a run that was stopped continues.")]
 Flag = Annotated[bool, Parameter(show_default=False)]
 Json = Annotated[bool, Parameter(name="--json", show_default=False, help="Print JSON instead of tables.")]
 Names = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=False)]

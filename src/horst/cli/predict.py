@@ -76,11 +76,14 @@ def predict(
     taken: list[float] = []
     with contextlib.ExitStack() as stack:
         frames, end, rate = _open(source, None if live and drawn else predictor.size, fps, patience, stack)
-        show = _lines(top) if as_json else _Screen(source, top, stack)
+        show = None if as_json else _Screen(source, top, stack)
 
         def report(prediction: Prediction) -> None:
             taken.append(prediction.latency)
-            show(prediction)
+            if show is not None:
+                show(prediction)
+            else:
+                print(json.dumps(replace(prediction, attention=None).to_dict(top)), flush=True)
 
         if render is None:
             for prediction in stream.watch(frames, end):
@@ -149,22 +152,14 @@ def _interruptible(frames: object) -> Iterator[Callable[[], bool]]:
             signal.signal(signal.SIGINT, usual)
 
 
-def _lines(top: int) -> Callable[[Prediction], None]:
-    def show(prediction: Prediction) -> None:
-        print(json.dumps(replace(prediction, attention=None).to_dict(top)), flush=True)
-
-    return show
-
-
 class _Screen:
     """Moving bars on a terminal; otherwise a line whenever the answer changes."""
 
     def __init__(self, source: str, top: int, stack: contextlib.ExitStack) -> None:
         self.source, self.top, self.console = source, top, Console()
-        self._live = Live(console=self.console, refresh_per_second=20) if sys.stdout.isatty() else None
+        live = Live(console=self.console, refresh_per_second=20) if sys.stdout.isatty() else None
+        self._live = stack.enter_context(live) if live is not None else None
         self._answer: str | None = ""
-        if self._live is not None:
-            stack.enter_context(self._live)
 
     def __call__(self, prediction: Prediction) -> None:
         if self._live is not None:
@@ -181,7 +176,6 @@ class _Screen:
         table = Table(box=None, show_header=False, pad_edge=False)
         for i, (name, chance) in enumerate(prediction.top(self.top)):
             style = "bold green" if i == 0 and prediction.answer() is not None else ""
-            table.add_row(
-                Text(visible(name), style), Text("█" * round(BAR * chance), style or "blue"), f"{100 * chance:4.1f}%"
-            )
+            bar = Text("█" * round(BAR * chance), style or "blue")
+            table.add_row(Text(visible(name), style), bar, f"{100 * chance:4.1f}%")
         return Group(Text(visible(title), "dim"), table)

@@ -1,15 +1,18 @@
-"""`horst train`: a new run, or on with one that was stopped."""
+"""`horst train`: a new run, or on with one that was stopped; `horst configs`; and `horst teach`, for a few clips."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from horst.cli.options import Entry, Flag, Names, Source, overrides
-from horst.errors import ConfigError
+from horst.console import Console, progress
+from horst.errors import ConfigError, did_you_mean
 
 if TYPE_CHECKING:
     from horst.data.module import ClipDataModule
+    from horst.finetune import FinetuneProgress
     from horst.training.run import Run
 
 
@@ -73,3 +76,54 @@ def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
         dist.destroy_process_group()
     if is_first():
         show_evaluation(open_evaluated(run.folder, training=data))
+
+
+def configs(pattern: str = "*", /, *, copy: Path | None = None) -> None:
+    """List the packaged configs, which `horst train` and `horst study` take by name, or copy them for editing.
+
+    Args:
+        pattern: Names to list, such as 'somethings/*'.
+        copy: Copy them into this folder, with the files that they are based on.
+    """
+    from horst.configs import copy_configs, list_configs
+
+    names = list_configs(pattern)
+    if not names:
+        raise ConfigError(f"no packaged config matches {pattern!r}{did_you_mean(pattern, list_configs())}")
+    for name in names if copy is None else copy_configs(pattern, copy):
+        Console(highlight=False).print(str(name))
+
+
+def teach(
+    folder: Path,
+    model: Path,
+    /,
+    *,
+    how: Literal["frozen", "scratch"] = "frozen",
+    minutes: float = 1.0,
+    base: Source = "somethings",
+    overwrite: Flag = False,
+) -> None:
+    """Finetune a model on a folder of video clips by label, and save it.
+
+    Args:
+        folder: FOLDER/<label>/*.mp4: a few clips of 2 to 4 s for each label.
+        model: Folder that the model is saved to.
+        how: Train a new head on a frozen model, or a small network from scratch.
+        minutes: How long it may take, approximately.
+        base: With frozen: the model that gets a new head.
+        overwrite: Replace an existing model.
+    """
+    from horst.finetune import finetune
+
+    with progress(transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("reading", total=100)
+
+        def report(now: FinetuneProgress) -> None:
+            bar.update(task, completed=round(100 * now.fraction), description=now.message)
+
+        result = finetune(folder, model, how=how, minutes=minutes, base=base, overwrite=overwrite, report=report)
+    console = Console(highlight=False)
+    console.print(f"{result.path}: {', '.join(result.labels)}; {result.clips} clips, {result.seconds:.0f} s")
+    if result.held_out:
+        console.print(f"held-out clips classified correctly: {result.held_out.correct} of {result.held_out.clips}")
