@@ -94,18 +94,17 @@ def _row(method: Method, size: str) -> dict[str, Any]:
 def _table(title: str, size: str, rows: list[dict[str, str]], left_out: tuple[str, ...]) -> Table:
     style: dict[str, Any] = {"box": SIMPLE_HEAD, "show_edge": False, "padding": (0, 1, 0, 0)}
     table = Table(title=title, title_justify="left", title_style="bold", **style)
-    headers = {"parameters": "params", "paper": RESULTS[size][0]}
-    shown = [column for column in rows[0] if column not in left_out and headers.get(column, column)]
+    shown = [column for column in rows[0] if column and column not in left_out]
     for column in shown:
-        justify: Any = "right" if column in ("parameters", "GFLOP", "state", "paper") else "left"
-        table.add_column(headers.get(column, column), justify=justify, no_wrap=column != "method", vertical="top")
+        justify: Any = "right" if column in ("params", "GFLOP", "state", RESULTS[size][0]) else "left"
+        table.add_column(column, justify=justify, no_wrap=column != "method", vertical="top")
     for row in rows:
         table.add_row(*(row[column] for column in shown))
     return table
 
 
 def _cells(method: Method, size: str) -> dict[str, str]:
-    """By column, in their order."""
+    """By header, in the order of the columns; the header of no results is empty."""
     from horst.training.methods import loss_title
 
     row = _row(method, size)
@@ -116,7 +115,7 @@ def _cells(method: Method, size: str) -> dict[str, str]:
         "model": row["model"],
         **cost_cells(row),
         "loss": loss_title(method),
-        "paper": " / ".join(results) if row["paper"] else "-",
+        RESULTS[size][0]: " / ".join(results) if row["paper"] else "-",
     }
 
 
@@ -124,7 +123,7 @@ def cost_cells(costs: Mapping[str, Any]) -> dict[str, str]:
     count = costs["state_bytes"]
     state = f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB" if count >= 1e3 else f"{count} B"
     return {
-        "parameters": f"{costs['parameters'] / 1e6:.2f} M",
+        "params": f"{costs['parameters'] / 1e6:.2f} M",
         "GFLOP": f"{costs['flop'] / 1e9:.3f}",
         "state": state if costs["streaming"] else "-",
         "streams": "yes" if costs["streaming"] else "no",

@@ -1,6 +1,6 @@
 """Figures of an evaluation: accuracy curves, the reliability diagram, the confusion matrix.
 
-Shapes: N examples, C classes.
+Shapes: N examples, C classes. Titles are above the axes, widths are in points.
 """
 
 from collections import deque
@@ -41,8 +41,6 @@ def accuracy_curve(
         evaluations: One, or several of the same task by their names. Each has a colour.
         task: action, verb or noun.
         kinds: Of top1, top5 and, for anticipation, recall5; all by default.
-        title: Above the axes.
-        width: In points.
     """
     several = evaluations if isinstance(evaluations, Mapping) else {"": evaluations}
     if not several:
@@ -94,8 +92,6 @@ def reliability(probabilities: Any, labels: Any, *, bins: int = BINS, title: str
         probabilities: (N, C); rows of zeros are no predictions and are left out.
         labels: (N,) true classes; -1 is unknown and left out.
         bins: Of confidence.
-        title: Above the axes.
-        width: In points.
     """
     scores = torch.as_tensor(probabilities).double().log()
     found = calibration_bins(scores, torch.as_tensor(labels), bins)
@@ -145,7 +141,6 @@ def confusion(
         names: (C,).
         order: Of the classes; by default classes that are mistaken for each other are neighbours.
         pairs: How many of the most frequent mistakes are listed.
-        title: Above the matrix.
     """
     counts, missed = count(labels, predicted, len(names))
     order = similarity_order(counts) if order is None else order
@@ -230,5 +225,4 @@ def worst_pairs(counts: NDArray[np.int64], most: int) -> list[tuple[int, int, in
     wrong = counts.copy()
     np.fill_diagonal(wrong, 0)
     best = np.argsort(-wrong, axis=None, kind="stable")[:most]
-    pairs = [(int(i // len(counts)), int(i % len(counts))) for i in best]
-    return [(true, predicted, int(wrong[true, predicted])) for true, predicted in pairs if wrong[true, predicted]]
+    return [(*divmod(i, len(counts)), int(wrong.flat[i])) for i in best.tolist() if wrong.flat[i]]

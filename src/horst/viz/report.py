@@ -7,6 +7,7 @@ from importlib.resources import files
 import torch
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
+from torch import Tensor
 
 import horst
 from horst.data.example import Split, Task
@@ -78,11 +79,10 @@ def headline(evaluation: Evaluation) -> str:
 def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
     """The curve, the table and the notes. `data` describes the clips."""
     tasks = [task for task in TASKS if rows(evaluation, task)]
-    alone = len(tasks) < 2
-    figures = [
-        accuracy_curve(evaluation, task=task, title="" if alone else task, width=510 if alone else 334)
-        for task in tasks
-    ]
+    if len(tasks) > 1:
+        figures = [accuracy_curve(evaluation, task=task, title=task, width=334) for task in tasks]
+    else:
+        figures = [accuracy_curve(evaluation, task=task, width=510) for task in tasks]
     prior = ["prior"] if evaluation.prior else []
     cells = [
         [found.title, *map(percent, [*found.values, *([found.prior] if prior else [])])]
@@ -103,35 +103,33 @@ def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
 
 def mistakes_section(predictions: Predictions, names: tuple[str, ...]) -> str:
     """Confusion matrices at the positions that papers report."""
-    labels, parts = predictions.labels["action"], {}
-    order = None
-    positions = _present(predictions, CONFUSION)
-    for position in positions:
-        scores = predictions.scores["action"][:, predictions.positions.index(position)]
+    labels, parts, order = predictions.labels["action"], {}, None
+    for name, scores in _scores(predictions, CONFUSION).items():
         answers = scores.argmax(-1).masked_fill(~(scores > -torch.inf).any(-1), -1)  # -1: no prediction
         if order is None:  # one order for all, from the first, which has the most mistakes
             order = similarity_order(count(labels, answers, len(names))[0])
-        parts[_name(predictions, position)] = inline(confusion(labels, answers, names, order=order))
+        parts[name] = inline(confusion(labels, answers, names, order=order))
     intro = "Classes that are mistaken for each other are neighbours."
-    body = tabs("confusion", parts) if len(parts) > 1 else "".join(parts.values())
-    return section(f"Confusion matrix{_only(predictions, positions)}", intro, body)
+    if len(parts) > 1:
+        return section("Confusion matrix", intro, tabs("confusion", parts))
+    ((name, part),) = parts.items()
+    return section(f"Confusion matrix, {name}", intro, part)
 
 
 def calibration_section(predictions: Predictions) -> str:
     """Reliability diagrams."""
-    labels, figures = predictions.labels["action"], []
-    positions = _present(predictions, CALIBRATION)
-    for position in positions:
-        scores = predictions.scores["action"][:, predictions.positions.index(position)]
-        if ((labels >= 0) & (scores > -torch.inf).any(-1)).any():
-            title = _name(predictions, position)
-            figures.append(reliability(probabilities(scores.double()), labels, title=title, width=334))
+    labels, found = predictions.labels["action"], _scores(predictions, CALIBRATION)
+    figures = [
+        reliability(probabilities(scores.double()), labels, title=name, width=334)
+        for name, scores in found.items()
+        if ((labels >= 0) & (scores > -torch.inf).any(-1)).any()
+    ]
     intro = (
         "Of the predictions with a confidence of 70%, seven out of ten should be right. The calibration error is the "
         "distance of the bars from the diagonal, weighted by the number of predictions. Red: overconfident; cyan: "
         "underconfident."
     )
-    return section(f"Calibration{_only(predictions, positions)}", intro, row(*figures))
+    return section("Calibration" if len(found) > 1 else f"Calibration, {next(iter(found))}", intro, row(*figures))
 
 
 def clips_section(evaluated: EvaluatedModel, split: Split, predictions: Predictions, clips: int) -> str:
@@ -216,20 +214,15 @@ def training_figure(rows: list[dict[str, str]], task: str) -> Figure:
     return figure
 
 
-def _present(predictions: Predictions, wanted: Mapping[str, tuple[float, ...]]) -> list[float]:
-    """Those of the positions that the predictions have; else the last one."""
-    chosen = wanted[predictions.task]
-    return [place for place in predictions.positions if place in chosen] or [predictions.positions[-1]]
-
-
-def _name(predictions: Predictions, position: float) -> str:
-    name = position_name(predictions.task, position)
-    return f"{name} observed" if predictions.task == "recognition" else f"{name[:-1]} s before"
-
-
-def _only(predictions: Predictions, positions: list[float]) -> str:
-    """The name of the position, if there is only one."""
-    return f", {_name(predictions, positions[0])}" if len(positions) == 1 else ""
+def _scores(predictions: Predictions, wanted: Mapping[str, tuple[float, ...]]) -> dict[str, Tensor]:
+    """(N, C) by the name of the position, for those of the positions that the predictions have; else for the last."""
+    places, chosen = predictions.positions, wanted[predictions.task]
+    found = {}
+    for place in [place for place in places if place in chosen] or [places[-1]]:
+        name = position_name(predictions.task, place)
+        name = f"{name} observed" if predictions.task == "recognition" else f"{name[:-1]} s before"
+        found[name] = predictions.scores["action"][:, places.index(place)]
+    return found
 
 
 def _number(text: str | None) -> float:

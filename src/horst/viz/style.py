@@ -35,6 +35,7 @@ from horst.video.images import encode_picture
 STYLE = (files("horst") / "assets" / "figure.css").read_text(encoding="utf-8")
 COLOURS = dict(re.findall(r"--(\w+):(#\w{6})", STYLE.partition("@media")[0]))  # light, by names of CSS variables
 NAMES = {colour: name for name, colour in COLOURS.items()}
+OURS = re.compile(f"(fill|stroke): ({'|'.join(NAMES)})")  # in an SVG
 SERIES = [COLOURS[f"c{i}"] for i in range(6)]  # colours of curves, in order
 INK, SOFT, LINE, AXIS, WELL, RIGHT, WRONG = (
     COLOURS[name] for name in ("fg", "soft", "line", "axis", "well", "right", "wrong")
@@ -195,9 +196,8 @@ def svg(*figures: Figure) -> str:
     width, height = max(72 * figure.get_figwidth() for figure in figures) + 2 * MARGIN, y + MARGIN
     box = f'x="-{MARGIN}" y="-{MARGIN}" width="{width:.0f}" height="{height:.0f}"'
     paper = f'<style>{STYLE}</style><rect {box} rx="8" fill="{COLOURS["bg"]}" style="fill: var(--bg)"/>'
-    return _element(
-        figures[0], paper + body, f'viewBox="-{MARGIN} -{MARGIN} {width:.0f} {height:.0f}" width="{width:.0f}"'
-    )
+    view = f'viewBox="-{MARGIN} -{MARGIN} {width:.0f} {height:.0f}" width="{width:.0f}"'
+    return _element(figures[0], paper + body, view)
 
 
 def inline(figure: Figure, widest: float | None = None) -> str:
@@ -250,12 +250,7 @@ def _themed(tag: str, own: str) -> str:
     tag = re.sub(r' transform="rotate\(-0 [^"]*"| font-family: [^;"]*;', "", tag)
     tag = re.sub(r'(<(?:g|image)\b.*?) id="[^"]*"', r"\1", tag).replace("xlink:href", "href")
     tag = re.sub(r'(\bid="|href="#|url\(#)', rf"\1h{own}", tag)
-    return re.sub(r"(fill|stroke): (#\w{6})", _with_variable, tag)
-
-
-def _with_variable(found: re.Match[str]) -> str:
-    name = NAMES.get(found[2])
-    return f"{found[0]}; {found[1]}: var(--{name})" if name else found[0]
+    return OURS.sub(lambda found: f"{found[0]}; {found[1]}: var(--{NAMES[found[2]]})", tag)
 
 
 def _as_jpeg(image: re.Match[str]) -> str:
