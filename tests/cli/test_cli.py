@@ -192,7 +192,7 @@ def test_configs_are_listed_and_copied(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_failed_parity_check_stops_the_demo(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("horst.compat.parity.against_release", lambda: {"y": 1.0})
+    monkeypatch.setattr("horst.cli.demo_sections.against_release", lambda: {"y": 1.0})
     assert main(["demo", "--frames", "1"]) == 2
     printed = capsys.readouterr()
     assert "DIFFERS" in printed.out
