@@ -26,7 +26,7 @@ def test_titles(metric: str, title: str) -> None:
 
 def test_numbers() -> None:
     assert [percent(value) for value in (None, 0.0, 0.1234, 1.0)] == ["", "0.0", "12.3", "100.0"]
-    assert percent(-0.012, 2, signed=True) == f"{MINUS}1.20"
+    assert percent(-0.012) == f"{MINUS}1.2"
     assert metric_value("area", 0.612, 0.59, 0.634) == "61.2 [59.0, 63.4]"
     assert metric_value("area", 0.5, None, 0.6) == "50.0"
     assert metric_value("area", -0.01, -0.05, 0.03, signed=True) == f"{MINUS}1.0 [{MINUS}5.0, +3.0]"

@@ -117,23 +117,19 @@ def metric_title(metric: str, *, action: bool = False) -> str:
     return " ".join([*words, f"({subset})"] if subset else words)
 
 
-def percent(value: float | None, decimals: int = 1, *, signed: bool = False) -> str:
+def percent(value: float | None) -> str:
     """61.2 for 0.612; empty for None."""
-    return "" if value is None else number(100 * value, decimals, signed=signed)
-
-
-def number(value: float, decimals: int, *, signed: bool = False) -> str:
-    return f"{value:{'+' if signed else ''}.{decimals}f}".replace("-", MINUS)
+    return "" if value is None else metric_value("", value)
 
 
 def metric_value(
     metric: str, value: float, low: float | None = None, high: float | None = None, *, signed: bool = False
 ) -> str:
     """Per cent, or seconds with two decimals, with the interval if there is one: 61.2 [59.0, 63.4]."""
-    scale, decimals = (1, 2) if metric.endswith(SECONDS) else (100, 1)
+    scale, form = (1, ".2f") if metric.endswith(SECONDS) else (100, ".1f")
     ends = [] if low is None or high is None else [low, high]
-    value_text, *end_texts = (number(scale * v, decimals, signed=signed) for v in (value, *ends))
-    return f"{value_text} [{', '.join(end_texts)}]" if end_texts else value_text
+    texts = [f"{scale * v:{'+' if signed else ''}{form}}".replace("-", MINUS) for v in (value, *ends)]
+    return f"{texts[0]} [{', '.join(texts[1:])}]" if ends else texts[0]
 
 
 def markdown_row(cells: Sequence[str]) -> str:
