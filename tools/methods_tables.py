@@ -83,7 +83,7 @@ def printed(method: Method, metric: str, *tables: str) -> str:
     for name in tables:
         if name in method.rows:
             found = paper_table(name)
-            value = found.values(found.row(method.rows[name])).get(metric)
+            value = found.values(method.rows[name]).get(metric)
             return "" if value is None else f"{value:.{found.decimals}f}"
     return ""
 

@@ -10,7 +10,7 @@ import pytest
 
 from horst.cli import main
 from horst.configs import find_config, list_configs
-from horst.evaluation.paper import paper_values
+from horst.evaluation.paper import paper_table
 from horst.models import create_model, list_methods, model_config
 from horst.models.registry import METHODS, SIZES
 from horst.models.summary import summarize
@@ -76,14 +76,16 @@ def test_streaming_is_what_the_core_says(printed: Call) -> None:
 
 def test_figures_are_the_papers(printed: Call) -> None:
     rows = listed(printed)
-    assert rows["horst"]["paper"] == paper_values("early-recognition", "HORST")
+    assert rows["horst"]["paper"] == paper_table("early-recognition").values("HORST")
     assert rows["conv_tt_lstm"]["paper"] == {"action/top1@25%": 29.3, "action/top1@50%": 42.3}
     assert rows["horst_s_12"]["paper"] == {"action/top1@25%": 33.8}
     assert rows["lstm"]["paper"] == {}
     assert rows["imagine_rnn"]["paper"] == {"action/top5@1s": 31.6}  # Table 6 alone
     for name, one in METHODS.items():
         if "ek55" in one.rows:
-            assert rows[name]["paper"] == {"action/top5@1s": paper_values("ek55", one.rows["ek55"])["action/top5@1s"]}
+            assert rows[name]["paper"] == {
+                "action/top5@1s": paper_table("ek55").values(one.rows["ek55"])["action/top5@1s"]
+            }
     later = listed(printed, "--data", "ek100")
     assert list(later) == [method.name for method in list_methods("anticipation")]
     with_figure = {name: row["paper"]["action/recall5@1s"] for name, row in later.items() if row["paper"]}

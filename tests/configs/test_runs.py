@@ -17,7 +17,7 @@ from horst.configs import config_name, find_config, list_configs
 from horst.data.readers.epic import NAMES as EPIC_NAMES
 from horst.data.readers.ssv2 import read_ssv2
 from horst.data.source import SOURCES
-from horst.evaluation.paper import differences, paper_table, paper_tables, paper_values
+from horst.evaluation.paper import differences, paper_table, paper_tables
 from horst.heads import head_options
 from horst.models import Predictor, model_config
 from horst.models.registry import METHODS, SIZES, Method
@@ -140,11 +140,11 @@ def test_every_method_has_its_runs(method: Method) -> None:
 
 def test_rows_that_configs_name_are_in_the_paper() -> None:
     for file, (config, table, row) in papers().items():
-        assert paper_values(table, row), file
+        assert paper_table(table).values(row), file
         # a run has at least one number to be compared with
         shown = f"@{100 * config.data.clip.observe:g}%"
         anticipates = config.loss.steps == "anticipation"
-        assert anticipates or any(metric.endswith(shown) for metric in paper_values(table, row)), file
+        assert anticipates or any(metric.endswith(shown) for metric in paper_table(table).values(row)), file
 
 
 def test_runs_are_what_the_row_that_they_name_is_made_of() -> None:

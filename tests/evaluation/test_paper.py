@@ -11,7 +11,7 @@ from horst.data.clips import ClipConfig
 from horst.data.example import Annotations, Example, Task
 from horst.errors import ConfigError
 from horst.evaluation.measure import measure
-from horst.evaluation.paper import paper_table, paper_tables, paper_values
+from horst.evaluation.paper import paper_table, paper_tables
 from horst.evaluation.predictions import Predictions, positions
 
 NAMES = ["early-recognition", "attention", "order", "key-value", "ek55", "ek55-backbones", "ek100"]
@@ -33,11 +33,11 @@ NAMES = ["early-recognition", "attention", "order", "key-value", "ek55", "ek55-b
     ],
 )
 def test_numbers(table: str, row: str, numbers: dict[str, float]) -> None:
-    assert numbers.items() <= paper_values(table, row).items()
+    assert numbers.items() <= paper_table(table).values(row).items()
 
 
 def test_missing_numbers() -> None:
-    assert set(paper_values("ek55", "DMR")) == {
+    assert set(paper_table("ek55").values("DMR")) == {
         "action/top5@1s", "verb/top5@1s", "noun/top5@1s",
         "verb/recall5@1s/many-shot", "noun/recall5@1s/many-shot", "action/recall5@1s/many-shot",
     }  # fmt: skip
@@ -62,8 +62,8 @@ def test_rows_of_the_same_model_have_the_same_numbers() -> None:
         assert row.same is not None
         other = paper_table(row.same[0])
         assert (table.data, table.classes, table.examples) == (other.data, other.classes, other.examples)
-        for metric, value in table.values(row).items():
-            assert paper_values(*row.same).get(metric, value) == pytest.approx(value, abs=0.05)
+        for metric, value in table.values(row.name).items():
+            assert paper_table(row.same[0]).values(row.same[1]).get(metric, value) == pytest.approx(value, abs=0.05)
 
 
 def test_the_best_ablation_is_the_main_result() -> None:
@@ -110,6 +110,6 @@ def test_columns_are_metrics() -> None:
 
 def test_unknown_names() -> None:
     with pytest.raises(ConfigError, match=r"no table 'ek5'.*did you mean 'ek55'"):
-        paper_values("ek5", "HORST")
+        paper_table("ek5").values("HORST")
     with pytest.raises(ConfigError, match=r"'ek55' has no row 'HORST-ulr'.*'HORST-url'"):
-        paper_values("ek55", "HORST-ulr")
+        paper_table("ek55").values("HORST-ulr")

@@ -4,7 +4,7 @@
     ek55, ek55-backbones                              Tables 5-6, EPIC-Kitchens 55
     ek100                                             Table 7, EPIC-Kitchens 100
 
-    paper_values("ek55", "HORST-url")["action/top5@1s"]     31.58
+    paper_table("ek55").values("HORST-url")["action/top5@1s"]     31.58
 
 The numbers are in paper_tables.yaml. A run is compared with a row by its model, clips and data. The model of a row is
 that of its method (`horst.models.registry`) for the table's data set; HORST may be of either variant. Training
@@ -65,9 +65,9 @@ class PaperTable:
             raise ConfigError(f"the paper's table {self.name!r} has no row {name!r}{close}")
         return known[name]
 
-    def values(self, row: PaperResult) -> dict[str, float]:
-        """Per cent by metric, for the metrics that the paper has."""
-        pairs = zip(self.columns.values(), row.values, strict=True)
+    def values(self, row: str) -> dict[str, float]:
+        """The numbers of a row, per cent by metric, for the metrics that the paper has."""
+        pairs = zip(self.columns.values(), self.row(row).values, strict=True)
         return {metric: value for metric, value in pairs if value is not None}
 
 
@@ -77,12 +77,6 @@ def paper_table(name: str) -> PaperTable:
     if name not in tables:
         raise ConfigError(f"the paper has no table {name!r}{did_you_mean(name, tables, 'There are')}")
     return tables[name]
-
-
-def paper_values(table: str, row: str) -> dict[str, float]:
-    """The numbers of a row, per cent by metric. ConfigError if there is no such table or row."""
-    found = paper_table(table)
-    return found.values(found.row(row))
 
 
 @cache

@@ -192,7 +192,7 @@ def _with_paper(paper: PaperTable, groups: list[RunGroup]) -> ResultTable | None
     """The paper's rows, each followed by its runs; None if there are no runs."""
     lines, notes = list[ResultLine](), list[str]()
     for row in paper.rows:
-        lines.append(ResultLine(name=row.name, values=paper.values(row)))
+        lines.append(ResultLine(name=row.name, values=paper.values(row.name)))
         for group in groups:
             line = _line(group, paper.columns)
             if group.row == (paper.name, row.name) or (row.same and group.row == row.same and line.values):

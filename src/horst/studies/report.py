@@ -168,7 +168,7 @@ def paper_lines(study: Study) -> list[str]:
     for run in study.runs:
         for table_name, row in run.known.rows.items() if run.known else ():
             table = paper_table(table_name)
-            values = table.values(table.row(row))
+            values = table.values(row)
             shown = ", ".join(f"{header} {values[m]:g}" for header, m in table.columns.items() if m in values)
             lines.append(f"- {run.label}: {shown} (Table {table.number}, {table.data})")
     return ["The paper has, on its own data, in per cent:", "", *lines] if lines else []

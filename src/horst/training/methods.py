@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from horst.configs import find_config, list_configs
-from horst.evaluation.paper import paper_table, paper_tables, paper_values
+from horst.evaluation.paper import paper_table, paper_tables
 from horst.layers import create_core
 from horst.models import METHODS, Method, model_config
 from horst.models.summary import summarize
@@ -79,8 +79,8 @@ def describe(thing: object) -> str:
 
 def paper_results(method: Method, data: str) -> dict[str, float]:
     """The paper's results on a data set, per cent by metric; of several tables, the first that has the metric."""
-    tables = [paper_values(*one) for one in method.rows.items() if paper_table(one[0]).data == data]
-    return dict(ChainMap(*tables))
+    tables = ((paper_table(name), row) for name, row in method.rows.items())
+    return dict(ChainMap(*(table.values(row) for table, row in tables if table.data == data)))
 
 
 def paper_rows(method: Method) -> Iterator[tuple[str, str, dict[str, float]]]:
