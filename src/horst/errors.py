@@ -69,7 +69,7 @@ class MissingExtraError(HorstError, ImportError):
 
 
 class DivergedError(HorstError):
-    """Training came to numbers that are none: the run stopped, its last good weights are kept."""
+    """The loss became NaN or infinite: the run stopped, its last good weights are kept."""
 
 
 class StudyError(HorstError):

@@ -10,8 +10,6 @@ The event loop submits frames and is notified when they are answered; it never w
     reset       (of a reset request, which keeps its place among the frames)
 """
 
-from __future__ import annotations
-
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -62,7 +60,7 @@ class Session:
     run on the samples that it decided.
     """
 
-    scheduler: Scheduler
+    scheduler: "Scheduler"
     slot: Slot
     opened: float  # when it got its slot, by `time.monotonic`
 
@@ -113,11 +111,9 @@ class Session:
     def answer_pending(self, prediction: Prediction | None) -> bool:
         """Answer requests after a step, which predicted the oldest sample or nothing; whether any was answered."""
         done, before = self._samples - self.slot.waiting, len(self._pending)
-        if prediction is not None:
-            for request in self._pending:
-                if request.last_sample >= done:
-                    request.prediction = prediction
-                    break
+        owner = next((request for request in self._pending if request.last_sample >= done), None)
+        if owner is not None and prediction is not None:
+            owner.prediction = prediction
         while self._pending and self._pending[0].last_sample <= done:
             request = self._pending.popleft()
             request.answer("predicted" if request.prediction is not None else "skipped")

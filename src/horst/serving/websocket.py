@@ -4,8 +4,6 @@
 answered "skipped" at once, and while many answers wait to be sent, no further message is read.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json
@@ -15,7 +13,7 @@ from collections import deque
 from concurrent.futures import Executor
 from dataclasses import asdict
 from time import monotonic
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
@@ -61,7 +59,7 @@ class StreamOptions(BaseModel):
     attention: bool = False
 
     @classmethod
-    def parse(cls, message: dict[str, Any], limits: Limits) -> StreamOptions:
+    def parse(cls, message: dict[str, Any], limits: Limits) -> Self:
         options = {name: value for name, value in message.items() if name != "type" and value is not None}
         try:
             parsed = cls.model_validate({"states": min(3, limits.states), **options})
