@@ -138,8 +138,8 @@ class Finetuner:
         assert process.stdout is not None
         changes: dict[str, Any] = {}
         for line in process.stdout:
-            with suppress(ValueError):  # a library printed something, or a kill cut the line off
-                changes = json.loads(line)
+            with suppress(ValueError, TypeError):  # a library printed something, or a kill cut the line off
+                changes = {**json.loads(line)}
             if "state" not in changes:
                 self._update(process, changes)
         code = process.wait()
