@@ -1,8 +1,5 @@
 """Clips for torch: a data set of items, batches of clips of different lengths, and a count of the bad ones.
 
-    dataset = ClipDataset(open_source(config), "train", config.clip)
-    batch = collate([dataset[0], dataset[1]])
-
 A clip that cannot be read is a `BadClip` item. Training counts it in `BadClips`; evaluation finds it in `Batch.bad` and
 counts it as wrong. Shapes: B clips in a batch, T frames of the longest one, H x W pixels.
 """

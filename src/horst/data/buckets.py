@@ -5,7 +5,7 @@ one with batches of R * B sees. Everything is a function of (seed, epoch), so a 
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,20 @@ WIDTH = 1.1  # longest clip of a bucket divided by its shortest: wide enough to 
 Lengths = NDArray[np.int64]
 
 
-class BucketSampler(Sampler[list[Pick]]):
+class ClipSampler(Sampler[Any]):
+    """Batches of clips with these lengths, for the replica `rank` of `replicas`."""
+
+    def __init__(self, lengths: Sequence[int] | Lengths, batch_size: int, *, replicas: int = 1, rank: int = 0) -> None:
+        check_positive(batch_size=batch_size, replicas=replicas)
+        self.lengths = np.asarray(lengths, np.int64)
+        if self.lengths.ndim != 1 or not self.lengths.size or self.lengths.min() < 1:
+            raise InputError("lengths takes a whole number from 1 on for each clip, of which there is at least one")
+        if not 0 <= rank < replicas:
+            raise InputError(f"rank is {rank}; with {replicas} replicas it is one of 0..{replicas - 1}")
+        self.batch_size, self.replicas, self.rank = batch_size, replicas, rank
+
+
+class BucketSampler(ClipSampler):
     """Batches for training.
 
     Clips are sorted by length, shuffled among those of nearly the same length, cut into batches, and the batches are
@@ -42,10 +55,9 @@ class BucketSampler(Sampler[list[Pick]]):
         drop_last: bool = False,
         prefix: tuple[float, float] | None = None,
     ) -> None:
-        self.lengths = _check(lengths, batch_size, replicas, rank)
+        super().__init__(lengths, batch_size, replicas=replicas, rank=rank)
         check_prefix(prefix)
-        self.batch_size, self.seed, self.replicas, self.rank = batch_size, seed, replicas, rank
-        self.drop_last, self.prefix = drop_last, prefix
+        self.seed, self.drop_last, self.prefix = seed, drop_last, prefix
         self.epoch, self.start_batch = 0, 0
         if not len(self):
             raise InputError(
@@ -94,15 +106,11 @@ class BucketSampler(Sampler[list[Pick]]):
         return [batch[self.rank :: self.replicas].tolist() for batch in filled]
 
 
-class EvaluationSampler(Sampler[list[int]]):
+class EvaluationSampler(ClipSampler):
     """Batches for evaluation, the longest clips first. Over all replicas every clip comes exactly once.
 
     A replica may have one batch more than another, so sums over replicas are taken at the end.
     """
-
-    def __init__(self, lengths: Sequence[int] | Lengths, batch_size: int, *, replicas: int = 1, rank: int = 0) -> None:
-        self.lengths = _check(lengths, batch_size, replicas, rank)
-        self.batch_size, self.replicas, self.rank = batch_size, replicas, rank
 
     def __len__(self) -> int:
         return len(range(self.rank * self.batch_size, len(self.lengths), self.replicas * self.batch_size))
@@ -141,13 +149,3 @@ def clip_lengths(source: Source, split: Split, config: ClipConfig) -> Lengths:
 def check_prefix(prefix: tuple[float, float] | None) -> None:
     if prefix is not None and not (len(prefix) == 2 and 0 < prefix[0] <= prefix[1] <= 1):
         raise ConfigError(f"prefix is {prefix}; it takes the lowest and the highest fraction, above 0 and up to 1")
-
-
-def _check(lengths: Sequence[int] | Lengths, batch_size: int, replicas: int, rank: int) -> Lengths:
-    check_positive(batch_size=batch_size, replicas=replicas)
-    known = np.asarray(lengths, np.int64)
-    if known.ndim != 1 or not known.size or known.min() < 1:
-        raise InputError("lengths takes a whole number from 1 on for each clip, of which there is at least one")
-    if not 0 <= rank < replicas:
-        raise InputError(f"rank is {rank}; with {replicas} replicas it is one of 0..{replicas - 1}")
-    return known

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -139,45 +140,33 @@ def _name(example: Example) -> str:
 
 
 def _check_media(task: Task, clip: ClipConfig, depth: Depth, examples: Sequence[Example]) -> MediaCheck:
-    example = examples[0]
+    example, everything = examples[0], depth == "frames"
+    fps: float | None
     try:
-        problem, fps = (_check_images if is_image_sequence(example.media) else _check_video)(example, depth)
-        return problem, fps, _read_clips(task, clip, examples) if depth == "frames" and not problem else []
+        if is_image_sequence(example.media):
+            images = open_images(example, (32, 32))
+            for number in images.numbers if everything else ():
+                images.read(number)
+            problem, fps = gaps(example, images), images.fps
+        else:
+            from horst.video import VideoFile  # images are read without FFmpeg
+
+            with VideoFile(example.media, size=(32, 32), threads=1) as video:
+                for _ in video.frames() if everything else ():
+                    pass
+                problem, fps = str(video.report) if everything and not video.report.complete else "", video.info.fps
+        return problem, fps, _read_clips(task, clip, examples) if everything and not problem else []
     except (VideoError, DataError, OSError) as error:
         return str(error).removeprefix(f"{example.media}: "), None, []
-
-
-def _check_video(example: Example, depth: Depth) -> tuple[str, float | None]:
-    """(problem, fps) of a video."""
-    from horst.video import VideoFile
-
-    with VideoFile(example.media, size=(32, 32), threads=1) as video:
-        if depth == "headers":
-            return "", video.info.fps
-        for _ in video.frames():
-            pass
-        return "" if video.report.complete else str(video.report), video.info.fps
-
-
-def _check_images(example: Example, depth: Depth) -> tuple[str, float | None]:
-    """(problem, fps) of a folder or a tar file of images."""
-    images = open_images(example, (32, 32))
-    if depth == "frames":
-        for number in images.numbers:
-            images.read(number)
-    return gaps(example, images), images.fps
 
 
 def _read_clips(task: Task, clip: ClipConfig, examples: Sequence[Example]) -> list[CheckedClip]:
     """The clips of the first and the last example."""
     found = []
-    first, last = examples[0], examples[-1]
-    for example in (first,) if first.id == last.id else (first, last):
-        try:
+    for example in {example.id: example for example in (examples[0], examples[-1])}.values():
+        with suppress(InputError):  # nothing precedes the action
             times = read_clip(example, task, clip).times
-        except InputError:  # nothing precedes the action
-            continue
-        found.append(CheckedClip(example.id, _name(example), float(np.nanmin(times)), float(np.nanmax(times))))
+            found.append(CheckedClip(example.id, _name(example), float(np.nanmin(times)), float(np.nanmax(times))))
     return found
 
 

@@ -1,13 +1,4 @@
-"""The data config: which data set, and what its clips look like. A small YAML file for any source.
-
-    source: ssv2                       # see `horst.data.source.SOURCES`
-    annotations: /data/ssv2/labels     # the options of that source
-    videos: /data/ssv2/videos
-    clip: {size: [224, 224], fps: 12, observe: 0.25}
-    fold: {count: 5, index: 0}         # optional: cross-validation over train and val
-
-Relative paths are resolved against the folder of the file.
-"""
+"""The data config: which data set, and what its clips look like. A small YAML file; see docs/guides/data.md."""
 
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path

@@ -80,12 +80,15 @@ def extract(
     source = open_source(config)
     if source.map is not None:
         raise ConfigError(f"the source {config.source!r} has features already: extract from videos or frames")
-    annotations = _name_videos(source.annotations, by_id=source.shared_media)
     clip = replace(config.clip, observe=1.0, mode="rulstm")
+    media, by_id = media_names(source.annotations.examples), source.shared_media
     videos: dict[str, list[Example]] = {}
-    for example, named in zip(source.annotations.examples, annotations.examples, strict=True):
-        videos.setdefault(named.video, []).append(example)
-    names, folder = list(videos), Path(folder)
+    named = []
+    for example in source.annotations.examples:  # names of videos are the same on every machine
+        name = example.video or (example.id if by_id else media[example.media])
+        videos.setdefault(name, []).append(example)
+        named.append(replace(example, video=name))
+    annotations, names, folder = replace(source.annotations, examples=tuple(named)), list(videos), Path(folder)
     index = _index(annotations, names, clip, backbone)
     with disk_errors(folder, DataError):
         claim_folder(folder, index, "feature store")
@@ -93,7 +96,7 @@ def extract(
     remove_abandoned(folder, {maps_file(folder, number).name for number in mine})
     frames: Callable[[list[Example], ExtractedVideo], Numbered] = partial(recognition_stream, source.read, clip)
     if annotations.task == "anticipation":
-        frames = partial(anticipation_stream, source.read if source.shared_media else None, clip)
+        frames = partial(anticipation_stream, source.read if by_id else None, clip)
     backbone.to(device)
     backbone.eval()
     media_stamps = source.media_stamps(source.annotations.examples)
@@ -124,13 +127,6 @@ def _maps(backbone: BackboneLike, device: Any, shape: list[int], images: Sequenc
     if not torch.isfinite(maps).all():
         raise DataError("the backbone's maps have values that are not finite in half precision, which ends at 65504")
     return maps.cpu().numpy()
-
-
-def _name_videos(annotations: Annotations, *, by_id: bool) -> Annotations:
-    """The same examples, each with a name of its video that is the same on every machine."""
-    examples, names = annotations.examples, media_names(annotations.examples)
-    named = (replace(e, video=e.video or (e.id if by_id else names[e.media])) for e in examples)
-    return replace(annotations, examples=tuple(named))
 
 
 def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: BackboneLike) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Cross-validation: the examples of train and val are assigned to folds, so that each is for validation in one fold.
 
-Folds depend on the seed and on the examples, not on their order, their splits or the location of their files. So all
+They depend on the seed and on the examples, not on their order, their splits or the location of their files: all
 machines, and all formats of a data set, have the same folds.
 """
 

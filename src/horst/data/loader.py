@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch import distributed as dist
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader
 
 from horst.config import check_positive
-from horst.data.batches import ClipDataset, Pick, collate
-from horst.data.buckets import EvaluationSampler, clip_lengths
+from horst.data.batches import ClipDataset, collate
+from horst.data.buckets import ClipSampler, EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Split
@@ -89,7 +89,7 @@ class ClipBatches:
         sampler = EvaluationSampler(lengths, self.batch_size, replicas=replicas, rank=rank)
         return self.loader(split, sampler, clip)
 
-    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> ClipLoader:
+    def loader(self, split: Split, sampler: ClipSampler, clip: ClipConfig) -> ClipLoader:
         """Batches as `sampler` picks them."""
         decoded = self.decoded.get(split)
         # Workers draw nothing; without a generator the loader would draw from the global one.

@@ -13,11 +13,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 import torch
-from torch.utils.data import Sampler
 
 from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter
-from horst.data.batches import BadClips, Batch, ClipDataset, Pick
-from horst.data.buckets import BucketSampler, check_prefix, clip_lengths
+from horst.data.batches import BadClips, Batch, ClipDataset
+from horst.data.buckets import BucketSampler, ClipSampler, check_prefix, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Split
@@ -139,7 +138,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         start = steps.ready if steps.processed == steps.ready else steps.completed
         return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
 
-    def loader(self, split: Split, sampler: Sampler[list[Pick]] | Sampler[list[int]], clip: ClipConfig) -> ClipLoader:
+    def loader(self, split: Split, sampler: ClipSampler, clip: ClipConfig) -> ClipLoader:
         if self.preload is not None and split not in self.decoded and clip == self.data.clip:
             device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
             clips = ClipDataset(self.source, split, clip, self.cache)

@@ -1,13 +1,7 @@
 """Data sources: what every data set can do, and the registry of their names.
 
-A source of one's own is a function, registered under a name, that returns `Annotations` or a `Source`. Its parameters
-are the options of the data config:
-
-    @register_source("mine")
-    def open_mine(folder: str, *, fps: float = 12.0) -> Annotations: ...
-
-    source: my_module:mine             # imports my_module; "mine" alone if it is imported already
-    folder: /data/mine
+A source is a function, registered under a name, that returns `Annotations` or a `Source`. Its parameters are the
+options of the data config; see docs/guides/data.md.
 """
 
 import os

@@ -7,10 +7,7 @@ occur in training and validation, numbered in the order of (verb, noun) unless t
 EPIC-Kitchens 55 has no official validation split: with the official files, the videos in RULSTM's validation_videos.csv
 are for validation and all others for training. That is RULSTM's split.
 
-The option `frames` states the origin of numbered images: `official` (EPIC's own rgb_frames, see `official_fps`),
-`native` (every frame of the video file, at the rate in the video info file) or `rulstm` (30 fps; flat names such as
-P01_01_frame_0000000001.jpg are always RULSTM's). If there is a video info file, the highest number is compared with the
-duration of the video (see `horst.data.clips.check_timing`).
+docs/guides/data.md lists the files and the options.
 """
 
 import math
@@ -72,14 +69,14 @@ def read_epic(
     many_shot: Origin = "rulstm",
     name: str | None = None,
 ) -> Annotations:
-    """Read the annotations of EPIC-Kitchens.
+    """The annotations of EPIC-Kitchens.
 
     Args:
         annotations: Folder of the CSV files of one version.
         media: Folder of the videos, frame folders or tar files, see `find_media`. Without it clips cannot be read.
         version: ek55 or ek100.
         files: Which CSV files to read.
-        frames: Origin of numbered images. Videos do not need it.
+        frames: Origin, and so frame rate, of numbered images; flat ones are always RULSTM's. Videos do not need it.
         many_shot: Which EK55 actions are many-shot: RULSTM's, with a many-shot verb or noun, or the official 819.
         name: Name of the data set, for others in the same format.
     """
@@ -277,15 +274,9 @@ def read_ids(path: Path, validation: Sequence[Example]) -> frozenset[str]:
 def find_media(root: Path, video: str) -> Path:
     """The video file, folder or tar file of a video such as P01_01; `root` itself if images lie flat in it.
 
-    These are tried in `root`, in root/P01 and in the folders of EPIC's own downloads (root/P01/rgb_frames,
-    root/P01/videos, root/train/P01, root/test/P01):
-
-        P01_01.mp4 (.MP4, .webm, ...)                a video
-        P01_01/frame_0000000001.jpg                  official frames
-        P01_01.tar                                   official frames in a tar file
-        P01_01_frame_0000000001.jpg                  flat frames of many videos in one folder
-
-    If nothing is found the first place is returned; opening it is an error.
+    P01_01.mp4 (.MP4, .webm, ...), a folder P01_01 and P01_01.tar are tried in `root`, in root/P01 and in the folders of
+    EPIC's own downloads; then flat images (P01_01_frame_0000000001.jpg) in `root`. If nothing is found the first place
+    is returned; opening it is an error.
     """
     participant = video.split("_")[0]
     folders = [root, root / participant, *(root / participant / sub for sub in ("rgb_frames", "videos"))]

@@ -1,11 +1,8 @@
 """One's own videos: a folder {train,val}/<label>/*.mp4, or a CSV file with a row for each clip or action.
 
-CSV columns: path, split, label. Optional: start and end (seconds or h:m:s) of actions in longer videos, verb and noun,
-id, group. With start times actions can be anticipated as well as recognised.
-
-Options: `frames_fps` is the frame rate of clips that are folders or tar files of numbered images; a value in a column
-fps of the CSV file replaces it. `mirror` states which clips may be flipped horizontally in training: {left: right}
-swaps these two actions and keeps all others, {} keeps all. Without it nothing is flipped.
+Columns and options: docs/guides/data.md. `frames_fps` is the frame rate of clips that are folders or tar files of
+images, unless a column fps has a value. `mirror` states which clips may be flipped horizontally in training: {left:
+right} swaps these two actions and keeps all others, {} keeps all. Without it nothing is flipped.
 """
 
 from collections.abc import Mapping, Sequence
