@@ -4,8 +4,7 @@
     examples   ids, splits, labels and times, and the names of the classes in their order
     sampling   the ClipConfig, the task, and the decoder (READING, and the versions of the packages)
 
-Cached clips are compared by media and sampling. Runs and studies are compared by media and examples; the sampling is in
-their configs.
+Cached clips are compared by media and sampling, runs and studies by media and examples: their configs have sampling.
 """
 
 import json
@@ -127,9 +126,9 @@ class DataIdentity:
             return [f"the task was {self.task} and is {now.task}"]
         lines = [line for task in {**self.classes, **now.classes} for line in self._class_changes(now, task)]
         before, after = _by_key(self.examples), _by_key(now.examples)
-        splits = {key[1]: key[0] for key in after}
+        splits = {ident: split for split, ident in after}
         gone = [key for key in before if key not in after]
-        moved = [key for key in gone if (splits.get(key[1], key[0]), key[1]) not in {*before, key}]
+        moved = [key for key in gone if key[1] in splits and (splits[key[1]], key[1]) not in before]
         moved_to = {(splits[key[1]], key[1]) for key in moved}
         both = [key for key in before if key in after]
         lines += _listed("example", "moved", moved, lambda key: f"{key[1]} from {key[0]} to {splits[key[1]]}")

@@ -36,15 +36,11 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
     """The clips of one data config: `train` shuffled, augmented and cut to random prefixes, `val` unchanged.
 
     `bad_clips` counts the training clips that cannot be read, and stops the run if there are too many. A resumed fit
-    continues with the batch after the last one that was trained on. Arguments are those of `ClipBatches`, and:
+    continues with the batch after the last one that was trained on.
 
-    Args:
-        augment: Augmentation of training clips, on the device.
-        prefix: Recognition: the lowest and highest observed fraction of a training clip, drawn for each clip and
-            epoch, in place of the config's `clip.observe`.
-        bad_limit: The fraction of training clips that may be bad; see `BadClips`.
-        drop_last: Drop the last batch of a training epoch if it is not full.
-        preload: "device" keeps all clips in the memory of the device; see `horst.data.preload`.
+    Arguments are those of `ClipBatches`, `augment` for training clips on the device, and entries of `batches` in run
+    files: `prefix` (the lowest and highest observed fraction of a training clip, drawn for each clip and epoch; it
+    replaces the config's `clip.observe`), `bad_limit` (see `BadClips`), `drop_last`, `preload` (`horst.data.preload`).
     """
 
     def __init__(

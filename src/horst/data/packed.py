@@ -71,17 +71,9 @@ def write_packed(
 ) -> list[tuple[str, str]]:
     """Pack all examples into `folder`, or continue a run. Returns (id, reason) of clips that could not be read.
 
-    Shards whose media changed since an earlier run are packed again.
-
-    Args:
-        folder: A new or empty folder, or that of the earlier run.
-        annotations: The examples.
-        read_clips: Reads or renders clips. It runs in other processes, so it must be picklable.
-        fps: Frame rate of the clips.
-        clip: How clips are sampled, so that readers can refuse what the frames do not contain.
-        native: See `Packed`.
-        quality: JPEG quality.
-        processes: Number of processes; by default that of the CPU cores.
+    Shards whose media changed since an earlier run are packed again. `read_clips` reads or renders clips; it runs in
+    other processes, so it must be picklable. `fps` is the frame rate of the clips, `clip` how they are sampled, so that
+    readers can refuse what the frames do not contain, and `native` is explained in `Packed`.
     """
     folder = Path(folder)
     with disk_errors(folder, DataError):

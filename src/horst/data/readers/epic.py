@@ -69,16 +69,12 @@ def read_epic(
     many_shot: Origin = "rulstm",
     name: str | None = None,
 ) -> Annotations:
-    """The annotations of EPIC-Kitchens.
+    """The annotations of EPIC-Kitchens, from the folder of the CSV files of one version.
 
-    Args:
-        annotations: Folder of the CSV files of one version.
-        media: Folder of the videos, frame folders or tar files, see `find_media`. Without it clips cannot be read.
-        version: ek55 or ek100.
-        files: Which CSV files to read.
-        frames: Origin, and so frame rate, of numbered images; flat ones are always RULSTM's. Videos do not need it.
-        many_shot: Which EK55 actions are many-shot: RULSTM's, with a many-shot verb or noun, or the official 819.
-        name: Name of the data set, for others in the same format.
+    `media` is the folder of the videos, frame folders or tar files (see `find_media`); without it clips cannot be read.
+    `frames` is the origin, and so the frame rate, of numbered images; flat ones are always RULSTM's. `many_shot`: which
+    EK55 actions are many-shot, RULSTM's with a many-shot verb or noun, or the official 819. `name` is for other data
+    sets in the same format.
     """
     folder = Path(annotations)
     if version not in get_args(Version):

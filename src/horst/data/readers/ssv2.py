@@ -28,16 +28,12 @@ def read_ssv2(
     frames_fps: float | None = None,
     name: str = "Something-Something v2",
 ) -> Annotations:
-    """Read the annotations of Something-Something v2.
+    """The annotations of Something-Something v2: the JSON files and the clips are in two folders.
 
-    Args:
-        annotations: Folder of the JSON files.
-        videos: Folder of the clips.
-        subset: File of templates to keep, one in each line, or a CSV file with a column `template`. Classes are
-            numbered in its order. By default all templates are kept, numbered as in the label file.
-        suffix: File name ending of the clips: ".tar" or "" for tar files or folders of images.
-        frames_fps: Frame rate of such images.
-        name: Name of the data set, for others in the same format.
+    `subset` is a file of templates to keep, one in each line, or a CSV file with a column `template`. Classes are
+    numbered in its order. By default all templates are kept, numbered as in the label file. The names of clips end with
+    `suffix`: ".tar" or "" for tar files or folders of images, whose frame rate is `frames_fps`. `name` is for other
+    data sets in the same format.
     """
     folder = Path(annotations)
     labels = _read_labels(folder)
