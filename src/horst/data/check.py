@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -124,13 +125,11 @@ def _notices(task: Task, clip: ClipConfig, early: int, checked: Sequence[MediaCh
 
 def _by_media(examples: Sequence[Example]) -> dict[tuple[Path, str], list[Example]]:
     """The examples of each file, or of each video if one folder holds the images of several."""
-    prefixes: dict[tuple[Path, str], str] = {}
     found: dict[tuple[Path, str], list[Example]] = {}
-    for example in sorted(examples, key=lambda e: (str(e.media), e.video, e.start)):
-        place = (example.media, example.video)
-        if place not in prefixes:
-            prefixes[place] = frame_prefix(example)
-        found.setdefault((example.media, prefixes[place]), []).append(example)
+    ordered = sorted(examples, key=lambda e: (str(e.media), e.video, e.start))
+    for (media, _), of in groupby(ordered, lambda e: (e.media, e.video)):
+        first, *others = of
+        found.setdefault((media, frame_prefix(first)), []).extend((first, *others))
     return found
 
 

@@ -131,12 +131,11 @@ class FeatureStore(Source):
 
     def _anticipation(self, example: Example, config: ClipConfig) -> Clip:
         numbers = seen_frames(example, config)
-        observed = numbers != UNOBSERVED
-        maps, times = np.zeros((len(numbers), *self.map), np.float16), np.full(len(numbers), np.nan)
+        observed, times = numbers != UNOBSERVED, frame_times(numbers)
+        maps = np.zeros((len(numbers), *self.map), np.float16)
         maps[observed] = self.read_maps(example.video, numbers[observed])
-        stored = self.video(example.video).times
-        places = self._places(example.video, numbers[observed])
-        times[observed] = frame_times(numbers[observed]) if stored is None else stored[places]
+        if (stored := self.video(example.video).times) is not None:
+            times[observed] = stored[self._places(example.video, numbers[observed])]
         return Clip(maps, times)
 
     def _recognition(self, example: Example, config: ClipConfig) -> Clip:
