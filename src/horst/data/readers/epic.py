@@ -83,21 +83,20 @@ def read_epic(
     verbs, nouns = (_read_classes(folder, version, part) for part in ("verb", "noun"))
     parts = _read_actions(folder, len(verbs), len(nouns), segments)
     number = {pair: i for i, pair in enumerate(parts)}
-    video_names = dict.fromkeys(example.video for _, example in segments)
-    videos = {video: Path(video) if media is None else find_media(Path(media), video) for video in video_names}
     info = read_video_info(folder, version)
-    timing = {
-        video: None if media is None else epic_timing(video, path, frames, info.get(video), folder, version)
-        for video, path in videos.items()
-    }
+    places: dict[str, tuple[Path, SequenceTiming | None]] = {}
+    if media is not None:
+        for video in dict.fromkeys(example.video for _, example in segments):
+            path = find_media(Path(media), video)
+            places[video] = path, epic_timing(video, path, frames, info.get(video), folder, version)
     examples = []
     for row, example in segments:
-        labels, video = dict(example.labels), example.video
+        labels, (path, timing) = dict(example.labels), places.get(example.video, (example.media, None))
         if labels:
             action = number[labels["verb"], labels["noun"]]
             if labels.setdefault("action", action) != action:
                 raise DataError(f"{row}: segment {example.id} has action {labels['action']}; actions.csv says {action}")
-        examples.append(replace(example, labels=labels, media=videos[video], timing=timing[video]))
+        examples.append(replace(example, labels=labels, media=path, timing=timing))
     validation = [example for example in examples if example.split == "val"]
     subsets, few = many_shot_classes(folder, parts, many_shot) if version == "ek55" else ({}, ())
     sets, less = ek100_sets(folder, validation) if version == "ek100" else ({}, ())
