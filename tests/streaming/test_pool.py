@@ -151,7 +151,7 @@ def test_slow_model_skips_the_oldest_frames(model: Predictor, clock: list[float]
     for i in range(50):
         slot.push(IMAGES[i], later + i / FPS)  # after a gap of 99 s, or none at all
     assert slot.waiting == 8
-    assert slot.queue.skipped == 42
+    assert slot.skipped == 42
     predictions = [prediction for _ in range(10) for _, prediction in pool.step()]
     assert [p.time for p in predictions] == pytest.approx([later + i / FPS for i in range(42, 50)])
     first = 1 if later == 100.0 else 7
@@ -168,14 +168,14 @@ def test_late_frames_are_skipped_but_not_the_newest(model: Predictor, clock: lis
         slot.push(IMAGES[i], 100 + i / FPS)
     clock[0] = 1.0
     ((_, prediction),) = pool.step()
-    assert (slot.queue.skipped, slot.waiting) == (3, 1)
+    assert (slot.skipped, slot.waiting) == (3, 1)
     assert prediction.time == pytest.approx(100 + 3 / FPS)
     assert prediction.age == 1  # the skipped first frame had reset the stream
     np.testing.assert_allclose(prediction.probabilities["action"], alone(model, 3, 3)[0], atol=1e-5)
     assert prediction.latency == pytest.approx(0.4)
     clock[0] = 100.0
     ((_, prediction),) = pool.step()
-    assert (slot.queue.skipped, slot.waiting) == (3, 0)
+    assert (slot.skipped, slot.waiting) == (3, 0)
     assert (prediction.time, prediction.age) == (pytest.approx(100 + 4 / FPS), 2)
     np.testing.assert_allclose(prediction.probabilities["action"], alone(model, 3, 4)[-1], atol=1e-5)
 
@@ -187,7 +187,7 @@ def test_frames_of_a_file_are_never_skipped(model: Predictor, clock: list[float]
         slot.push(IMAGES[i], i / FPS)
     clock[0] = 100.0
     assert len([predictions for _ in range(12) for predictions in pool.step()]) == 12
-    assert slot.queue.skipped == 0
+    assert slot.skipped == 0
 
 
 @pytest.mark.parametrize("policy", [NeverReset, MotionReset, lambda: PeriodicReset(seconds=10.0, states=2)])
@@ -262,7 +262,7 @@ def test_closed_streams_free_their_memory(model: Predictor) -> None:
         pool.step()
         slot.close()
     assert pool.batched_step.state.nbytes == bytes_before
-    assert not pool.slots
+    assert len(pool) == 0
     assert sorted(pool._free) == [0, 1]
 
 
@@ -333,11 +333,11 @@ def test_live_stream_does_not_fall_behind(model: Predictor, monkeypatch: pytest.
         assert now - predictions[-1].time < 1 / FPS
         now += cost * len(predictions)
     assert counts == [1] * 8
-    assert stream.slot.queue.skipped > 0
+    assert stream.slot.skipped > 0
     stream, cost, now = model.stream(live=True), 0.01, 0.0
     for i in range(8):  # a camera that is slower than the model: nothing is skipped
         list(stream.feed(videos.picture(i, 24, 32), i / 2))
-    assert stream.slot.queue.skipped == 0
+    assert stream.slot.skipped == 0
     assert stream.slot.latest is not None
     assert stream.slot.latest.age == 18
 

@@ -41,13 +41,17 @@ UNPRINTABLE = ("Cc", "Cs", "Cn", "Zl", "Zp")  # Unicode: control characters, sur
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecordingLimits:
-    """Limits of what is stored: labels, clips of one label, bytes of all clips on disk, and seconds of a clip."""
+    """Limits of what is stored."""
 
     labels: int = 12
     clips: int = 30
+    """Of one label."""
     bytes: int = 256 * 2**20
+    """Of all clips on disk."""
     shortest: float = 0.3
+    """Seconds."""
     longest: float = 10.0
+    """Seconds."""
     fps: float = 15.0
     """Frames per second that are stored; frames between them are dropped."""
     side: int = 128

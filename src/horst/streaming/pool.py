@@ -84,6 +84,11 @@ class Slot:
         """Samples that wait for a step."""
         return len(self.queue)
 
+    @property
+    def skipped(self) -> int:
+        """Samples that were skipped because the model was too slow."""
+        return self.queue.skipped
+
     def _check_open(self) -> None:
         if not self.rows:
             raise InputError("the stream is closed: open another one")
@@ -103,6 +108,9 @@ class SessionPool:
         self.horizon, self._unroll = horizons(model)
         self._free = list(range(capacity))
         self.slots: list[Slot] = []
+
+    def __len__(self) -> int:
+        return len(self.slots)
 
     def open(
         self,
