@@ -2,10 +2,10 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
 from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import TypeVar
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
@@ -20,16 +20,20 @@ def run_jobs(
     """
     from horst.console import progress
 
-    apply: Any = map
+    processes = min(processes or os.cpu_count() or 1, max(1, len(pieces)))
     with progress() as bar, ExitStack() as stack:
-        if (processes := min(processes or os.cpu_count() or 1, len(pieces))) > 1:
-            # Spawned, not forked: a fork of a process with threads (torch, FFmpeg) may hang.
-            pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
-            stack.callback(pool.shutdown, cancel_futures=True)
-            apply = pool.map
         task = bar.add_task(title, total=done + len(pieces), completed=done)
-        results = []
-        for result in apply(work, pieces):
-            results.append(result)
+        if processes == 1:
+            results = []
+            for piece in pieces:
+                results.append(work(piece))
+                bar.advance(task)
+            return results
+        # Spawned, not forked: a fork of a process with threads (torch, FFmpeg) may hang.
+        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+        stack.callback(pool.shutdown, cancel_futures=True)
+        futures = [pool.submit(work, piece) for piece in pieces]
+        for future in as_completed(futures):
+            future.result()  # raises its error
             bar.advance(task)
-        return results
+        return [future.result() for future in futures]
