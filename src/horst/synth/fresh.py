@@ -49,21 +49,13 @@ def fresh_kitchen(folder: str | Path, videos: int, seed: int, size: tuple[int, i
 
 def _kitchen_trained() -> tuple[Example, ...]:
     """The training actions of the package's model. They are planned again, in two seconds, and not drawn."""
-    return tuple(
-        Example(
-            id=f"trained {spec.id}_{number}",
-            split="train",
-            media=Path(f"{spec.id}.mp4"),
-            labels={
-                "action": kitchen.action_id(segment.verb, segment.noun),
-                "verb": kitchen.VERBS.index(segment.verb),
-                "noun": kitchen.NOUNS.index(segment.noun),
-            },
-        )
-        for spec in kitchen.plan(*KITCHEN)
-        if spec.split == "train"
-        for number, segment in enumerate(spec.segments)
-    )
+    trained = []
+    for row in kitchen.epic_rows(kitchen.plan(*KITCHEN), "train"):
+        action = kitchen.action_id(str(row["verb"]), str(row["noun"]))
+        labels = {"action": action, "verb": int(row["verb_class"]), "noun": int(row["noun_class"])}
+        media = Path(f"{row['video_id']}.mp4")
+        trained.append(Example(id=f"trained {row['narration_id']}", split="train", media=media, labels=labels))
+    return tuple(trained)
 
 
 def _tails(annotations: Annotations) -> dict[str, frozenset[str]]:

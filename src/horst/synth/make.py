@@ -4,9 +4,8 @@
     kitchen       videos/<id>.mp4 and the CSV files of EPIC-Kitchens 100, RULSTM's and the official ones
 
 data.yaml beside them is the config that reads them. A folder belongs to one `DatasetSpec`. One process at a time writes
-to it, and every file is written under another name and renamed when it is complete. So a second run after a kill adds
-what is missing, and without file locks (Windows, some network disks) work is done twice at worst. Packed form needs no
-FFmpeg.
+to it, and every file is renamed when it is complete. So a second run after a kill adds what is missing, and without
+file locks (Windows, some network disks) work is done twice at worst. Packed form needs no FFmpeg.
 """
 
 import csv
@@ -40,6 +39,7 @@ MADE = "made.json"
 CONFIG = "data.yaml"  # written last: if it exists, the data set is complete
 VERSIONS = {"somethings": 2, "kitchen": 1}  # increased whenever a generator renders other clips for the same seed
 SMALLEST = {"somethings": 16, "kitchen": 32}  # pixels each way
+Clips = Iterator[Clip | HorstError]
 TAIL_SHARE = 0.01  # a class with less than this share of the training segments is a tail class
 
 
@@ -148,9 +148,8 @@ def open_somethings(
     folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, templates: int = 0, packed: bool = True
 ) -> Source:
     """The data source "somethings": made if it is missing, and opened."""
-    return open_source(
-        DataConfig.from_file(make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed))
-    )
+    made = make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed)
+    return open_source(DataConfig.from_file(made))
 
 
 def open_kitchen(
@@ -176,17 +175,14 @@ def _make_somethings(folder: Path, spec: DatasetSpec, processes: int | None) -> 
     clips, size = somethings.plan(spec.count, spec.seed, templates=templates), spec.size[0]
     if spec.packed:
         render = partial(_somethings_clips, {clip.id: clip for clip in clips}, size)
-        config = ClipConfig(size=(size, size), fps=somethings.FPS)
-        return _pack(folder, _somethings_annotations(clips, templates), render, config, processes)
+        clip = ClipConfig(size=(size, size), fps=somethings.FPS)
+        return _pack(folder, _somethings_annotations(clips, templates), render, clip, processes)
     names = {template: without_brackets(template) for template in templates}
     mirror = {name: names[somethings.MIRROR[t]] for t, name in names.items() if somethings.MIRROR[t] in names}
     tables: dict[str, Any] = {"labels": {name: str(i) for i, name in enumerate(names.values())}, "mirror": mirror}
     for split, name in (("train", "train"), ("val", "validation")):
-        tables[name] = [
-            {"id": c.id, "label": c.label, "template": c.template, "placeholders": list(c.placeholders)}
-            for c in clips
-            if c.split == split
-        ]
+        chosen = [asdict(clip) for clip in clips if clip.split == split]
+        tables[name] = [{key: clip[key] for key in ("id", "label", "template", "placeholders")} for clip in chosen]
     for name, table in tables.items():
         text = json.dumps(table, indent=1, ensure_ascii=False) + "\n"
         write_text(folder / "annotations" / f"{name}.json", text)
@@ -230,17 +226,13 @@ def _write_video(render: Callable[..., Iterable[Image]], fps: int, piece: tuple[
     write_video(piece[0], render(piece[1]), fps)
 
 
-def _somethings_clips(
-    specs: dict[str, somethings.ClipSpec], size: int, examples: Sequence[Example]
-) -> Iterator[Clip | HorstError]:
+def _somethings_clips(specs: dict[str, somethings.ClipSpec], size: int, examples: Sequence[Example]) -> Clips:
     for example in examples:
         frames = somethings.render(specs[example.id], size=size)
         yield Clip(frames, np.arange(len(frames)) / somethings.FPS)
 
 
-def _kitchen_clips(
-    specs: dict[str, kitchen.VideoSpec], size: tuple[int, int], examples: Sequence[Example]
-) -> Iterator[Clip | HorstError]:
+def _kitchen_clips(specs: dict[str, kitchen.VideoSpec], size: tuple[int, int], examples: Sequence[Example]) -> Clips:
     """The frames before each segment. Every video is rendered once."""
     rendered: tuple[str, list[Any]] = ("", [])
     for example in examples:
@@ -253,24 +245,19 @@ def _kitchen_clips(
             yield error
             continue
         indices = np.floor((numbers - 1) / EPIC_FPS * kitchen.FPS + 1e-6).astype(int)
-        observed = numbers != UNOBSERVED
-        black = np.zeros((*size, 3), np.uint8)
+        observed, black = numbers != UNOBSERVED, np.zeros((*size, 3), np.uint8)
         frames = [rendered[1][i] if seen else black for i, seen in zip(indices, observed, strict=True)]
         yield Clip(np.stack(frames), np.where(observed, indices / kitchen.FPS, np.nan))
 
 
 def _somethings_annotations(clips: Iterable[somethings.ClipSpec], templates: Sequence[str]) -> Annotations:
     label = {template: index for index, template in enumerate(templates)}
-    return Annotations(
-        name="somethings",
-        task="recognition",
-        examples=tuple(
-            Example(id=c.id, split=c.split, media=Path(f"{c.id}.webm"), labels={"action": label[c.template]})
-            for c in clips
-        ),
-        classes={"action": tuple(without_brackets(template) for template in templates)},
-        mirror=tuple(label.get(somethings.MIRROR[template], -1) for template in templates),
+    examples = tuple(
+        Example(id=c.id, split=c.split, media=Path(f"{c.id}.webm"), labels={"action": label[c.template]}) for c in clips
     )
+    classes = {"action": tuple(without_brackets(template) for template in templates)}
+    mirror = tuple(label.get(somethings.MIRROR[template], -1) for template in templates)
+    return Annotations(name="somethings", task="recognition", examples=examples, classes=classes, mirror=mirror)
 
 
 def _write_epic(folder: Path, specs: Sequence[kitchen.VideoSpec]) -> None:

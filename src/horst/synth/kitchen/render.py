@@ -242,7 +242,7 @@ class _KitchenRenderer:
         self.sprites = {name: props.paint_prop(name, look, rng, texels) for name in props.PROPS}
         self.sprites |= {door: room.door_sprite(look, door, texels) for door in DOORS}
         self.hands = [  # the right one, the left one; the same seed, so that both sleeves match
-            make_hand(np.random.default_rng([person, 2]), texels, 1.2, skin=look.skin, sleeve=look.sleeve, left=left)
+            make_hand(np.random.default_rng([person, 2]), texels, 1.2, (look.skin, look.sleeve, left))
             for left in (False, True)
         ]
         self.still_of: tuple[object, ...] = ()
@@ -256,8 +256,9 @@ class _KitchenRenderer:
         world = self.motion.worlds[done]
         current = bisect_right(self.starts, time) - 1
         segment = self.spec.segments[current] if current >= 0 and time < self.spec.segments[current].stop else None
-        thrown = segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]
-        lifted = segment.noun if segment and thrown else ""
+        lifted = ""
+        if segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]:
+            lifted = segment.noun
         swing = {door: _openness(door, world, segment, time) for door in DOORS}
         if self.still_of != (key := (done, lifted, *swing.values())):
             self.still_of = key
@@ -279,10 +280,9 @@ class _KitchenRenderer:
             self._draw("hot", layout.point(room.BURNER))
         if world.basin:
             self._draw("foam", layout.point(room.SINK))
-        for door in DOORS:
-            if swing[door] > 0.0:
-                for item in sorted(world.at(door), key=lambda i: -HOME[i].slot):
-                    self._draw_item(world, item, layout.where(world, item), shadow=False)
+        for door in (door for door in DOORS if swing[door] > 0.0):
+            for item in sorted(world.at(door), key=lambda i: -HOME[i].slot):
+                self._draw_item(world, item, layout.where(world, item), shadow=False)
         for door, ((x, y), (width, _), hinge) in room.DOOR_FRAMES.items():
             shut, at = 1.0 - 0.84 * swing[door], layout.point((x + hinge * width / 2, y))
             self._draw(door, at, stretch=(shut, 1.0), light=1.0 - 0.25 * swing[door])

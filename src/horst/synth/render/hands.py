@@ -54,19 +54,11 @@ def reach_angle(hand: Point, shoulder: Point) -> float:
     return math.atan2(hand[0] - shoulder[0], shoulder[1] - hand[1])
 
 
-def make_hand(
-    rng: Rng,
-    texels: float,
-    size: float = 1.0,
-    *,
-    skin: Colour | None = None,
-    sleeve: Colour | None = None,
-    left: bool | None = None,
-) -> Hand:
-    """A hand. Skin, sleeve and side are random unless given."""
-    skin = skin or vary(rng, choose(rng, SKINS), 0.02)
-    sleeve = sleeve or vary(rng, choose_colour(rng), 0.05)
-    left = bool(rng.random() < 0.5) if left is None else left
+def make_hand(rng: Rng, texels: float, size: float = 1.0, look: tuple[Colour, Colour, bool] | None = None) -> Hand:
+    """A hand. Its look is skin, sleeve and whether it is the left one, random unless given."""
+    if look is None:
+        look = vary(rng, choose(rng, SKINS), 0.02), vary(rng, choose_colour(rng), 0.05), rng.random() < 0.5
+    skin, sleeve, left = look
     arm = _Arm(size, texels, mirrored=left, length=_LENGTH)
     texture = choose_texture(rng, 2 * arm.w, arm.w, sleeve)
     arm.sleeve(texture, sleeve, cuff=rng.uniform(0.20, 0.34))

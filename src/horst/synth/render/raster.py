@@ -1,10 +1,8 @@
 """A small software rasterizer: it paints sprites from shapes and warps them onto a frame buffer.
 
-Scene units: the square [0, 1] x [0, 1] fills the shorter side of the image, y points down; a wider (taller) image shows
-more at its sides. Sprites are drawn through the frame buffer's camera. Images are float32 in [0, 1]; sprites are
-premultiplied RGBA, so that bilinear samples have no halo at the edges.
-
-Nothing here calls BLAS, so the pixels do not depend on the number of threads.
+Scene units: the square [0, 1] x [0, 1] fills the shorter side of the image, y points down. Images are float32 in
+[0, 1]; sprites are premultiplied RGBA, so that bilinear samples have no halo at the edges. Nothing here calls BLAS, so
+the pixels do not depend on the number of threads.
 """
 
 import math
@@ -112,7 +110,7 @@ class FrameBuffer:
         # two texels more on each side, for the border of coarse levels
         corners = [(a * sx, b * sy) for a in (-2 - u0, w - u0) for b in (-2 - v0, h - v0)]
         xs, ys = [column + cos * a - sin * b for a, b in corners], [row + sin * a + cos * b for a, b in corners]
-        target, columns, rows = self._window(column, row, xs, ys)
+        target, columns, rows = self._window((column, row), xs, ys)
         if not target.size:
             return
         # + 1: every level has a border of one texel
@@ -131,14 +129,12 @@ class FrameBuffer:
             sample[:3] *= np.float32(light)
         target += sample[: len(target)]
 
-    def _window(
-        self, column: float, row: float, xs: Sequence[float], ys: Sequence[float]
-    ) -> tuple[Planes, Plane, Plane]:
-        """The pixels that points span, and how far their columns and rows are from a column and a row."""
+    def _window(self, centre: Point, xs: Sequence[float], ys: Sequence[float]) -> tuple[Planes, Plane, Plane]:
+        """The pixels that points span, and how far their columns and rows are from a (column, row)."""
         left, right = (min(max(edge, 0), self.width) for edge in (math.floor(min(xs)), math.ceil(max(xs))))
         top, bottom = (min(max(edge, 0), self.height) for edge in (math.floor(min(ys)), math.ceil(max(ys))))
-        columns = np.arange(left, right, dtype=np.float32) + np.float32(0.5 - column)
-        rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - row)
+        columns = np.arange(left, right, dtype=np.float32) + np.float32(0.5 - centre[0])
+        rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - centre[1])
         return self._planes[:, top:bottom, left:right], columns, rows
 
     def shadow(
@@ -149,7 +145,7 @@ class FrameBuffer:
         rx, ry = (max(side * 0.5 * self.unit * self.camera.zoom, 0.5) for side in (width, height))
         reach = 1.0 + softness
         xs, ys = (column - rx * reach, column + rx * reach), (row - ry * reach, row + ry * reach)
-        target, columns, rows = self._window(column, row, xs, ys)
+        target, columns, rows = self._window((column, row), xs, ys)
         radius = np.sqrt((columns / np.float32(rx))[None, :] ** 2 + (rows / np.float32(ry))[:, None] ** 2)
         fall = smoothstep(((reach - radius) / (2.0 * softness)).astype(np.float32)) * np.float32(strength)
         target[:3] *= 1.0 - fall

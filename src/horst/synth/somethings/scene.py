@@ -1,11 +1,8 @@
 """The scene of a clip, sampled WITHOUT knowing the clip's template, and its animation: a chain of moves.
 
-This keeps the first frame from revealing the class: objects, placements, hand, length, background, camera and occluder
-come from here; the template only decides (in `actions`) what then happens. So every scene holds what any template may
-need: something that rolls, something that covers, a thing, another one on a shelf, and one that may be under the cover.
-
-Actions append moves to an `Animation`; `Animation.timeline` then gives the state in every frame. Moves share the time
-of the action by their weights, except those that gravity paces: they have a length in seconds.
+This keeps the first frame from revealing the class; the template only decides (in `actions`) what then happens. So
+every scene holds what any template may need: something that rolls, something that covers, a thing, another one on a
+shelf, and one that may be under the cover.
 """
 
 import math
@@ -239,7 +236,10 @@ class _Move(NamedTuple):
 
 
 class Animation:
-    """The moves of one clip: reach, grip, carry, release, leave."""
+    """The moves of one clip: reach, grip, carry, release, leave.
+
+    Moves share the time of the action by their weights, except those that gravity paces: they have a length in seconds.
+    """
 
     def __init__(self, scene: TableScene, rng: Rng) -> None:
         self.scene, self.rng, self.uniform = scene, rng, rng.uniform
