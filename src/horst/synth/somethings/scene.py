@@ -229,12 +229,6 @@ class SceneState(NamedTuple):
         return self._replace(places=(*self.places[:index], place, *self.places[index + 1 :]))
 
 
-class _Move(NamedTuple):
-    weight: float
-    seconds: float
-    at: Callable[[float], SceneState]
-
-
 class Animation:
     """The moves of one clip: reach, grip, carry, release, leave.
 
@@ -245,8 +239,8 @@ class Animation:
         self.scene, self.rng, self.uniform = scene, rng, rng.uniform
         start = scene.hand or off_screen(scene.shoulder)
         places = tuple(thing.start._replace(shown=index != SECRET) for index, thing in enumerate(scene.objects))
-        self.now = self.first = SceneState(places, HandState(*start, scene.pose))
-        self._moves: list[_Move] = []
+        self.now = SceneState(places, HandState(*start, scene.pose))
+        self._moves: list[tuple[float, float, Callable[[float], SceneState]]] = []  # weight, seconds, state at u
         self.named: tuple[int, ...] = ()  # the objects in the label, in the order of the template
 
     def chance(self, probability: float) -> bool:
@@ -268,12 +262,10 @@ class Animation:
     def show(self, index: int, shown: bool) -> None:
         """Show or hide an object from now on."""
         self.now = self.now.place(index, self.place(index)._replace(shown=shown))
-        if not self._moves:
-            self.first = self.now
 
     def wait(self, weight: float) -> None:
         state = self.now
-        self._moves.append(_Move(weight, 0.0, lambda u: state))
+        self._moves.append((weight, 0.0, lambda u: state))
 
     def hand_to(self, x: float, y: float, weight: float, pose: Pose | None = None) -> None:
         """Move the empty hand; it takes on the pose on its way."""
@@ -351,21 +343,19 @@ class Animation:
         """The state in every frame: still, the moves, still."""
         scene = self.scene
         begin, end = scene.onset * scene.frames, scene.finish * scene.frames
-        fixed = sum(move.seconds for move in self._moves) * fps
+        fixed = sum(seconds for _, seconds, _ in self._moves) * fps
         # falls are faster where a clip is too short for gravity
         squeeze = min(1.0, 0.6 * (end - begin) / fixed) if fixed else 1.0
-        share = (end - begin - fixed * squeeze) / max(sum(move.weight for move in self._moves), 1e-6)
+        share = (end - begin - fixed * squeeze) / max(sum(weight for weight, _, _ in self._moves), 1e-6)
         stops = [begin]
-        for move in self._moves:
-            stops.append(stops[-1] + move.weight * share + move.seconds * fps * squeeze)
+        for weight, seconds, _ in self._moves:
+            stops.append(stops[-1] + weight * share + seconds * fps * squeeze)
         return [self._at(float(frame), stops) for frame in range(scene.frames)]
 
     def _at(self, time: float, stops: list[float]) -> SceneState:
-        if time <= stops[0]:
-            return self.first
-        for move, start, stop in zip(self._moves, stops, stops[1:], strict=False):
+        for (_, _, at), start, stop in zip(self._moves, stops, stops[1:], strict=False):
             if time < stop:
-                return move.at((time - start) / (stop - start))
+                return at(max((time - start) / (stop - start), 0.0))
         return self.now
 
     def _free_hand(self) -> HandState:
@@ -373,7 +363,7 @@ class Animation:
         return self.now.hand._replace(x=x, y=y, target=None, behind=False)
 
     def _add(self, weight: float, seconds: float, at: Callable[[float], SceneState]) -> None:
-        self._moves.append(_Move(weight * math.exp(self.rng.normal(0.0, 0.35)), seconds, at))
+        self._moves.append((weight * math.exp(self.rng.normal(0.0, 0.35)), seconds, at))
         self.now = at(1.0)
 
 
