@@ -1,8 +1,7 @@
 """The participants: how each works, and how each one's kitchen, hands and objects look."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -14,8 +13,7 @@ SEEN = ("P01", "P02", "P03", "P04", "P05", "P06", "P07", "P08")
 UNSEEN = ("P09", "P10", "P11")  # participants of validation videos only
 
 
-@dataclass(frozen=True, slots=True)
-class Habits:
+class Habits(NamedTuple):
     """Probabilities that distinguish one participant's way of working from another's."""
 
     basin: float  # washes up in a filled sink and dries each dish at once; otherwise under the running tap
@@ -26,8 +24,7 @@ class Habits:
     switches: float  # changes to another recipe where there is a choice
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Appearance:
+class Appearance(NamedTuple):
     """The colours and materials of one participant's kitchen."""
 
     wall: tuple[Texture, Colour]

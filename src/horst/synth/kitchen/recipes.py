@@ -335,16 +335,13 @@ class Cook:
 def initial_world(seed: int) -> World:
     """A video's kitchen before the first action: some objects are not at home, some are dirty."""
     rng = np.random.default_rng([seed, 1])
-    where = dict(HOME)
-    dirty: set[str] = set()
-    for slot, item in enumerate(_sample(rng, ("plate.0", "cup.0", "spoon.0", "plate.1", "knife.0", "cup.1"), (0, 5))):
-        where[item] = Location("sink", slot)
-        dirty.add(item)
+    dirty = _sample(rng, ("plate.0", "cup.0", "spoon.0", "plate.1", "knife.0", "cup.1"), (0, 5))
     strays = ("milk.0", "onion.0", "tomato.0", "egg.0", "pasta.0", "oil.0", "carrot.0", "cup.1", "plate.2")
-    for slot, item in enumerate(_sample(rng, [item for item in strays if item not in dirty], (0, 4))):
-        where[item] = Location("counter", slot)
+    astray = _sample(rng, [item for item in strays if item not in dirty], (0, 4))
+    moved = {item: Location("sink", slot) for slot, item in enumerate(dirty)}
+    moved |= {item: Location("counter", slot) for slot, item in enumerate(astray)}
     on = frozenset({"cupboard"} if rng.random() < 0.15 else ())
-    return World(where=where, dirty=frozenset(dirty), on=on)
+    return World(where={**HOME, **moved}, dirty=frozenset(dirty), on=on)
 
 
 def _sample(rng: np.random.Generator, items: Sequence[str], count: tuple[int, int]) -> list[str]:

@@ -7,8 +7,7 @@ the next action shows in the second or two before it starts.
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -78,8 +77,7 @@ class Trajectory:
         return 0.0, 0.0, 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Where objects are in this kitchen, mirrored or not."""
 
     mirror: float

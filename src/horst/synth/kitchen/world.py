@@ -15,7 +15,7 @@ class Verb(NamedTuple):
     seconds: float  # typical length
     effect: float  # the fraction of a segment after which the world changes
     nouns: str  # the nouns that it occurs with
-    motions: tuple[str, ...] = ()  # how each hand oscillates at its target (see `motion`), the leading hand first
+    motions: tuple[str, ...] = ()  # how each hand oscillates at its target (see `render`), the leading hand first
 
 
 _ITEMS = "carrot cloth cup egg kettle knife milk oil onion pan pasta plate sponge spoon tea tomato"
@@ -51,8 +51,7 @@ HANDS = 2
 CAPACITY = {"hand": HANDS, "counter": 6, "sink": 5, "rack": 5, "board": 3}
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A slot of a place. The place `hand` is for held objects, `gone` for what was used up."""
 
     place: str
@@ -75,8 +74,7 @@ class ImpossibleStepError(ValueError):
     """A step that the world does not allow: a bug in the planner."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActionStep:
+class ActionStep(NamedTuple):
     """One action on an object (`plate.1`) or fixture (`tap`), and the place or vessel of the action."""
 
     verb: str

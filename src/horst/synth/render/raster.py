@@ -7,7 +7,6 @@ the pixels do not depend on the number of threads.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,8 +34,7 @@ class Camera(NamedTuple):
     zoom: float = 1.0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sprite:
+class Sprite(NamedTuple):
     """An image with alpha and its mipmap levels. Create it with `make_sprite`."""
 
     levels: tuple[Planes, ...]  # (4, h, w); level i has 1 / 2^i of the size, and a transparent border of one texel
