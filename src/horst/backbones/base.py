@@ -57,6 +57,7 @@ class Backbone(nn.Module):
     def __init__(self, *, frozen: bool = False) -> None:
         super().__init__()
         self.frozen = frozen
+        self.wanted_backend: Wanted = "auto"
 
     def preprocess(self, frames: Tensor) -> Tensor:
         """From RGB in 0..255 to the input of `features`."""
@@ -73,25 +74,23 @@ class Backbone(nn.Module):
     def use_backend(self, name: Wanted) -> None:
         """Choose the implementation, if there are several; see `horst.ops.backend`."""
         check_type("backend", name, Wanted)
+        self.wanted_backend = name
 
     def backend(self, device: torch.device) -> BackendChoice:
         """The implementation that runs on a device, and why."""
         return BackendChoice("reference", f"{type(self).__name__} has no kernels")
 
     def forward(self, frames: Tensor) -> Tensor:
-        self._check(frames)
-        with torch.no_grad() if self.frozen else contextlib.nullcontext():
-            return self.features(self.preprocess(frames))
-
-    def train(self, mode: bool = True) -> Self:
-        return super().train(mode and not self.frozen)
-
-    def _check(self, frames: Tensor) -> None:
         name, shape = type(self).__name__, tuple(frames.shape)
         if len(shape) != 4 or shape[1] != self.input_channels:
             raise InputError(f"{name} takes (N, {self.input_channels}, H, W), batch and time flattened; got {shape}")
         if min(shape[2:]) < self.smallest:
             raise InputError(f"{name} takes at least {self.smallest} x {self.smallest} pixels; got {shape}")
+        with torch.no_grad() if self.frozen else contextlib.nullcontext():
+            return self.features(self.preprocess(frames))
+
+    def train(self, mode: bool = True) -> Self:
+        return super().train(mode and not self.frozen)
 
     def _freeze(self) -> None:
         """Call it at the end of a constructor: a new module is in training mode, which a frozen one must not be."""

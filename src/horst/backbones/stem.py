@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from horst.backbones.base import IMAGENET_MEAN, IMAGENET_STD, Backbone, Normalise, register_backbone
 from horst.config import check_positive, check_type
 from horst.errors import ConfigError
-from horst.ops.backend import BackendChoice, Wanted, by_kernels, choose
+from horst.ops.backend import BackendChoice, by_kernels, choose
 
 Activation = Literal["relu", "silu"]
 StageNorm = Literal["layer", "channel", "batch"]
@@ -39,7 +39,6 @@ class ConvStem(Backbone):
             check_positive(widths=width)
         check_type("activation", activation, Activation)
         check_type("norm", norm, StageNorm)
-        self._backend: Wanted = "auto"
         self.activation, self.norm = activation, norm
         self.channels = widths[-1]
         self.normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
@@ -59,16 +58,11 @@ class ConvStem(Backbone):
         known = all(isinstance(norm, nn.GroupNorm) for _, norm in self._pairs())  # a copy for single frames has others
         return self._by_kernels(x) if known and by_kernels(self, x) else self.stages(x)
 
-    def use_backend(self, name: Wanted) -> None:
-        """Choose the implementation; see `horst.ops.backend`."""
-        super().use_backend(name)
-        self._backend = name
-
     def backend(self, device: torch.device) -> BackendChoice:
         """The implementation that runs on a device, and why."""
         if self.norm == "batch":
             return BackendChoice("reference", "there are no kernels for norm=batch")
-        return choose(device, wanted=self._backend)
+        return choose(device, wanted=self.wanted_backend)
 
     def _by_kernels(self, x: Tensor) -> Tensor:
         from horst.ops.fused.norm_act import norm_act

@@ -8,6 +8,7 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
+from horst.layers.core import CoreConfig
 from horst.layers.recurrent import CoreStep, Memory, VectorCore
 
 
@@ -19,10 +20,9 @@ class WindowCore(VectorCore):
 
     window: int
 
-    @property
-    def remembered(self) -> int:
-        """Channels of what is stored of a frame."""
-        return int(self.config.in_channels)
+    def __init__(self, config: CoreConfig) -> None:
+        super().__init__(config)
+        self.remembered = config.in_channels  # channels of what is stored of a frame
 
     def prepare(self, x: Tensor) -> Tensor:
         """What is stored of frames (..., C); by default the frames themselves."""

@@ -65,13 +65,11 @@ class CausalBlock(nn.Module):
 
     def forward(self, u: Tensor) -> Tensor:
         """u (B, N, d)"""
-        u = u + self.dropout(self.proj(self.attend(self.norm1(u))))
-        return u + self.dropout(self.fc2(F.gelu(self.fc1(self.norm2(u)), approximate="tanh")))
-
-    def attend(self, u: Tensor) -> Tensor:
-        q, k, v = self.qkv(u).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # each (B, heads, N, d / heads)
+        qkv = self.qkv(self.norm1(u)).unflatten(-1, (3, self.heads, -1))
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)  # each (B, heads, N, d / heads)
         found = F.scaled_dot_product_attention(q, k, v, dropout_p=self.p if self.training else 0.0, is_causal=True)
-        return found.transpose(1, 2).flatten(2)
+        u = u + self.dropout(self.proj(found.transpose(1, 2).flatten(2)))
+        return u + self.dropout(self.fc2(F.gelu(self.fc1(self.norm2(u)), approximate="tanh")))
 
 
 @register_core(AVTConfig)
@@ -105,7 +103,9 @@ class AVT(WindowCore):
         if frames > self.window:
             return self.unfold(x, memory, count)
         z = x.mean((-2, -1))
-        return self._output_of(self.predict(z)).as_maps(), {"queue": torch.cat([memory["queue"][:, frames:], z], 1)}
+        predicted = self.predict(z)
+        output = CoreStep({"y": predicted}, predicted.unsqueeze(-2)).as_maps()
+        return output, {"queue": torch.cat([memory["queue"][:, frames:], z], 1)}
 
     def look(self, window: Tensor, age: Tensor) -> CoreStep:
         shape, slots = age.shape, torch.arange(self.window, device=age.device)
@@ -113,7 +113,8 @@ class AVT(WindowCore):
         # existing frames go to the front, where indices start; causal attention hides what is after them
         order = (slots + self.window - age) % self.window  # (B T, N)
         window = window.gather(1, order.unsqueeze(-1).expand(window.shape))
-        return self._output_of(self.predict(window, age - 1).squeeze(1).unflatten(0, shape))
+        predicted = self.predict(window, age - 1).squeeze(1).unflatten(0, shape)
+        return CoreStep({"y": predicted}, predicted.unsqueeze(-2))
 
     def predict(self, z: Tensor, last: Tensor | None = None) -> Tensor:
         """z^ (B, N, C) after each frame of z (B, N, C), or only after those with the indices `last` (B, n)."""
@@ -121,10 +122,6 @@ class AVT(WindowCore):
         if last is not None:
             u = u.gather(1, last.unsqueeze(-1).expand(*last.shape, u.shape[-1]))
         return self.decoder(self.norm(u))
-
-    @staticmethod
-    def _output_of(predicted: Tensor) -> CoreStep:
-        return CoreStep({"y": predicted}, predicted.unsqueeze(-2))
 
 
 @register_method(

@@ -17,6 +17,7 @@ The paper feeds back the class scores. A core has no classes, so y is fed back, 
 """
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -56,25 +57,21 @@ class LSTM(VectorCore):
         inputs = [config.in_channels] + [config.hidden] * (config.layers - 1)
         self.layers = nn.ModuleList(LSTMCell(size, config.hidden) for size in inputs)
 
-    @property
-    def cells(self) -> list[LSTMCell]:
-        return [cell for cell in self.layers if isinstance(cell, LSTMCell)]
-
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return {f"{name}{i}": (self.config.hidden,) for i in range(self.config.layers) for name in "hc"}
 
     def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
         """Layer by layer."""
         y, after = self.dropout(x), Memory()
-        for i, cell in enumerate(self.cells):
+        for i, cell in enumerate(self.layers):
             h, c = roll(cell, y, memory[f"h{i}"], memory[f"c{i}"])
             y = torch.stack(h, 1)
             after |= {f"h{i}": h[-1], f"c{i}": c[-1]}
         return CoreStep({"y": y, "c": torch.stack(c, 1), "x": x}), after
 
 
-def roll(cell: LSTMCell, x: Tensor, h: Tensor, c: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """A cell over a clip x (B, T, C): h and c after every frame. The inputs' part of all gates is one product."""
+def roll(cell: Any, x: Tensor, h: Tensor, c: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """An `LSTMCell` over a clip x (B, T, C): h and c after every frame. The inputs' part of the gates is one product."""
     hs, cs = [], []
     for given in cell.project(x).unbind(1):
         h, c = cell.recur(given, h, c)

@@ -34,8 +34,7 @@ from horst.models.predictor import PredictorConfig
 from horst.models.registry import anticipation, lstm_sizes, register_method
 
 Pairs = Sequence[Sequence[int]]
-NEVER = math.log(torch.finfo(torch.float32).tiny)
-"""The logit of a class without any action: practically impossible, but finite."""
+NEVER = math.log(torch.finfo(torch.float32).tiny)  # the logit of a class without any action; finite
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,15 +63,12 @@ class TSN(WindowCore):
 
     def __init__(self, config: TSNConfig) -> None:
         super().__init__(config)
-        self.window, self.channels = config.segments, config.hidden or config.in_channels
+        self.window = config.segments
+        self.channels = self.remembered = config.hidden or config.in_channels
         self.dropout = nn.Dropout(config.dropout)
         self.layer = None if config.hidden is None else nn.Linear(config.in_channels, config.hidden)
         # without the layer there is no parameter that has the device and precision of the core
         self.register_buffer("_like", torch.empty(0), persistent=False)
-
-    @property
-    def remembered(self) -> int:
-        return self.channels
 
     def prepare(self, x: Tensor) -> Tensor:
         x = self.dropout(x)
@@ -104,10 +100,8 @@ class PairHead(Head):
     Without `num_verbs`, `num_nouns` and `pairs`: scores of the action only.
     """
 
-    learnt: ClassVar[tuple[str, ...]]
-    """The tasks that have a linear layer, if there are verbs and nouns."""
-    pairs: Tensor
-    """(A, 2) int64: verb and noun of every action; (0, 2) without verbs and nouns."""
+    learnt: ClassVar[tuple[str, ...]]  # the tasks that have a linear layer, if there are verbs and nouns
+    pairs: Tensor  # (A, 2) int64: verb and noun of every action; (0, 2) without verbs and nouns
 
     def __init__(
         self,
