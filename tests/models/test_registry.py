@@ -32,7 +32,7 @@ def test_a_name_keeps_its_meaning(name: str) -> None:
 def test_every_method_is_complete(method: horst.models.Method) -> None:
     assert set(method.models) == set(SIZES[method.task])
     for size in method.models:
-        config = model_config(method.model_name(size), **method.options_for(size))
+        config = method.config(size)
         assert horst.heads.HEADS[config.head.name].task == method.task
     for table, row in method.rows.items():
         assert paper_table(table).row(row)

@@ -65,6 +65,11 @@ class Method:
             raise ConfigError(f"size is {size!r}; {self.title} has models for {', '.join(self.models)}")
         return self.models[size]
 
+    def config(self, size: str | None = None) -> PredictorConfig:
+        """Its model for a data set; by default the first one."""
+        size = size or next(iter(self.models))
+        return model_config(self.model_name(size), **self.options_for(size))
+
 
 METHODS: Registry[Method] = Registry("method")
 YEAR = r"\b(19|20)\d\d\b"

@@ -23,7 +23,7 @@ def clip(frames: int = 6) -> Tensor:
 @pytest.mark.parametrize("layers", [1, 3])
 def test_it_is_the_lstm_of_torch(layers: int) -> None:
     ours, theirs = core(layers=layers), nn.LSTM(5, 7, layers, batch_first=True).double()
-    for i, cell in enumerate(ours.cells):
+    for i, cell in enumerate(ours.layers):
         for name, weight in cell.named_parameters():
             getattr(theirs, f"{name}_l{i}").data.copy_(weight)
     x = clip()

@@ -71,7 +71,7 @@ class LSTM(VectorCore):
 
 
 def roll(cell: Any, x: Tensor, h: Tensor, c: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """An `LSTMCell` over a clip x (B, T, C): h and c after every frame. The inputs' part of the gates is one product."""
+    """An `LSTMCell` over a clip x (B, T, C): h and c after every frame. The inputs' part of gates is one product."""
     hs, cs = [], []
     for given in cell.project(x).unbind(1):
         h, c = cell.recur(given, h, c)
