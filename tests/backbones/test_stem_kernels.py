@@ -11,7 +11,7 @@ from torch import Tensor
 
 from horst.backbones import ConvStem, PrecomputedMaps, create_backbone
 from horst.errors import ConfigError
-from horst.ops.fused.group_norm import prepared
+from horst.ops.fused.norm_act import prepared
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HALF = torch.bfloat16 if torch.cuda.is_available() else torch.float16

@@ -43,7 +43,7 @@ def test_steps_of_streams_of_any_age(
     graph = open_graph(tmp_path / "step.pt2", format)
     assert graph.about == step.about
     for batch in (1, 3):
-        assert difference(graph, model, batch, frames=40) <= 1e-4
+        assert difference(graph, model, batch, frames=24) <= 1e-4
 
 
 def test_without_a_compiler(traced: Traced, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

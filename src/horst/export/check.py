@@ -23,14 +23,10 @@ class ExportReport:
     """About a file that was written and checked."""
 
     path: Path
-    size: int
-    """Bytes."""
-    frames: int
-    """Frames that were compared, of two streams."""
-    error: float
-    """The largest difference of logits."""
-    graph_ms: float
-    """Median time of a frame of one stream."""
+    size: int  # bytes
+    frames: int  # frames that were compared, of two streams
+    error: float  # the largest difference of logits
+    graph_ms: float  # median time of a frame of one stream
     eager_ms: float
     threads: int
 
@@ -44,7 +40,7 @@ def compare(graph: Graph, model: Predictor, frames: int, *, seed: int = 0) -> fl
     unroll, clip = graph.about["unroll"], graph.about["what"] == "clip"
     half = frames if clip else frames // 2
     gaps, sizes = [0.0], [0.0]
-    found = _clip(graph, seen) if clip else _steps(graph, seen, half)
+    found = _answers(graph, seen, half)
     with torch.inference_mode():
         for stream in range(2):
             state = model.init_state(1, *model.size)
@@ -88,8 +84,11 @@ def random_frames(model: Predictor, streams: int, frames: int, seed: int) -> Ten
     return torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
 
 
-def _steps(graph: Graph, seen: Tensor, reset: int) -> list[dict[str, Array]]:
-    """Logits by frame and task."""
+def _answers(graph: Graph, seen: Tensor, reset: int) -> list[dict[str, Array]]:
+    """Logits by frame and task. The second stream of a step is reset before frame `reset`."""
+    if graph.about["what"] == "clip":
+        whole = graph.clip(seen.numpy())
+        return [{task: logits[:, i] for task, logits in whole.items()} for i in range(seen.shape[1])]
     found = []
     state = graph.start(2)
     for i in range(seen.shape[1]):
@@ -99,11 +98,6 @@ def _steps(graph: Graph, seen: Tensor, reset: int) -> list[dict[str, Array]]:
         logits, state = graph.step(seen[:, i].numpy(), state)
         found.append(logits)
     return found
-
-
-def _clip(graph: Graph, seen: Tensor) -> list[dict[str, Array]]:
-    whole = graph.clip(seen.numpy())
-    return [{task: logits[:, i] for task, logits in whole.items()} for i in range(seen.shape[1])]
 
 
 def time_both(graph: Graph, model: Predictor, frames: int, *, repeat: int) -> tuple[float, float]:

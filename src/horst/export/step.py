@@ -23,8 +23,7 @@ class FromZeros(LayerState):
     It is not written back: after the first frame that slot is invalid until it is filled.
     """
 
-    zero: Entry
-    """Of the all-zero state, batch 1; key and value are the same at every pixel and have only one."""
+    zero: Entry  # of the all-zero state, batch 1; key and value are the same at every pixel and have only one
 
     def entries(self) -> list[Entry]:
         kept = LayerState.entries(self)

@@ -15,9 +15,8 @@ from horst.layers.core import (
     register_core,
 )
 from horst.layers.horst import HORST
-from horst.layers.recurrent import CoreStep, LSTMCell, Memory, RecurrentCore, RecurrentState, VectorCore
+from horst.layers.recurrent import CoreStep, LSTMCell, Memory, RecurrentCore, RecurrentState, VectorCore, WindowCore
 from horst.layers.state import HORSTState, LayerState
-from horst.layers.window import WindowCore
 from horst.masks import Lengths
 
 __all__ = [

@@ -33,12 +33,6 @@ class FF(nn.Sequential):
         assert isinstance(conv, nn.Conv2d)
         return conv
 
-    @property
-    def norm(self) -> nn.GroupNorm:
-        norm = self[1]
-        assert isinstance(norm, nn.GroupNorm)
-        return norm
-
 
 class SpatialFilter(nn.Module):
     """Eq. (4): a learned map of where to look, (N, C, H, W) -> (N, H, W) in 0..1."""

@@ -12,18 +12,24 @@ Shapes: B batch, T frames, S past states, C channels, H x W map after the layer'
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.layers import fused
 from horst.layers.blocks import FF, KeyValue, SpatialFilter, activation, output_block, sinusoidal
 from horst.layers.config import HORSTConfig
-from horst.layers.state import Entry, LayerState, in_order, ring_of
+from horst.layers.state import Entry, LayerState, in_order, ring_of, valid_windows
 from horst.ops import Attended, eager
 from horst.ops.backend import BackendChoice, Wanted, choose
+
+WITH_KERNELS = {
+    "attention": ("spatial-temporal", "temporal", "spatial"),
+    "key_value": ("encoding+h", "split"),
+    "output": ("residual", "concat+se"),
+}  # options with kernels; all others are unrestricted
 
 
 class Observed(NamedTuple):
@@ -52,16 +58,12 @@ class CellOutput(NamedTuple):
     y: Tensor
     e: Tensor
     statt: Tensor
-    spatial: Tensor | None
-    """(..., S, H, W), the last of the S is the previous frame; zero for frames before the first."""
-    temporal: Tensor | None
-    """(..., S)"""
+    spatial: Tensor | None  # (..., S, H, W), the last of the S is the previous frame; zero for frames before the first
+    temporal: Tensor | None  # (..., S)
 
     def map(self, function: Callable[[Tensor], Tensor]) -> CellOutput:
         """Apply `function` to every tensor."""
-        y, e, statt = (function(a) for a in (self.y, self.e, self.statt))
-        spatial, temporal = (None if a is None else function(a) for a in (self.spatial, self.temporal))
-        return CellOutput(y, e, statt, spatial, temporal)
+        return CellOutput._make(None if a is None else function(a) for a in self)
 
 
 class HORSTCell(nn.Module):
@@ -73,8 +75,7 @@ class HORSTCell(nn.Module):
         assert config.pooled_pair is not None
         self.config = config
         self.in_channels, self.channels, self.stride = in_channels, channels, stride
-        self._compiled: Callable[..., tuple[Attended, Tensor, Entry]] | None = None
-        self._backend: Wanted = "auto"
+        self.wanted_backend: Wanted = "auto"  # the implementation for clips; see `horst.ops.backend`
         mode = config.attention
         self.act = activation(config.activation)
         self.ff_x = FF(in_channels, channels)
@@ -103,25 +104,26 @@ class HORSTCell(nn.Module):
         # The kernels give attention weights without a gradient: PyTorch runs if one may be needed.
         chosen = self.backend(x.device).name
         if chosen == "triton" and not (attention and torch.is_grad_enabled()):
+            from horst.layers import fused  # needs Triton
+
             out, after = fused.clip(self, x, state, lengths)
             return CellOutput._make(out if attention else (*out[:3], None, None)), after
         b, t = x.shape[:2]
         order = self.config.order
         compiled = chosen == "compiled" and torch.is_grad_enabled()
-        recur = self._compiled_recurrence() if compiled else self.recur
+        recur = self._compiled_recurrence if compiled else self.recur
         # A compiled recurrence has one shape: windows of all S states, masked before they exist.
         fresh = state is None and not compiled
         before, entries = self._past(x, state, contiguous=compiled)
         number = before.unsqueeze(1) + torch.arange(t, device=before.device)  # (B, T)
         seen = self.observe(x.flatten(0, 1), number.flatten())
+        valid = [None] * t if fresh else valid_windows(before, t, order).unbind()
         attended, memory = [], []
         for i, now in enumerate(seen.by_frame(b, t, contiguous=compiled)):
-            window, valid = entries[i : i + order], None
-            if not fresh:
-                valid = _valid_window(before, i, order)
-            elif i < order:  # the zero state at first, then the states of the clip
+            window = entries[i : i + order]
+            if fresh and i < order:  # the zero state at first, then the states of the clip
                 window = window[order - max(i, 1) :]
-            result, h, entry = recur(now, window, valid, need_weights=attention)
+            result, h, entry = recur(now, window, valid[i], need_weights=attention)
             attended.append(result)
             memory.append(h)
             entries.append(entry)
@@ -138,26 +140,22 @@ class HORSTCell(nn.Module):
 
     def backend(self, device: torch.device) -> BackendChoice:
         """The implementation for clips on a device."""
-        return choose(device, fused.unknown(self.config), self._backend)
+        chosen = {name: getattr(self.config, name) for name in WITH_KERNELS}
+        unknown = ", ".join(f"{name}={value}" for name, value in chosen.items() if value not in WITH_KERNELS[name])
+        return choose(device, unknown, self.wanted_backend)
 
-    def use_backend(self, name: Wanted) -> None:
-        """Choose the implementation for clips; see `horst.ops.backend`."""
-        self._backend = name
-
+    @cached_property
     def _compiled_recurrence(self) -> Callable[..., tuple[Attended, Tensor, Entry]]:
         """`recur` compiled, for training: its many small operations become a few large ones.
 
         It is compiled once per batch and map size. All its inputs are contiguous, so that no stride depends on T.
         """
-        if self._compiled is not None:
-            return self._compiled
 
         def recur(*args: Any, **kwargs: Any) -> tuple[Attended, Tensor, Entry]:
             result, h, entry = self.recur(*args, **kwargs)
             return result, h, _contiguous(entry)
 
-        self._compiled = torch.compile(recur, dynamic=False)
-        return self._compiled
+        return torch.compile(recur, dynamic=False)
 
     def _past(self, x: Tensor, state: LayerState | None, *, contiguous: bool) -> tuple[Tensor, list[Entry]]:
         """The number of frames that each sample has seen, and the S entries before the clip in order of time."""
@@ -252,14 +250,6 @@ def _contiguous(entry: Entry) -> Entry:
 def _split(x: Tensor, heads: int) -> Tensor:
     """(B, C, H, W) -> (B * heads, C / heads, H, W)"""
     return x.reshape(x.shape[0] * heads, x.shape[1] // heads, *x.shape[2:])
-
-
-def _valid_window(before: Tensor, i: int, order: int) -> Tensor:
-    """(B, S): which of the entries i ... i + S - 1 exist; the first S are those of the state before the clip."""
-    entry = torch.arange(i, i + order, device=before.device)
-    before = before.unsqueeze(1)
-    start = (before == 0) & (entry == order - 1) if i == 0 else torch.zeros_like(before, dtype=torch.bool)
-    return (entry >= order - before) | start
 
 
 def _aligned(weights: Tensor | None, order: int) -> Tensor:

@@ -12,31 +12,13 @@ from horst.layers.core import LayersConfig
 from horst.ops.reference import Mode, PooledPair, SpatialWeight
 
 Variant = Literal["paper", "released"]
-KeyValueSource = Literal["query+h", "encoding+h", "split"]
-Queue = Literal["h", "statt"]
-OutputBlock = Literal["residual", "residual+e", "concat+se"]
 Activation = Literal["relu", "silu"]
-TemporalScale = Literal["chw", "c"]
-Position = Literal["none", "sinusoidal"]
 
-# The two published variants, where they differ.
+# The two published variants: what they share, and where they differ.
+BOTH = {"key_value": "encoding+h", "temporal_scale": "chw"}
 VARIANTS: dict[str, dict[str, str]] = {
-    "paper": {
-        "key_value": "encoding+h",
-        "queue": "h",
-        "output": "residual",
-        "activation": "relu",
-        "temporal_scale": "chw",
-        "pooled_pair": "max,avg",
-    },
-    "released": {
-        "key_value": "encoding+h",
-        "queue": "statt",
-        "output": "concat+se",
-        "activation": "silu",
-        "temporal_scale": "chw",
-        "pooled_pair": "avg,max",
-    },
+    "paper": {**BOTH, "queue": "h", "output": "residual", "activation": "relu", "pooled_pair": "max,avg"},
+    "released": {**BOTH, "queue": "statt", "output": "concat+se", "activation": "silu", "pooled_pair": "avg,max"},
 }
 
 
@@ -53,15 +35,15 @@ class HORSTConfig(LayersConfig):
     """Which published variant sets the options that are None."""
     attention: Mode = "spatial-temporal"
     """Eq. (7), or its ablations (Table 2)."""
-    key_value: KeyValueSource | None = None
+    key_value: Literal["query+h", "encoding+h", "split"] | None = None
     """The input of keys and values: [Q; h] of Eq. (10)-(11), [e; h] of Table 4, or K from e and V from h."""
-    queue: Queue | None = None
+    queue: Literal["h", "statt"] | None = None
     """What the queue keeps as h: `h` = act(FF_h(e + STATT)) of Eq. (8), or the raw `statt` of the release."""
-    output: OutputBlock | None = None
+    output: Literal["residual", "residual+e", "concat+se"] | None = None
     """y = act(FF_y(h + x)) of Eq. (8); with the shortcut of e mentioned in the text; or the release's SE block."""
     activation: Activation | None = None
     """ReLU in the paper, SiLU in the release."""
-    temporal_scale: TemporalScale | None = None
+    temporal_scale: Literal["chw", "c"] | None = None
     """Divide the temporal logits by sqrt(CHW) (the paper's listing and the release) or by sqrt(C) (Eq. (6))."""
     pooled_pair: PooledPair | None = None
     """Order of the pooled maps that Eq. (4) convolves: as printed, or as in the listing and the release."""
@@ -69,7 +51,7 @@ class HORSTConfig(LayersConfig):
     """Weight of a state in spatial-only attention: 1 / (states present) or 1 / S."""
     heads: int = 1
     """Attention heads; each has its share of the channels, all share the spatial filters."""
-    position: Position = "none"
+    position: Literal["none", "sinusoidal"] = "none"
     """Encoding of the frame number, added to the input of Q, K and V."""
 
     def __post_init__(self) -> None:

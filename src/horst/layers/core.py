@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar, Protocol, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
 
 import torch
 from torch import Tensor, nn
@@ -106,42 +106,45 @@ class LayersConfig(CoreConfig):
         return f"{len(self.hidden)} {self.title} layers of {', '.join(map(str, self.hidden))} channels"
 
 
-class State(Protocol):
-    """The memory of a core: tensors whose first axis is the batch."""
+class State:
+    """The memory of a core: tensors whose first axis is the batch, in a frozen dataclass."""
 
-    @property
-    def count(self) -> Tensor:
-        """(B,) int64: how many frames each stream has seen."""
+    __slots__ = ()
+    count: Tensor  # (B,) int64: how many frames each stream has seen
 
-    @property
-    def nbytes(self) -> int: ...
-
+    @abstractmethod
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         """All of them by name, always in the same order."""
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> Self: ...
+    @abstractmethod
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        """The state with `function` applied to each of its tensors."""
 
-    def detach(self) -> Self: ...
+    def detach(self) -> Self:
+        """Detached from its autograd graph, for truncated backpropagation."""
+        return self.map(Tensor.detach)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state; constant over time."""
+        return sum(tensor.nbytes for _, tensor in self.tensors())
 
 
 @dataclass(frozen=True, slots=True)
 class CoreOutput:
-    """What heads and figures read. Leading axes are (B, T) for a clip and (B,) for a step."""
+    """What heads and figures read. Leading axes are (B, T) for a clip and (B,) for a step.
 
-    y: Tensor
-    """(B, T, C, H, W), the output of the last layer."""
-    e: tuple[Tensor, ...] = ()
-    """HORST: the encoded input of each layer, (B, T, C, H, W)."""
-    statt: tuple[Tensor, ...] = ()
-    """HORST: what each layer's attention returned, (B, T, C, H, W)."""
-    spatial: tuple[Tensor, ...] | None = None
-    """On request, S(Q, K) of each layer, (B, T, S, H, W): entry j of the S looks at frame t - S + j."""
-    temporal: tuple[Tensor, ...] | None = None
-    """On request, T(Q, K) of each layer, (B, T, S), aligned likewise. Frame -1 is the all-zero state of the start."""
-    more: Mapping[str, Tensor] = field(default_factory=dict)
-    """Other outputs, for heads made for this core, by name."""
-    future: Tensor | None = None
-    """The predicted pooled input: (B, T, K, C) for K frames ahead, or (B, T, M, K, C) for M guesses."""
+    `spatial` and `temporal` are there on request. Entry j of their S belongs to frame t - S + j; frame -1 is the
+    all-zero state of the start.
+    """
+
+    y: Tensor  # (B, T, C, H, W), the output of the last layer
+    e: tuple[Tensor, ...] = ()  # HORST: the encoded input of each layer, (B, T, C, H, W)
+    statt: tuple[Tensor, ...] = ()  # HORST: what each layer's attention returned, (B, T, C, H, W)
+    spatial: tuple[Tensor, ...] | None = None  # S(Q, K) of each layer, (B, T, S, H, W)
+    temporal: tuple[Tensor, ...] | None = None  # T(Q, K) of each layer, (B, T, S)
+    more: Mapping[str, Tensor] = field(default_factory=dict)  # other outputs, for heads made for this core, by name
+    future: Tensor | None = None  # the next K pooled inputs, predicted: (B, T, K, C), or (B, T, M, K, C) for M guesses
 
     def named(self, name: str) -> Tensor:
         """What a head reads by that name: y, the last layer's e or statt, or one of `more`."""
@@ -153,19 +156,13 @@ class CoreOutput:
 class Core(nn.Module):
     """A temporal core: it turns the feature maps of frames, one after another, into what a head reads."""
 
-    config_class: ClassVar[type[CoreConfig]]
-    """Set by `register_core`."""
-    config: Any
-    """A `CoreConfig`."""
+    config_class: ClassVar[type[CoreConfig]]  # set by `register_core`
+    config: Any  # a `CoreConfig`
     state_class: ClassVar[type[Any]]
-    gives: ClassVar[tuple[str, ...]] = ("y",)
-    """What heads can read; see `CoreOutput.named`."""
-    channels: int
-    """Of y."""
-    predicts_features: bool = False
-    """Whether it predicts its future pooled input, in `CoreOutput.future`."""
-    streaming: bool = True
-    """Whether it takes one frame at a time; if not, whole clips only."""
+    gives: ClassVar[tuple[str, ...]] = ("y",)  # what heads can read; see `CoreOutput.named`
+    channels: int  # of y
+    predicts_features: bool = False  # whether it predicts its future pooled input, in `CoreOutput.future`
+    streaming: bool = True  # whether it takes one frame at a time; if not, whole clips only
 
     @property
     def like(self) -> Tensor:
@@ -201,11 +198,15 @@ class Core(nn.Module):
     def forward(
         self, x: Tensor, state: Any = None, lengths: Lengths = None, *, attention: bool = False
     ) -> tuple[CoreOutput, Any]:
-        """A clip x (B, T, C, H, W), continuing from `state` or from the first frame on."""
+        """A clip x (B, T, C, H, W), continuing from `state` or from the first frame on.
+
+        With `lengths` (frames of each sample, 1..T) what comes after a sample's end is ignored: its outputs there are
+        zero and its state is that of its own last frame. `attention` adds the weights to the output.
+        """
 
     @abstractmethod
     def step(self, x: Tensor, state: Any, *, attention: bool = False) -> tuple[CoreOutput, Any]:
-        """One frame x (B, C, H, W) of every stream. The state passed in is left as it was."""
+        """One frame x (B, C, H, W) of every stream. The state passed in is not changed."""
 
     @abstractmethod
     def state_shapes(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
@@ -230,13 +231,14 @@ class Core(nn.Module):
             if found.is_floating_point() and found.dtype != weight.dtype:
                 raise StateError(f"the state is {found.dtype} and the model {weight.dtype}: cast one of them")
 
-    @abstractmethod
     def use_backend(self, name: Wanted) -> None:
-        """Choose the implementation that runs clips; see `horst.ops.backend`."""
+        """Choose the implementation that runs clips, see `horst.ops.backend`; by default only plain PyTorch exists."""
+        if name not in ("auto", "reference"):
+            raise ConfigError(f"the backend {name} is for HORST; {self.config.title} runs in plain PyTorch: use auto")
 
-    @abstractmethod
     def backend(self, device: torch.device) -> BackendChoice:
         """The implementation that runs clips on a device, and why."""
+        return BackendChoice("reference", f"{self.config.title} has no kernels")
 
     def check_input(self, x: Tensor, rank: int, shape: str) -> None:
         """InputError for an input that an operation would reject less clearly."""
@@ -282,9 +284,7 @@ def core_config(data: dict[str, Any]) -> CoreConfig:
 
 def create_core(config: CoreConfig) -> Core:
     """The core of a config, with new weights."""
-    make: Any = CORES[config.name]
-    core: Core = make(config)
-    return core
+    return CORES[config.name](config)
 
 
 @cache

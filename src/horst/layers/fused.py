@@ -1,49 +1,29 @@
-"""A HORST layer over a clip with the kernels of `horst.ops.fused`: which layers they support, and how.
+"""A HORST layer over a clip, or frame by frame, with the kernels of `horst.ops.fused`. This module needs Triton.
 
 Shapes: B batch, T frames, S past states, C channels, H x W map after the layer's pooling.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from horst.layers.blocks import FF, ResidualOutput, sinusoidal
-from horst.layers.config import HORSTConfig
-from horst.layers.state import Entry, LayerState, ring_of
-
-if TYPE_CHECKING:
-    from horst.layers.cell import HORSTCell
-    from horst.ops.fused.layer import LayerForm, LayerResult, LayerWeights
-    from horst.ops.fused.statt import KVCache
-    from horst.ops.fused.step import StepLayer
-
-CHOICES = {
-    "attention": ("spatial-temporal", "temporal", "spatial"),
-    "key_value": ("encoding+h", "split"),
-    "output": ("residual", "concat+se"),
-}
-"""Options with kernels; all others are unrestricted."""
-
-
-def unknown(config: HORSTConfig) -> str:
-    """The options of a layer that have no kernels; empty if all have."""
-    chosen = {name: getattr(config, name) for name in CHOICES}
-    return ", ".join(f"{name}={value}" for name, value in chosen.items() if value not in CHOICES[name])
+from horst.layers.cell import HORSTCell
+from horst.layers.state import Entry, LayerState, ring_of, valid_windows
+from horst.ops.fused.layer import LayerResult, run
+from horst.ops.fused.maps import picture, pixels
+from horst.ops.fused.statt import AttentionForm, KVCache
+from horst.ops.fused.step import StepLayer
+from horst.ops.fused.weights import LayerForm, LayerWeights
 
 
 def clip(
     cell: HORSTCell, x: Tensor, state: LayerState | None, lengths: Sequence[int]
 ) -> tuple[tuple[Tensor, ...], LayerState]:
     """A clip x (B, T, C_in, H_in, W_in): the fields of a `CellOutput`, and the state after it."""
-    from horst.ops.fused.layer import run
-    from horst.ops.fused.maps import pixels
-
     order = cell.config.order
     b, t = x.shape[:2]
     frames = x.permute(1, 0, 3, 4, 2).flatten(0, 1).permute(0, 3, 1, 2)  # time-major and channels-last in one copy
@@ -53,14 +33,13 @@ def clip(
         frames = F.max_pool2d(frames, cell.stride)
     height, width = frames.shape[-2:]
     count, start = _start(cell, state, b, height, width, frames.dtype)
-    windows = valid_windows(count, t, order)
+    windows = valid_windows(count, t, order).to(torch.uint8)
     form = layer_form(cell, height, width)
     done = run(pixels(frames), start, windows, weights(cell), form, position(cell, count, t))
+    after = _after(done, state, count, lengths, order, form.size, cell.key_value.norm.weight.dtype)
 
     def clips(m: Tensor) -> Tensor:
         return m.view(t, b, height, width, -1).permute(1, 0, 4, 2, 3)
-
-    after = _after(done, state, count, lengths, order, (b, height, width), cell.key_value.norm.weight.dtype)
 
     def seen(w: Tensor) -> Tensor:
         """(T, B * heads, ...) -> (B, T, ...), the mean over heads."""
@@ -73,14 +52,14 @@ def clip(
 
 def _after(
     done: LayerResult, state: LayerState | None, count: Tensor, lengths: Sequence[int], order: int,
-    maps: tuple[int, int, int], dtype: torch.dtype,
+    size: tuple[int, int], dtype: torch.dtype,
 ) -> LayerState:  # fmt: skip
     """The state after a clip, from its entries and those before it: one without a `state`, otherwise S."""
     before, n = 1 if state is None else order, lengths[0]
 
-    def picture(m: Tensor) -> Tensor:
+    def pictures(m: Tensor) -> Tensor:
         """(..., B, P, C) -> (..., B, C, H, W)"""
-        return m.unflatten(-2, maps[1:]).movedim(-1, -3)
+        return m.unflatten(-2, size).movedim(-1, -3)
 
     if state is None and set(lengths) == {n} and n + before >= order:  # rotate the window into a ring: two copies
 
@@ -91,8 +70,8 @@ def _after(
             return slots.transpose(0, 1)
 
         keys, filters, values = (ring(m) for m in (done.keys, done.filters, done.values))
-        return LayerState(picture(keys), filters.unflatten(2, maps[1:]), picture(values), count + n)
-    keys, values, filters = picture(done.keys), picture(done.values), done.filters.unflatten(2, maps[1:])
+        return LayerState(pictures(keys), filters.unflatten(2, size), pictures(values), count + n)
+    keys, values, filters = pictures(done.keys), pictures(done.values), done.filters.unflatten(2, size)
     entries = list(itertools.starmap(Entry, zip(keys, filters, values, strict=True)))
     if before < order:  # slots that were never filled are zero
         entries = [Entry(*(torch.zeros_like(m) for m in entries[0]))] * (order - before) + entries
@@ -102,12 +81,10 @@ def _after(
 
 def weights(cell: HORSTCell) -> LayerWeights:
     """The parameters of a layer under the names of the kernels."""
-    from horst.ops.fused.layer import LayerWeights
 
     def block(ff: FF | None) -> tuple[Tensor | None, ...]:
-        if ff is None:
-            return None, None, None
-        return ff.conv.weight, ff.norm.weight, ff.norm.bias
+        """The convolution's weight, and the norm's weight and bias."""
+        return (None, None, None) if ff is None else tuple(ff.parameters())
 
     out, kv = cell.output, cell.key_value
     project: Tensor | None = None
@@ -126,22 +103,18 @@ def weights(cell: HORSTCell) -> LayerWeights:
     return LayerWeights._make((
         *block(cell.ff_x), *block(cell.ff_q), look.weight, look.bias,
         observed, recurrent, kv.norm.weight, kv.norm.bias,
-        cell.filter_k.conv.weight, cell.filter_k.conv.bias, *block(cell.ff_h), *block(out.ff), project, *excited,
+        cell.filter_k.conv.weight, cell.filter_k.conv.bias, *block(cell.ff_h), *block(out.ff), project, *excited, None,
     ))  # fmt: skip
 
 
 def layer_form(cell: HORSTCell, height: int, width: int) -> LayerForm:
     """The options of a layer, for maps of height x width."""
-    from horst.ops.fused.layer import LayerForm
-    from horst.ops.fused.recurrence import Sizes
-    from horst.ops.fused.statt import AttentionForm
-
     config = cell.config
     assert config.activation is not None
     size = cell.channels // config.heads * (height * width if config.temporal_scale == "chw" else 1)
     share = config.spatial_weight if config.attention == "spatial" else "none"
     how = AttentionForm(size**-0.5, config.heads, config.attention != "temporal", share)
-    return LayerForm(Sizes(height, width, how, config.activation), config.pooled_pair == "max,avg")
+    return LayerForm((height, width), how, config.activation, config.pooled_pair == "max,avg")
 
 
 def position(cell: HORSTCell, before: Tensor, frames: int) -> Tensor | None:
@@ -152,53 +125,26 @@ def position(cell: HORSTCell, before: Tensor, frames: int) -> Tensor | None:
     return sinusoidal(number.flatten(), cell.channels)
 
 
-def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
-    """(T, B, S) uint8: which of the S entries before each frame exist, for samples that had seen `before` frames.
-
-    The all-zero state exists only for the first frame of a new sample.
-    """
-    frame, place = (torch.arange(n, device=before.device) for n in (frames, order))
-    entry = frame[:, None, None] + place  # the first S are those of the state before the clip
-    count = before[:, None]
-    zero = (count == 0) & (entry == order - 1) & (frame[:, None, None] == 0)
-    return ((entry >= order - count) | zero).to(torch.uint8)
-
-
 def _start(
     cell: HORSTCell, state: LayerState | None, b: int, height: int, width: int, dtype: torch.dtype
 ) -> tuple[Tensor, KVCache]:
     """The frames that each sample has seen, and the entries before the clip: one without a state, otherwise S."""
-    from horst.ops.fused.statt import KVCache
-
     if state is None:
         zero = cell.zero_entry(height, width)
         count = torch.zeros(b, dtype=torch.int64, device=zero.key.device)
         keys, filters, values = (m.expand(b, *m.shape[1:]).unsqueeze(0) for m in zero)
     else:
         state = state.chronological()
-        count, keys, filters, values = (
-            state.count,
-            *(m.transpose(0, 1) for m in (state.keys, state.filters, state.values)),
-        )
-    maps = (m.permute(0, 1, 3, 4, 2).flatten(2, 3).to(dtype).contiguous() for m in (keys, values))
-    key, value = maps
+        count = state.count
+        keys, filters, values = (m.transpose(0, 1) for m in (state.keys, state.filters, state.values))
+    key, value = (m.permute(0, 1, 3, 4, 2).flatten(2, 3).to(dtype).contiguous() for m in (keys, values))
     return count, KVCache(key, filters.flatten(2).float().contiguous(), value)
-
-
-def backbone(module: nn.Module, dtype: torch.dtype) -> nn.Module:
-    """A copy of a backbone for single frames: cast once, with the norms of the kernels."""
-    from horst.ops.fused.group_norm import prepared
-
-    return prepared(module, dtype)
 
 
 def step_layer(
     cell: HORSTCell, streams: int, height: int, width: int, dtype: torch.dtype
 ) -> tuple[StepLayer, tuple[Tensor, ...]]:
     """The layer for single frames of height x width (after pooling), and its all-zero state."""
-    from horst.ops.fused.statt import KVCache
-    from horst.ops.fused.step import StepLayer
-
     order = cell.config.order
     _, zero = _start(cell, None, 1, height, width, dtype)
     ring = KVCache(*(m.new_zeros(order, streams, *m.shape[2:]) for m in zero))
@@ -209,10 +155,7 @@ def step(
     cell: HORSTCell, layer: StepLayer, x: Tensor, valid: Tensor, count: Tensor, active: Tensor, dtype: torch.dtype
 ) -> tuple[Tensor, ...]:
     """One frame x (B, C_in, H_in, W_in): y, e and STATT (B, C, H, W); see `StepLayer`."""
-    from horst.ops.fused.maps import picture, pixels
-
-    sizes = layer.form.sizes
     x = x.to(dtype)
     x = F.max_pool2d(x, cell.stride) if cell.stride > 1 else x
     done = layer(pixels(x), valid, count, active, position(cell, count, 1))
-    return tuple(picture(m, sizes.height, sizes.width) for m in done)
+    return tuple(picture(m, layer.form.size) for m in done)

@@ -1,9 +1,5 @@
 """HORST: a stack of recurrent space-time transformer layers, as the temporal core of a predictor.
 
-    state = core.init_state(batch_size, height, width)
-    out, state = core.step(x_t, state)            # one frame
-    out, state = core(x, state, lengths)          # a clip, equal to folding `step` over it
-
 Shapes: B batch, T frames, S past states, C channels, H x W map.
 """
 
@@ -48,21 +44,17 @@ class HORST(Core):
 
     @property
     def order(self) -> int:
-        """S, how many past frames its attention looks at."""
         return self.config.order
 
     def use_backend(self, name: Wanted) -> None:
-        """Choose the implementation that runs clips; see `horst.ops.backend`."""
         check_type("backend", name, Wanted)
         for cell in self.cells:
-            cell.use_backend(name)
+            cell.wanted_backend = name
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation that runs clips on a device, and why."""
         return self.cells[0].backend(device)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        """The size of y for maps of height x width."""
         for cell in self.cells:
             height, width = cell.output_size(height, width)
         return height, width
@@ -77,18 +69,12 @@ class HORST(Core):
     def forward(
         self, x: Tensor, state: HORSTState | None = None, lengths: Lengths = None, *, attention: bool = False
     ) -> tuple[CoreOutput, HORSTState]:
-        """A clip x (B, T, C, H, W), continuing from `state` or from the first frame on.
-
-        With `lengths` (frames of each sample, 1..T) what comes after a sample's end is ignored: its outputs there are
-        zero and its state is that of its own last frame. `attention` adds the weights to the output.
-        """
         self.check_input(x, 5, "(B, T, C, H, W)")
         frames = check_lengths(lengths, x.shape[0], x.shape[1])
         if state is not None:
             self.check_state(state, x.shape[0], x.shape[-2], x.shape[-1])
-        t = x.shape[1]
         ended = None
-        if min(frames) < t:
+        if min(frames) < x.shape[1]:
             ended = ended_frames(frames, x)
             x = zero_where(x, ended)
         outputs, states = [], []
@@ -102,7 +88,6 @@ class HORST(Core):
         return _collect(outputs, attention), HORSTState(tuple(states), self.config)
 
     def step(self, x: Tensor, state: HORSTState, *, attention: bool = False) -> tuple[CoreOutput, HORSTState]:
-        """One frame x (B, C, H, W) of every stream. The state passed in is not changed."""
         self.check_input(x, 4, "(B, C, H, W)")
         self.check_state(state, x.shape[0], x.shape[-2], x.shape[-1])
         outputs, states = [], []

@@ -3,65 +3,49 @@
 A core defines what it remembers (`memory`) and what it does with a frame (`advance`) or, where that is faster, with a
 whole clip (`unfold`).
 
-Shapes: B batch, T frames, C channels, H x W map.
+Shapes: B batch, T frames, N frames of a window, C channels, H x W map.
 """
-
-from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.errors import ConfigError, InputError
-from horst.layers.core import Core, CoreConfig, CoreOutput, ended_frames, zero_where
+from horst.errors import InputError
+from horst.layers.core import Core, CoreConfig, CoreOutput, State, ended_frames, zero_where
 from horst.masks import Lengths, check_lengths
-from horst.ops.backend import BackendChoice, Wanted
 
 Memory = dict[str, Tensor]  # named tensors, the batch first
 
 
 @dataclass(frozen=True, slots=True)
-class RecurrentState:
+class RecurrentState(State):
     """The state of a recurrent core."""
 
     memory: Memory
-    count: Tensor
-    """(B,) int64: how many frames each stream has seen."""
-    config: CoreConfig
-    """Of the core that made it: another core rejects the state."""
+    count: Tensor  # (B,) int64: how many frames each stream has seen
+    config: CoreConfig  # of the core that made it: another core rejects the state
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
         yield from self.memory.items()
         yield "count", self.count
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> RecurrentState:
-        """The state with `function` applied to each of its tensors."""
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         memory = {name: function(value) for name, value in self.memory.items()}
         return replace(self, memory=memory, count=function(self.count))
-
-    def detach(self) -> RecurrentState:
-        """Detached from the graph, as truncated backpropagation needs."""
-        return self.map(Tensor.detach)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the state; the same at every step."""
-        return sum(value.nbytes for _, value in self.tensors())
 
 
 class CoreStep(NamedTuple):
     """The output of a step: y and what else is in `gives`, each (B, C, H, W), and predicted features."""
 
     maps: Mapping[str, Tensor]
-    future: Tensor | None = None
-    """(B, K, C), or (B, M, K, C)"""
+    future: Tensor | None = None  # (B, K, C), or (B, M, K, C)
 
-    def as_maps(self) -> CoreStep:
+    def as_maps(self) -> Self:
         """Vectors (..., C) as maps of one position, (..., C, 1, 1)."""
         return self._replace(maps={name: value[..., None, None] for name, value in self.maps.items()})
 
@@ -112,11 +96,6 @@ class RecurrentCore(Core):
     def forward(
         self, x: Tensor, state: RecurrentState | None = None, lengths: Lengths = None, *, attention: bool = False
     ) -> tuple[CoreOutput, RecurrentState]:
-        """A clip x (B, T, C, H, W), continuing from `state` or from the first frame on.
-
-        With `lengths` (frames of each sample, 1..T) what comes after a sample's end is ignored: its outputs there are
-        zero and its state is that of its own last frame.
-        """
         self._check_request(attention, stream=state is not None)
         self.check_input(x, 5, "(B, T, C, H, W)")
         frames = check_lengths(lengths, x.shape[0], x.shape[1])
@@ -133,7 +112,6 @@ class RecurrentCore(Core):
         return self._output(output), RecurrentState(memory, count, self.config)
 
     def step(self, x: Tensor, state: RecurrentState, *, attention: bool = False) -> tuple[CoreOutput, RecurrentState]:
-        """One frame x (B, C, H, W) of every stream. The state passed in is not changed."""
         self._check_request(attention, stream=True)
         self.check_input(x, 4, "(B, C, H, W)")
         self.check_state(state, x.shape[0], *x.shape[-2:])
@@ -142,15 +120,6 @@ class RecurrentCore(Core):
 
     def state_shapes(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         return {**self.memory(height, width), "count": ()}
-
-    def use_backend(self, name: Wanted) -> None:
-        """Only plain PyTorch is available."""
-        if name not in ("auto", "reference"):
-            raise ConfigError(f"the backend {name} is for HORST; {self.config.title} runs in plain PyTorch: use auto")
-
-    def backend(self, device: torch.device) -> BackendChoice:
-        """Plain PyTorch on every device."""
-        return BackendChoice("reference", f"{self.config.title} has no kernels")
 
     def _unfold_ragged(self, x: Tensor, state: RecurrentState, ended: Tensor) -> tuple[CoreStep, Memory]:
         """A clip whose samples end at different frames: after its end a sample's memory does not change."""
@@ -193,6 +162,43 @@ class VectorCore(RecurrentCore):
         return min(height, 1), min(width, 1)
 
 
+class WindowCore(VectorCore):
+    """A core that reads the last `window` frames of a stream, or all of a younger one.
+
+    A clip is computed for all its windows at once.
+    """
+
+    window: int
+
+    def __init__(self, config: CoreConfig) -> None:
+        super().__init__(config)
+        self.remembered = config.in_channels  # channels of what is stored of a frame
+
+    def prepare(self, x: Tensor) -> Tensor:
+        """What is stored of frames (..., C); by default the frames themselves."""
+        return x
+
+    @abstractmethod
+    def look(self, window: Tensor, age: Tensor) -> CoreStep:
+        """The output for windows (B, T, N, C), newest frame last.
+
+        `age` (B, T): how many of their frames exist, 1 to N; the entries before these are zero.
+        """
+
+    def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
+        return {"queue": (self.window, self.remembered)}
+
+    def read(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:
+        """Each frame with the window that ends with it."""
+        frames, device = x.shape[1], x.device
+        queue = torch.cat([memory["queue"], self.prepare(x)], 1)  # (B, N + T, C)
+        window = queue[:, 1:].unfold(1, self.window, 1).mT  # (B, T, N, C)
+        age = (count.unsqueeze(1) + torch.arange(1, frames + 1, device=device)).clamp_max(self.window)
+        unseen = torch.arange(self.window, device=device) < self.window - age.unsqueeze(-1)  # (B, T, N)
+        output = self.look(window.masked_fill(unseen.unsqueeze(-1), 0.0), age)
+        return output, {"queue": queue[:, frames:].contiguous()}
+
+
 def stack(steps: Sequence[CoreStep]) -> CoreStep:
     """The outputs of single frames as those of one clip (B, T, ...)."""
     maps = {name: torch.stack([s.maps[name] for s in steps], 1) for name in steps[0].maps}
@@ -200,31 +206,13 @@ def stack(steps: Sequence[CoreStep]) -> CoreStep:
     return CoreStep(maps, torch.stack(futures, 1) if futures else None)
 
 
-class LSTMCell(nn.Module):
+class LSTMCell(nn.LSTMCell):
     """[i, f, g, o] = W [x; h] + b; c' = f c + i g; h' = o tanh(c'), with torch's names and order of gates.
 
     Written out so that costs can be counted and graphs exported on any device. It computes the same numbers as torch's.
     """
 
-    def __init__(self, inputs: int, hidden: int) -> None:
-        super().__init__()
-        cell = nn.LSTMCell(inputs, hidden)
-        self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh = (
-            cell.weight_ih,
-            cell.weight_hh,
-            cell.bias_ih,
-            cell.bias_hh,
-        )
-
-    @property
-    def hidden(self) -> int:
-        return self.weight_hh.shape[1]
-
-    @property
-    def inputs(self) -> int:
-        return self.weight_ih.shape[1]
-
-    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
         """x (..., inputs), h and c (..., hidden)."""
         return self.recur(self.project(x), h, c)
 

@@ -6,27 +6,23 @@ size and counts what was pushed: shapes are the same at every step, and streams 
 Shapes: B batch, S order of the layer, C channels, H x W map.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from horst.layers.config import HORSTConfig
+from horst.layers.core import State
 
 
 class Entry(NamedTuple):
     """What is kept of a past frame."""
 
-    key: Tensor
-    """(B, C, H, W)"""
-    filter: Tensor
-    """(B, H, W), f_K(K) of Eq. (4)"""
-    value: Tensor
-    """(B, C, H, W)"""
+    key: Tensor  # (B, C, H, W)
+    filter: Tensor  # (B, H, W), f_K(K) of Eq. (4)
+    value: Tensor  # (B, C, H, W)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +32,13 @@ class LayerState:
     Before the first frame, slot S - 1 holds the all-zero initial state of the release; the first push drops it.
     """
 
-    keys: Tensor
-    """(B, S, C, H, W)"""
-    filters: Tensor
-    """(B, S, H, W)"""
-    values: Tensor
-    """(B, S, C, H, W)"""
-    count: Tensor
-    """(B,) int64: the number of frames that each stream has pushed."""
+    keys: Tensor  # (B, S, C, H, W)
+    filters: Tensor  # (B, S, H, W)
+    values: Tensor  # (B, S, C, H, W)
+    count: Tensor  # (B,) int64: the number of frames that each stream has pushed
 
     @classmethod
-    def start(cls, zero: Entry, batch_size: int, order: int) -> LayerState:
+    def start(cls, zero: Entry, batch_size: int, order: int) -> Self:
         """A ring with only the all-zero state `zero` (of batch 1)."""
 
         def ring(x: Tensor) -> Tensor:
@@ -81,37 +73,32 @@ class LayerState:
         """The S slots in memory order, without a copy."""
         return [Entry(*e) for e in zip(self.keys.unbind(1), self.filters.unbind(1), self.values.unbind(1), strict=True)]
 
-    def chronological(self) -> LayerState:
+    def chronological(self) -> Self:
         """A copy with the oldest state in slot 0, only for reading: `count` is unchanged."""
         order = self.oldest_first
         return replace(self, **{name: in_order(getattr(self, name), order) for name in ("keys", "filters", "values")})
 
-    def push(self, entry: Entry) -> LayerState:
+    def push(self, entry: Entry) -> "LayerState":
         """The ring after one more frame; this one is not changed."""
         here = torch.arange(self.order, device=self.count.device) == (self.count % self.order).unsqueeze(1)  # (B, S)
 
         def write(ring: Tensor, x: Tensor) -> Tensor:
             return torch.where(here.view(*here.shape, *(1,) * (ring.ndim - 2)), x.unsqueeze(1), ring)
 
-        return LayerState(
-            write(self.keys, entry.key),
-            write(self.filters, entry.filter),
-            write(self.values, entry.value),
-            self.count + 1,
-        )
+        rings = zip((self.keys, self.filters, self.values), entry, strict=True)
+        keys, filters, values = (write(ring, x) for ring, x in rings)
+        return LayerState(keys, filters, values, self.count + 1)
 
 
 @dataclass(frozen=True, slots=True)
-class HORSTState:
+class HORSTState(State):
     """The memory of a stack of layers."""
 
     layers: tuple[LayerState, ...]
-    config: HORSTConfig
-    """The config of its core; other cores reject it."""
+    config: HORSTConfig  # the config of its core; other cores reject it
 
     @property
-    def count(self) -> Tensor:
-        """(B,) int64: the number of frames that each stream has seen."""
+    def count(self) -> Tensor:  # type: ignore[override]
         return self.layers[0].count
 
     def tensors(self) -> Iterator[tuple[str, Tensor]]:
@@ -119,24 +106,26 @@ class HORSTState:
         for i, layer in enumerate(self.layers):
             yield from ((f"{f.name}_{i}", getattr(layer, f.name)) for f in fields(LayerState))
 
-    def map(self, function: Callable[[Tensor], Tensor]) -> HORSTState:
-        """The state with `function` applied to each of its tensors."""
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         mapped = (LayerState(*(function(getattr(s, f.name)) for f in fields(LayerState))) for s in self.layers)
         return replace(self, layers=tuple(mapped))
-
-    def detach(self) -> HORSTState:
-        """Detached from its autograd graph, for truncated backpropagation."""
-        return self.map(Tensor.detach)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the state; constant over time."""
-        return sum(layer.nbytes for layer in self.layers)
 
 
 def in_order(x: Tensor, order: Tensor) -> Tensor:
     """x (B, S, ...) with its second axis rearranged by `order` (B, S)."""
     return x.gather(1, order.view(*order.shape, *(1,) * (x.ndim - 2)).expand_as(x))
+
+
+def valid_windows(before: Tensor, frames: int, order: int) -> Tensor:
+    """(T, B, S) bool: which of the S entries before each frame exist, for samples that had seen `before` (B,) frames.
+
+    The all-zero state exists only for the first frame of a new sample.
+    """
+    frame, place = (torch.arange(n, device=before.device) for n in (frames, order))
+    entry = frame[:, None, None] + place  # the first S are those of the state before the clip
+    count = before[:, None]
+    zero = (count == 0) & (entry == order - 1) & (frame[:, None, None] == 0)
+    return (entry >= order - count) | zero
 
 
 def ring_of(

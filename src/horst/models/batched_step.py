@@ -22,7 +22,6 @@ from horst.backbones import PrecomputedMaps
 from horst.errors import InputError
 from horst.heads import Logits, Unroll
 from horst.layers import HORST, CoreOutput, HORSTState, LayerState, State
-from horst.layers import fused as fused_layers
 from horst.models.predictor import Predictor, PredictorOutput
 
 
@@ -170,17 +169,20 @@ class _FusedStep:
     def __init__(
         self, model: Predictor, frames: Tensor, active: Tensor, precision: torch.dtype | None, graph: bool
     ) -> None:
+        from horst.layers import fused  # needs Triton
+        from horst.ops.fused.norm_act import prepared
+
         cuda = active.device.type == "cuda"
         assert isinstance(model.core, HORST)  # the only core with these kernels
         self.model, self.core, self.frames, self.active = model, model.core, frames, active
         self.precision = precision or (torch.bfloat16 if cuda else torch.float32)
-        self.backbone = fused_layers.backbone(model.backbone, self.precision)
+        self.backbone, self._layer_step = prepared(model.backbone, self.precision), fused.step
         self.count = torch.zeros(len(frames), dtype=torch.int64, device=active.device)
         height, width = model.backbone.output_size(*frames.shape[-2:])
         self.layers, self.zeros = [], []
         for cell in self.core.cells:
             height, width = cell.output_size(height, width)
-            layer, zero = fused_layers.step_layer(cell, len(frames), height, width, self.precision)
+            layer, zero = fused.step_layer(cell, len(frames), height, width, self.precision)
             self.layers.append(layer)
             self.zeros.append(zero)
         self.reset(list(range(len(frames))))
@@ -204,7 +206,7 @@ class _FusedStep:
         with torch.autocast(self.active.device.type, self.precision) if half else contextlib.nullcontext():
             y = e = statt = self.backbone(self.frames)
             for cell, layer in zip(self.core.cells, self.layers, strict=True):
-                y, e, statt = fused_layers.step(cell, layer, y, valid, self.count, self.active, self.precision)
+                y, e, statt = self._layer_step(cell, layer, y, valid, self.count, self.active, self.precision)
             logits = model.read(CoreOutput(y, (e,), (statt,)))
         self.count += self.active
         return logits.map(Tensor.float)
@@ -234,10 +236,8 @@ class _FusedStep:
         dtype = self.core.cells[0].key_value.norm.weight.dtype
         layers = []
         for layer in self.layers:
-            sizes, ring = layer.form.sizes, layer.ring
             keys, filters, values = (  # (S, B, P, ...) -> (B, S, H, W, ...)
-                m.transpose(0, 1).unflatten(2, (sizes.height, sizes.width)).to(dtype, copy=True)
-                for m in (ring.keys, ring.filters, ring.values)
+                m.transpose(0, 1).unflatten(2, layer.form.size).to(dtype, copy=True) for m in layer.ring
             )
             layers.append(LayerState(keys.movedim(-1, 2), filters, values.movedim(-1, 2), self.count.clone()))
         return HORSTState(tuple(layers), self.core.config)

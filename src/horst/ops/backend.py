@@ -7,12 +7,11 @@
 The code or a config decides first, then the environment variable HORST_BACKEND, then the best one available.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 import os
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, get_args
 
 import torch
@@ -25,8 +24,6 @@ Wanted = Literal["auto", "reference", "compiled", "triton"]
 VARIABLE = "HORST_BACKEND"
 
 log = logging.getLogger(__name__)
-_logged: set[str] = set()
-_chosen: dict[tuple[Any, ...], BackendChoice] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +37,15 @@ class BackendChoice:
 
 def choose(device: torch.device, unknown: str = "", wanted: Wanted = "auto") -> BackendChoice:
     """The implementation for a device. `unknown` names the options of the layer that have no kernels."""
-    key = (device, unknown, wanted, os.environ.get(VARIABLE), _interpreted())
-    if key not in _chosen:  # streams ask at every frame
-        _chosen[key] = _choose(device, unknown, wanted)
-    choice = _chosen[key]
-    text = f"{choice} ({device})"
-    if text not in _logged:  # once, not for every layer
-        _logged.add(text)
-        log.info("backend %s", text)
+    interpreted = os.environ.get("TRITON_INTERPRET") == "1"
+    choice = _choose(device, unknown, wanted, os.environ.get(VARIABLE), interpreted)
+    _log_once(f"{choice} ({device})")  # not for every layer
     return choice
+
+
+@cache
+def _log_once(text: str) -> None:
+    log.info("backend %s", text)
 
 
 def by_kernels(part: Any, x: torch.Tensor) -> bool:
@@ -58,16 +55,19 @@ def by_kernels(part: Any, x: torch.Tensor) -> bool:
     return bool(part.backend(x.device).name == "triton")
 
 
-def _choose(device: torch.device, unknown: str, wanted: Wanted) -> BackendChoice:
+@cache  # streams ask at every frame
+def _choose(
+    device: torch.device, unknown: str, wanted: Wanted, variable: str | None, interpreted: bool
+) -> BackendChoice:
     check_type("backend", wanted, Wanted)
     by = "requested"
-    if wanted == "auto" and (set_ := os.environ.get(VARIABLE)):
-        if set_ not in get_args(Wanted):
-            raise ConfigError(f"{VARIABLE} is {set_!r}; choose from {', '.join(get_args(Wanted))}")
-        wanted, by = set_, f"set by {VARIABLE}"  # type: ignore[assignment]
-    hindrance = _hindrance(device, unknown)
+    if wanted == "auto" and variable:
+        if variable not in get_args(Wanted):
+            raise ConfigError(f"{VARIABLE} is {variable!r}; choose from {', '.join(get_args(Wanted))}")
+        wanted, by = variable, f"set by {VARIABLE}"  # type: ignore[assignment]
+    hindrance = _hindrance(device, unknown, interpreted)
     if wanted == "auto":
-        if hindrance or _interpreted():
+        if hindrance or interpreted:
             return BackendChoice("reference", hindrance or "Triton's interpreter is only for tests")
         return BackendChoice("triton", f"{torch.cuda.get_device_name(device)} and Triton are available")
     if wanted == "triton" and hindrance:
@@ -75,20 +75,16 @@ def _choose(device: torch.device, unknown: str, wanted: Wanted) -> BackendChoice
     return BackendChoice(wanted, by)
 
 
-def _hindrance(device: torch.device, unknown: str) -> str:
+def _hindrance(device: torch.device, unknown: str, interpreted: bool) -> str:
     """Why the kernels cannot run; empty if they can."""
     if unknown:
         return f"there are no kernels for {unknown}"
     if importlib.util.find_spec("triton") is None:
         return "Triton is not installed: pip install 'horst-video[triton]'"
-    if _interpreted():
+    if interpreted:
         return ""
     if device.type != "cuda":
         return f"the kernels need an NVIDIA GPU, this is {device.type}"
     if torch.cuda.get_device_capability(device) < (8, 0):
         return f"{torch.cuda.get_device_name(device)} is too old: the kernels need compute capability 8.0"
     return ""
-
-
-def _interpreted() -> bool:
-    return os.environ.get("TRITON_INTERPRET") == "1"

@@ -19,14 +19,11 @@ SpatialWeight = Literal["present", "order"]
 
 
 class Attended(NamedTuple):
-    """The result of attention."""
+    """The result of attention. Weights are None if they were not requested and cost extra."""
 
-    out: Tensor
-    """(B, C, H, W), the weighted sum of the values."""
-    spatial: Tensor | None
-    """(B, S, H, W), S(Q, K): the weight of each pixel of each state, 0 for a state that does not exist."""
-    temporal: Tensor | None
-    """(B, S), T(Q, K): the weight of each state. Both are None if weights were not requested and cost extra."""
+    out: Tensor  # (B, C, H, W), the weighted sum of the values
+    spatial: Tensor | None  # (B, S, H, W), S(Q, K): the weight of each pixel of a state, 0 if that does not exist
+    temporal: Tensor | None  # (B, S), T(Q, K): the weight of each state
 
 
 def spatial_filter(x: Tensor, weight: Tensor, bias: Tensor, pooled_pair: PooledPair = "max,avg") -> Tensor:
@@ -114,3 +111,29 @@ def statt(
         spatial = spatial * valid[:, :, None, None]
     v = spatial.unsqueeze(2) * torch.stack(tuple(values), 1)
     return Attended(torch.einsum("bs,bschw->bchw", temporal, v), spatial, temporal)
+
+
+# Operations (multiplications) of one step of attention, as the paper counts them.
+
+
+def statt_ops(order: int, channels: int, height: int, width: int) -> int:
+    """Spatial-temporal attention: (6S + 1) CHW + 18 (S + 1) HW, the filters of all S keys among them."""
+    return weighing_ops("spatial-temporal", order, channels, height, width) + 18 * (order + 1) * height * width
+
+
+def joint_ops(order: int, channels: int, height: int, width: int) -> int:
+    """Joint space-time attention: 2 S (HW)^2 C."""
+    return 2 * order * (height * width) ** 2 * channels
+
+
+def temporal_ops(order: int, channels: int, height: int, width: int) -> int:
+    """Full temporal attention: 2 S HW C."""
+    return 2 * order * height * width * channels
+
+
+def weighing_ops(mode: Mode, order: int, channels: int, height: int, width: int) -> int:
+    """A step without the cached filters: comparing the query with S keys and weighting S values."""
+    if mode == "joint":
+        return joint_ops(order, channels, height, width)
+    maps = {"spatial-temporal": 6 * order + 1, "temporal": 3 * order + 1, "spatial": 4 * order}[mode]
+    return maps * channels * height * width

@@ -24,11 +24,11 @@ def check(n: int, height: int, width: int, device: str) -> None:
 
     pooled = torch.stack([x.amax(1), x.mean(1), torch.full_like(x[:, 0], torch.nan)], 1).flatten(2)
     out = torch.full((n + 2, height * width), torch.nan, device=device)
-    spatial_filter(pooled, weight, bias, out[1:-1], height=height, width=width)
+    spatial_filter(pooled, weight, bias, out[1:-1], (height, width))
     torch.testing.assert_close(out[1:-1].double(), f.detach(), rtol=0, atol=1e-6)
     assert out[[0, -1]].isnan().all()
 
-    dweight, dbias = filter_weight_grad(df * out[1:-1] * (1 - out[1:-1]), pooled, height, width)
+    dweight, dbias = filter_weight_grad(df * out[1:-1] * (1 - out[1:-1]), pooled, (height, width))
     torch.testing.assert_close(dweight.double(), expected_weight.grad, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(dbias.double(), expected_bias.grad, rtol=1e-5, atol=1e-5)
 

@@ -13,13 +13,13 @@ from horst.layers import HORST, HORSTConfig, fused
 from horst.layers.cell import HORSTCell
 
 CASES = [  # variant, C_in, C, S, T, B, H, W, stride, whether it goes on from a state, whether lengths differ
-    ("released", 3, 4, 3, 4, 2, 4, 5, 1, False, True),
-    ("released", 3, 4, 3, 4, 2, 4, 5, 1, False, False),
+    ("released", 3, 4, 2, 3, 2, 4, 5, 1, False, True),
+    ("released", 3, 4, 2, 3, 2, 4, 5, 1, False, False),
     ("paper", 3, 5, 2, 3, 2, 3, 3, 1, True, True),
     ("paper", 3, 5, 2, 3, 2, 3, 3, 1, False, False),
     ("paper", 4, 4, 1, 2, 1, 4, 6, 2, True, False),
-    ("released", 2, 6, 4, 2, 3, 5, 4, 2, False, True),
-    ("released", 2, 6, 4, 2, 3, 5, 4, 2, True, True),
+    ("released", 2, 6, 3, 2, 2, 5, 4, 2, False, True),
+    ("released", 2, 6, 3, 2, 2, 5, 4, 2, True, True),
 ]
 FORMS: list[dict[str, Any]] = [  # what the paper compares STATT with
     {"variant": "released", "attention": "temporal"},
@@ -34,8 +34,8 @@ FORMS: list[dict[str, Any]] = [  # what the paper compares STATT with
 def cell_of(variant: str, c_in: int, c: int, order: int, stride: int, **options: Any) -> HORSTCell:
     chosen: dict[str, Any] = {"order": order, "variant": variant, **options}
     config = HORSTConfig(in_channels=c_in, hidden=(c,), stride=(stride,), **chosen)
-    assert not fused.unknown(config)
     cell = HORSTCell(config, c_in, c, stride).double()
+    assert "no kernels" not in cell.backend(torch.device("cpu")).why
     with torch.no_grad():  # norms that do something
         for p in cell.parameters():
             p.add_(0.3 * torch.randn_like(p))
@@ -148,8 +148,8 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("variant", "heads"), [("released", 2), ("paper", 1)])
 def test_nothing_is_read_before_it_is_written(variant: str, heads: int, device: str) -> None:
     torch.manual_seed(0)
-    cell = cell_of(variant, 3, 4, 3, 1, heads=heads).float().to(device)
-    results, grads = kernels(cell, torch.randn(2, 4, 3, 3, 5, device=device), None, [4, 4])
+    cell = cell_of(variant, 3, 4, 2, 1, heads=heads).float().to(device)
+    results, grads = kernels(cell, torch.randn(2, 3, 3, 3, 5, device=device), None, [3, 3])
     assert all(m.isfinite().all() for m in (*results.values(), *grads.values()))
 
 
@@ -157,12 +157,12 @@ def test_nothing_is_read_before_it_is_written(variant: str, heads: int, device: 
 def test_in_half_precision_the_error_is_that_of_plain_pytorch(variant: str, device: str) -> None:
     """At most twice: plain PyTorch keeps the outputs of norms in fp32, the kernels all maps in half precision."""
     torch.manual_seed(1)
-    cell, x = cell_of(variant, 8, 16, 3, 1), torch.randn(2, 5, 8, 6, 5, dtype=torch.float64)
-    exact = cell(x, None, [5, 5], False)[0].y.detach()
+    cell, x = cell_of(variant, 8, 16, 2, 1), torch.randn(1, 4, 8, 6, 5, dtype=torch.float64)
+    exact = cell(x, None, [4], False)[0].y.detach()
     cell, x = cell.float().to(device), cast(x, device)
     with torch.autocast(device, torch.float16):
-        plain_y = cell(x, None, [5, 5], False)[0].y
-        fused_y = fused.clip(cell, x, None, [5, 5])[0][0]
+        plain_y = cell(x, None, [4], False)[0].y
+        fused_y = fused.clip(cell, x, None, [4])[0][0]
     assert fused_y.dtype == torch.float16
     errors = [float((y.detach().cpu().double() - exact).norm() / exact.norm()) for y in (fused_y, plain_y)]
     assert errors[0] < 2 * errors[1]
@@ -181,7 +181,7 @@ def test_a_core_of_several_layers(device: str) -> None:
         out, state = core(x, None, lengths)
         (out.y.square().sum() + out.statt[0].sum()).backward()
         with torch.no_grad():
-            looked, _ = core(x, state, attention=True)
+            looked, _ = core(x[:, :2], state, attention=True)
         assert looked.spatial is not None
         assert looked.temporal is not None
         results = {"y": out.y, "next": looked.y, "spatial": looked.spatial[1], "temporal": looked.temporal[1]}

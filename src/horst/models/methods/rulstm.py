@@ -71,7 +71,7 @@ class EncoderDecoderHead(Unroller):
 
     def pool_maps(self, valid: Tensor | None, **maps: Tensor) -> list[Tensor]:
         check_maps(self.channels, y=maps["y"], c=maps["c"])
-        check_maps(self.lstm.inputs, x=maps["x"])
+        check_maps(self.lstm.input_size, x=maps["x"])
         return [maps[name].mean((-2, -1)) for name in self.reads]
 
     def start(self, means: list[Tensor], valid: Tensor | None) -> tuple[Tensor, ...]:

@@ -10,10 +10,6 @@ C is known to the compiler, and so is that rows of 24 channels start at multiple
 arguments are known to it only where 16 divides them.
 """
 
-# Triton compiles these functions from source: their arguments have no Python types.
-# mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
-# ruff: noqa: N803
-
 import triton
 import triton.language as tl
 

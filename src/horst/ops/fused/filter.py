@@ -3,20 +3,19 @@
 Shapes: N maps, P = H * W pixels. The gradient at the pooled maps is part of `norm_backward` (`PooledGrad`).
 """
 
-# Triton compiles these functions from source: their arguments have no Python types.
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-
 import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from horst.ops.fused.maps import Size
+
 PIXELS = 512  # a program: few enough for several programs a map, 4 a thread
 
 
 @triton.jit
-def filter_kernel(pooled, weight, bias, out, height, width, BLOCK: tl.constexpr):  # noqa: N803
+def filter_kernel(pooled, weight, bias, out, height, width, BLOCK: tl.constexpr):
     """A block of pixels of one map, each by its 3x3 neighbours; zeros lie around the map."""
     pixels = height * width
     blocks = tl.cdiv(pixels, BLOCK)
@@ -33,20 +32,20 @@ def filter_kernel(pooled, weight, bias, out, height, width, BLOCK: tl.constexpr)
     tl.store(out + n * pixels + p, tl.sigmoid(pre), mask=p < pixels)
 
 
-def spatial_filter(pooled: Tensor, weight: Tensor, bias: Tensor, out: Tensor, *, height: int, width: int) -> None:
+def spatial_filter(pooled: Tensor, weight: Tensor, bias: Tensor, out: Tensor, size: Size) -> None:
     """The filter (N, P) in 0..1 into `out`, from `pooled` (N, 3, P): maximum and mean over the channels (and a count).
 
     `weight` (2, 3, 3) is in the order max, mean. All are contiguous float32.
     """
-    blocks = triton.cdiv(height * width, PIXELS)
-    filter_kernel[out.shape[0] * blocks,](pooled, weight, bias, out, height, width, PIXELS, num_warps=4)
+    blocks = triton.cdiv(size[0] * size[1], PIXELS)
+    filter_kernel[out.shape[0] * blocks,](pooled, weight, bias, out, *size, PIXELS, num_warps=4)
 
 
-def filter_weight_grad(dpre: Tensor, pooled: Tensor, height: int, width: int) -> tuple[Tensor, Tensor]:
+def filter_weight_grad(dpre: Tensor, pooled: Tensor, size: Size) -> tuple[Tensor, Tensor]:
     """The gradients (2, 3, 3) and (1,) at weight and bias, from dpre (N, P), that before the sigmoid.
 
     A product and a sum rather than a matrix product, whose precision autocast and the TF32 switch would decide.
     """
-    wide = F.pad(pooled[:, :2].unflatten(2, (height, width)), (1, 1, 1, 1))
-    seen = wide.unfold(2, height, 1).unfold(3, width, 1).flatten(4)  # (N, 2, 3, 3, P)
+    wide = F.pad(pooled[:, :2].unflatten(2, size), (1, 1, 1, 1))
+    seen = wide.unfold(2, size[0], 1).unfold(3, size[1], 1).flatten(4)  # (N, 2, 3, 3, P)
     return (seen * dpre[:, None, None, None]).sum((0, 4)), torch.sum(dpre).view(1)

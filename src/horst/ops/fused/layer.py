@@ -10,50 +10,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from horst.ops.fused import emit, maps, norm, recurrence
 from horst.ops.fused import filter as filters
 from horst.ops.fused.norm import PooledGrad
-from horst.ops.fused.recurrence import Norm, RecurrenceWeights, ResultGrads, Sizes, Tape, norm_grads
-from horst.ops.fused.statt import AttentionWeights, KVCache
-
-
-class LayerWeights(NamedTuple):
-    """The parameters of a layer, as its modules have them."""
-
-    x: Tensor
-    x_norm: Tensor
-    x_bias: Tensor
-    q: Tensor
-    q_norm: Tensor
-    q_bias: Tensor
-    filter_q: Tensor
-    filter_q_bias: Tensor
-    observed: Tensor
-    recurrent: Tensor
-    kv_norm: Tensor
-    kv_bias: Tensor
-    filter_k: Tensor
-    filter_k_bias: Tensor
-    h: Tensor | None
-    h_norm: Tensor | None
-    h_bias: Tensor | None
-    y: Tensor
-    y_norm: Tensor
-    y_bias: Tensor
-    project: Tensor | None
-    squeeze: Tensor | None
-    squeeze_bias: Tensor | None
-    excite: Tensor | None
-    excite_bias: Tensor | None
-
-
-class LayerForm(NamedTuple):
-    """The options of a layer, and the size of its maps."""
-
-    sizes: Sizes
-    max_first: bool
-    """The order of the pooled pair in the filters' weights."""
+from horst.ops.fused.recurrence import ResultGrads
+from horst.ops.fused.statt import KVCache
+from horst.ops.fused.weights import LayerForm, LayerWeights, uncast
 
 
 class LayerResult(NamedTuple):
@@ -65,10 +29,8 @@ class LayerResult(NamedTuple):
     keys: Tensor
     filters: Tensor
     values: Tensor
-    spatial: Tensor
-    """(T, B * heads, S, P)"""
-    temporal: Tensor
-    """(T, B * heads, S)"""
+    spatial: Tensor  # (T, B * heads, S, P)
+    temporal: Tensor  # (T, B * heads, S)
 
 
 def run(
@@ -94,53 +56,46 @@ class Layer(torch.autograd.Function):
         ctx: Any, form: LayerForm, x: Tensor, keys: Tensor, f_k: Tensor, values: Tensor, valid: Tensor,
         position: Tensor | None, *rest: Any,
     ):  # fmt: skip
-        given = LayerWeights(*rest)
+        given, (n, p, _), (t, b, _) = LayerWeights(*rest), x.shape, valid.shape
+
+        def by_frame(m: Tensor) -> Tensor:
+            return m.unflatten(0, (t, b))
+
         with torch.autocast(x.device.type, enabled=False):
-            w = cast(given, x.dtype, form)
-            size = form.sizes.height, form.sizes.width
-            t, b, _ = valid.shape
-
-            def by_frame(m: Tensor) -> Tensor:
-                return m.unflatten(0, (t, b))
-
-            e_pre = maps.conv(x, w.x, *size)
+            w = given.cast(x.dtype, form)
+            e_pre = maps.conv(x, w.x, form.size)
             e = torch.empty_like(e_pre)
-            e_stats = norm.norm(e_pre, w.x_norm, w.x_bias, (e,), act=form.sizes.act)
+            e_stats = norm.norm(e_pre, w.x_norm, w.x_bias, (e,), act=form.act)
             located = at_position(e, position)
-            q_pre = maps.conv(located, w.q, *size)
+            q_pre = maps.conv(located, w.q, form.size)
             q = torch.empty_like(q_pre)
-            pooled, f_q = (torch.empty(*s, dtype=torch.float32, device=x.device) for s in _filter_sizes(q))
+            pooled, f_q = (torch.empty(s, dtype=torch.float32, device=x.device) for s in ((n, 3, p), (n, p)))
             q_stats = norm.norm(q_pre, w.q_norm, w.q_bias, (q,), pooled=pooled)
-            filters.spatial_filter(pooled, w.filter_q, w.filter_q_bias, f_q, height=size[0], width=size[1])
+            filters.spatial_filter(pooled, w.filter_q, w.filter_q_bias, f_q, form.size)
             tape = recurrence.forward(
-                by_frame(q), by_frame(f_q), by_frame(e), by_frame(maps.conv(located, w.observed, *size)),
-                KVCache(keys, f_k, values), valid, recurrence_weights(w), form.sizes,
+                by_frame(q), by_frame(f_q), by_frame(e), by_frame(maps.conv(located, w.observed, form.size)),
+                KVCache(keys, f_k, values), valid, w, form,
             )  # fmt: skip
             memory = tape.with_e if w.h is None else tape.h
-            out = emit.forward(x, memory.flatten(0, 1), output_weights(w), form.sizes)
-        done = LayerResult(
-            out.y, e, tape.statt.flatten(0, 1), *tape.memory, tape.weights.spatial, tape.weights.temporal
-        )
+            out = emit.forward(x, memory.flatten(0, 1), w.split_output(), form)
+        done = LayerResult(out.y, e, tape.statt.flatten(0, 1), *tape.memory, *tape.weights[:2])
         ctx.mark_non_differentiable(done.spatial, done.temporal)
         ctx.set_materialize_grads(False)
         ctx.form, ctx.given = form, [None if p is None else p.dtype for p in given]
-        ctx.save_for_backward(
-            x, valid, e_pre, e, None if located is e else located, e_stats, q_pre, q, q_stats, pooled, f_q,
-            *w, *emit.flat(out), *tape[:2], *tape.memory, *tape.weights, *tape[4:9], *tape.h_pre,
-        )  # fmt: skip
+        out = out._replace(y=out.pre)  # only its shape is needed
+        kept, ctx.structure = pytree.tree_flatten(
+            (x, valid, e_pre, located, e_stats, q_pre, q, q_stats, pooled, f_q, w, out, tape)
+        )
+        ctx.save_for_backward(*kept)
         return tuple(done)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, *grads: Any):  # type: ignore[no-untyped-def]
         form: LayerForm = ctx.form
-        x, valid, e_pre, e, located, e_stats, q_pre, q, q_stats, pooled, f_q, *rest = ctx.saved_tensors
-        located = e if located is None else located
-        w, rest = LayerWeights(*rest[: len(LayerWeights._fields)]), rest[len(LayerWeights._fields) :]
-        out, rest = emit.unflat(rest[: emit.KEPT]), rest[emit.KEPT :]
-        memory, attended = KVCache(*rest[2:5]), AttentionWeights(*rest[5:9])
-        tape = Tape._make((*rest[:2], memory, attended, *rest[9:14], tuple(rest[14:])))
-        size = form.sizes.height, form.sizes.width
+        x, valid, e_pre, located, e_stats, q_pre, q, q_stats, pooled, f_q, w, out, tape = pytree.tree_unflatten(
+            ctx.saved_tensors, ctx.structure
+        )
         t, b, _ = valid.shape
 
         def by_frame(m: Tensor) -> Tensor:
@@ -150,7 +105,7 @@ class Layer(torch.autograd.Function):
         held = tape.with_e if w.h is None else tape.h
         d_y = torch.zeros_like(out.y) if given.y is None else given.y.contiguous()
         with torch.autocast(x.device.type, enabled=False):
-            output = emit.backward(d_y, x, held.flatten(0, 1), out, output_weights(w), form.sizes)
+            output = emit.backward(d_y, x, held.flatten(0, 1), out, w.split_output(), form)
             d_statt = None if given.statt is None else by_frame(given.statt.contiguous())
             d_memory = by_frame(output.memory)
             if w.h is None:
@@ -160,85 +115,25 @@ class Layer(torch.autograd.Function):
             entries = [given.keys, given.filters, given.values]
             past = None
             if any(g is not None for g in entries):
-                kept = zip(entries, memory, strict=True)
+                kept = zip(entries, tape.memory, strict=True)
                 past = KVCache(*(torch.zeros_like(m) if g is None else g.contiguous() for g, m in kept))
-            back = recurrence.backward(
-                ResultGrads(d_statt, d_held, past),
-                by_frame(q),
-                by_frame(f_q),
-                tape,
-                valid,
-                recurrence_weights(w),
-                form.sizes,
-            )
-            d_q_pre, partials = torch.empty_like(q), f_q.new_empty(_partials(q))
+            d_result = ResultGrads(d_statt, d_held, past)
+            back = recurrence.backward(d_result, by_frame(q), by_frame(f_q), tape, valid, w, form)
+            d_w = {**output.weights, **back.weights}
             d_f_q = back.f_q.flatten(0, 1)
-            pooled_grad = PooledGrad(d_f_q, w.filter_q, q, pooled, size[1])
-            norm.norm_backward(
-                (back.q.flatten(0, 1),), q_pre, q_stats, w.q_norm, w.q_bias, d_q_pre, partials, pooled_grad=pooled_grad
-            )
-            q_norm = norm_grads(partials)
-            filter_q, filter_q_bias = filters.filter_weight_grad(d_f_q, pooled, *size)
-            d_e, d_q = maps.conv_grads(d_q_pre, located, w.q, *size)
-            more, d_observed = maps.conv_grads(back.key_value, located, w.observed, *size)
+            d_q_pre, partials = norm.norm_backward(
+                (back.q.flatten(0, 1),), q_pre, q_stats, w.q_norm, w.q_bias,
+                pooled_grad=PooledGrad(d_f_q, w.filter_q, q, pooled, form.size[1]),
+            )  # fmt: skip
+            d_w["q_norm"], d_w["q_bias"] = norm.norm_grads(partials)
+            d_w["filter_q"], d_w["filter_q_bias"] = filters.filter_weight_grad(d_f_q, pooled, form.size)
+            d_e, d_w["q"] = maps.conv_grads(d_q_pre, located, w.q, form.size)
+            more, d_w["observed"] = maps.conv_grads(back.key_value, located, w.observed, form.size)
             for extra in (more, back.with_e, output.memory if w.h is None else None, given.e):
                 if extra is not None:
                     d_e += extra.reshape(d_e.shape)
-            d_e_pre, partials = torch.empty_like(e), f_q.new_empty(_partials(e))
-            norm.norm_backward((d_e,), e_pre, e_stats, w.x_norm, w.x_bias, d_e_pre, partials, act=form.sizes.act)
-            d_x, d_x_conv = maps.conv_grads(d_e_pre, x, w.x, *size)
+            d_e_pre, partials = norm.norm_backward((d_e,), e_pre, e_stats, w.x_norm, w.x_bias, act=form.act)
+            d_x, d_w["x"] = maps.conv_grads(d_e_pre, x, w.x, form.size)
             d_x += output.x
-        d_output = output.weights
-        d_y_conv = d_output.conv if d_output.of_x is None else torch.cat([d_output.of_x, d_output.conv], 1)
-        weights = LayerWeights._make((
-            d_x_conv, *norm_grads(partials), d_q, *q_norm, filter_q, filter_q_bias, d_observed, back.queue.recurrent,
-            *back.queue.norm, back.queue.filter, back.queue.filter_bias, back.queue.h,
-            *(back.queue.h_norm or (None, None)), d_y_conv, *d_output[2:],
-        ))  # fmt: skip
-        return None, d_x, *back.start, None, None, *_uncast(weights, ctx.given, form)
-
-
-def cast(given: LayerWeights, dtype: torch.dtype, form: LayerForm) -> LayerWeights:
-    """Convolutions in the maps' dtype and channels-last; the filters as (2, 3, 3), max first; the rest float32."""
-    w = given._asdict()
-    for name, p in w.items():
-        if p is None:
-            continue
-        if name in ("filter_q", "filter_k"):
-            p = p.squeeze(0) if form.max_first else p.squeeze(0).flip(0)
-        if p.ndim == 4 and name not in ("squeeze", "excite"):
-            w[name] = p.to(dtype).contiguous(memory_format=torch.channels_last)
-        else:
-            w[name] = p.float().contiguous()
-    return LayerWeights(**w)
-
-
-def _uncast(grads: LayerWeights, dtypes: list[torch.dtype | None], form: LayerForm) -> list[Tensor | None]:
-    found = grads._asdict()
-    for name in ("filter_q", "filter_k"):
-        found[name] = (found[name] if form.max_first else found[name].flip(0)).unsqueeze(0)
-    return [None if g is None or d is None else g.to(d) for g, d in zip(found.values(), dtypes, strict=True)]
-
-
-def recurrence_weights(w: LayerWeights) -> RecurrenceWeights:
-    h_norm = None if w.h_norm is None or w.h_bias is None else Norm(w.h_norm, w.h_bias)
-    return RecurrenceWeights(w.recurrent, Norm(w.kv_norm, w.kv_bias), w.filter_k, w.filter_k_bias, w.h, h_norm)
-
-
-def output_weights(w: LayerWeights) -> emit.OutputWeights:
-    """The release convolves [x; m] with one weight; here it is split in two."""
-    conv, of_x = w.y, None
-    if w.squeeze is not None:
-        parts = conv.split([w.x.shape[1], w.x.shape[0]], 1)
-        of_x, conv = (part.contiguous(memory_format=torch.channels_last) for part in parts)
-    return emit.OutputWeights._make((conv, of_x, *w[LayerWeights._fields.index("y") + 1 :]))
-
-
-def _filter_sizes(q: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    n, p, _ = q.shape
-    return (n, 3, p), (n, p)
-
-
-def _partials(x: Tensor) -> tuple[int, int, int, int]:
-    n, p, c = x.shape
-    return n, norm.partial_blocks(p, c), c, 2
+        d_w["x_norm"], d_w["x_bias"] = norm.norm_grads(partials)
+        return None, d_x, *back.start, None, None, *uncast(d_w, ctx.given, form)

@@ -25,16 +25,11 @@ ROW = 256  # channels that a warp loads at once: 8 of 16 bits per thread
 class PooledGrad(NamedTuple):
     """The spatial filter's gradient, to be added to that of the first group's output."""
 
-    dpre: Tensor
-    """(N, P) float32, the gradient before the filter's sigmoid."""
-    weight: Tensor
-    """(2, 3, 3) float32, the filter's weight in the order max, mean."""
-    y: Tensor
-    """(N, P, C / groups), the first group's output as `norm` stored it."""
-    pooled: Tensor
-    """(N, 3, P) float32, as `norm` filled it."""
-    width: int
-    """W of the map."""
+    dpre: Tensor  # (N, P) float32, the gradient before the filter's sigmoid
+    weight: Tensor  # (2, 3, 3) float32, the filter's weight in the order max, mean
+    y: Tensor  # (N, P, C / groups), the first group's output as `norm` stored it
+    pooled: Tensor  # (N, 3, P) float32, as `norm` filled it
+    width: int  # W of the map
 
 
 def norm(
@@ -107,22 +102,26 @@ def norm_backward(
     stats: Tensor,
     weight: Tensor,
     bias: Tensor,
-    dx: Tensor,
-    partials: Tensor,
+    dx: Tensor | None = None,
+    partials: Tensor | None = None,
     *,
     groups: int = 1,
     act: Act = "none",
     gate: Tensor | None = None,
     dmean: Tensor | None = None,
     pooled_grad: PooledGrad | None = None,
-) -> None:
-    """The gradient at x into `dx` (N, P, C), which must not be x, from `dys`, one (N, P, C / groups) per group.
+) -> tuple[Tensor, Tensor]:
+    """The gradient at x from `dys`, one (N, P, C / groups) per group: into `dx` (N, P, C), which must not be x, and
+    `partials` (N, partial_blocks, C, 2), or new tensors; returns both.
 
-    `partials` (N, partial_blocks, C, 2) is filled with every block's part of the gradients at bias and weight: they are
-    its sum over the first two axes. With `gate` and `dmean` (N, C; one group) dy is that of squeeze-excite, whose input
-    gets dy * (1 + gate) + dmean / P. `pooled_grad` is added to dys[0], which is overwritten by the sum.
+    `partials` has every block's part of the gradients at bias and weight, see `norm_grads`. With `gate` and `dmean`
+    (N, C; one group) dy is that of squeeze-excite, whose input gets dy * (1 + gate) + dmean / P. `pooled_grad` is added
+    to dys[0], which is overwritten by the sum.
     """
     n, p, c = x.shape[0], x.shape[1], x.shape[2] // groups
+    dx = torch.empty_like(x) if dx is None else dx
+    if partials is None:
+        partials = stats.new_empty(n, partial_blocks(p, groups * c, groups), groups * c, 2)
     first, second = dys[0], dys[1] if groups == 2 else None
     if gate is not None and dmean is None:
         dmean = torch.zeros_like(gate)
@@ -148,6 +147,13 @@ def norm_backward(
         summed, p, c, act, bp, cp, triton.next_power_of_2(summed),
         num_warps=LAUNCHES["norm_backward"].warps,
     )  # fmt: skip
+    return dx, partials
+
+
+def norm_grads(partials: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradients at weight and bias, from `norm_backward`'s sums (..., C, 2)."""
+    bias, weight = partials.flatten(0, -3).sum(0).unbind(-1)
+    return weight, bias
 
 
 def _channel_sums(

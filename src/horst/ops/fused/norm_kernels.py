@@ -8,10 +8,6 @@ the same from run to run. Conditions on `None` and on constants are the compiler
 program's: that is why they nest and repeat.
 """
 
-# Triton compiles these functions from source: their arguments have no Python types.
-# mypy: disable-error-code="no-untyped-def, untyped-decorator"
-# ruff: noqa: N803, SIM102, SIM114
-
 import triton
 import triton.language as tl
 

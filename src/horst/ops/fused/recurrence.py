@@ -13,125 +13,65 @@ from torch import Tensor
 
 from horst.ops.fused import filter as filters
 from horst.ops.fused import maps, norm, statt
-from horst.ops.fused.norm import Act, PooledGrad
-from horst.ops.fused.statt import AttentionForm, AttentionGrads, AttentionWeights, KVCache
-
-
-class Sizes(NamedTuple):
-    """Everything that is not a tensor."""
-
-    height: int
-    width: int
-    how: AttentionForm
-    """The form of its attention."""
-    act: Act
-
-
-class Norm(NamedTuple):
-    weight: Tensor
-    bias: Tensor
-
-
-class RecurrenceWeights(NamedTuple):
-    """The weights of a recurrence. Convolutions have the dtype of the maps, all others are float32."""
-
-    recurrent: Tensor
-    """(2C, C, 3, 3), of keys and values."""
-    norm: Norm
-    """(2C,)"""
-    filter: Tensor
-    """(2, 3, 3), of keys, in the order max, mean."""
-    filter_bias: Tensor
-    """(1,)"""
-    h: Tensor | None = None
-    """(C, C, 3, 3) of FF_h in Eq. (8); None if the queue keeps STATT itself."""
-    h_norm: Norm | None = None
+from horst.ops.fused.norm import PooledGrad
+from horst.ops.fused.statt import AttentionGrads, AttentionWeights, KVCache
+from horst.ops.fused.weights import LayerForm, LayerWeights
 
 
 class Tape(NamedTuple):
     """What the forward pass keeps."""
 
-    statt: Tensor
-    """(T, B, P, C)"""
-    with_e: Tensor
-    """(T, B, P, C): STATT + e."""
+    statt: Tensor  # (T, B, P, C)
+    with_e: Tensor  # (T, B, P, C): STATT + e
     memory: KVCache
     weights: AttentionWeights
-    key_value: Tensor
-    """(T, B, P, 2C), keys and values before their norm."""
-    stats: Tensor
-    """(T, B, 2, 2)"""
-    pooled: Tensor
-    """(T, B, 3, P) of the keys."""
-    h: Tensor
-    """(T, B, P, C); STATT if the queue keeps that."""
-    h_stats: Tensor | None
-    """(T, B, 1, 2)"""
-    h_pre: tuple[Tensor, ...]
-    """T times (B, P, C), h before its norm."""
+    key_value: Tensor  # (T, B, P, 2C), keys and values before their norm
+    stats: Tensor  # (T, B, 2, 2)
+    pooled: Tensor  # (T, B, 3, P) of the keys
+    h: Tensor  # (T, B, P, C); STATT if the queue keeps that
+    h_stats: Tensor | None  # (T, B, 1, 2)
+    h_pre: tuple[Tensor, ...]  # T times (B, P, C), h before its norm
 
 
 def forward(
-    q: Tensor,
-    f_q: Tensor,
-    e: Tensor,
-    key_value: Tensor,
-    start: KVCache,
-    valid: Tensor,
-    queue: RecurrenceWeights,
-    sizes: Sizes,
+    q: Tensor, f_q: Tensor, e: Tensor, kv: Tensor, start: KVCache, valid: Tensor, w: LayerWeights, form: LayerForm
 ) -> Tape:
-    """A clip.
+    """A clip of queries and encodings (T, B, P, C) with filters (T, B, P) float32, after the entries `start`.
 
-    Args:
-        q: (T, B, P, C)
-        f_q: (T, B, P) float32
-        e: (T, B, P, C)
-        key_value: (T, B, P, 2C), the part of keys and values that reads the observation; overwritten.
-        start: The entries before the clip.
-        valid: (T, B, S) uint8, which entries of each window are present.
-        queue: Weights.
-        sizes: Sizes.
+    `kv` (T, B, P, 2C) is the part of keys and values that reads the observation; it is overwritten. `valid`
+    (T, B, S) uint8: which entries of each window are present.
     """
     t, b, p, _ = q.shape
     before, order = start.keys.shape[0], valid.shape[2]
     memory = KVCache(*(x.new_empty(before + t, *x.shape[1:]) for x in start))
     for room, x in zip(memory, start, strict=True):
         room[:before] = x
-    weights = AttentionWeights.empty(q, order, sizes.how.heads)
+    weights = AttentionWeights.empty(q, order, form.how.heads)
     out, with_e = torch.empty_like(q), torch.empty_like(q)
     stats, pooled = f_q.new_empty(t, b, 2, 2), f_q.new_empty(t, b, 3, p)
     h, h_stats, h_pre = out, None, []
-    if queue.h is not None:
+    if w.h is not None:
         h, h_stats = torch.empty_like(q), f_q.new_empty(t, b, 1, 2)
     for i in range(t):
-        statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, sizes.how, weights, out[i], e[i], with_e[i])
-        if queue.h is not None and queue.h_norm is not None and h_stats is not None:
-            h_pre.append(maps.conv(with_e[i], queue.h, sizes.height, sizes.width))
-            norm.norm(h_pre[i], *queue.h_norm, (h[i],), act=sizes.act, stats=h_stats[i])
-        recurrent = maps.conv(h[i], queue.recurrent, sizes.height, sizes.width)
-        entry = (memory.keys[before + i], memory.values[before + i])
-        norm.norm(key_value[i], *queue.norm, entry, groups=2, add=recurrent, pooled=pooled[i], stats=stats[i])
-        filters.spatial_filter(
-            pooled[i], queue.filter, queue.filter_bias, memory.filters[before + i],
-            height=sizes.height, width=sizes.width,
-        )  # fmt: skip
-    return Tape(out, with_e, memory, weights, key_value, stats, pooled, h, h_stats, tuple(h_pre))
+        statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, form.how, weights, out[i], e[i], with_e[i])
+        if w.h is not None and w.h_norm is not None and w.h_bias is not None and h_stats is not None:
+            h_pre.append(maps.conv(with_e[i], w.h, form.size))
+            norm.norm(h_pre[i], w.h_norm, w.h_bias, (h[i],), act=form.act, stats=h_stats[i])
+        recurrent, entry = maps.conv(h[i], w.recurrent, form.size), (memory.keys[before + i], memory.values[before + i])
+        norm.norm(kv[i], w.kv_norm, w.kv_bias, entry, groups=2, add=recurrent, pooled=pooled[i], stats=stats[i])
+        filters.spatial_filter(pooled[i], w.filter_k, w.filter_k_bias, memory.filters[before + i], form.size)
+    return Tape(out, with_e, memory, weights, kv, stats, pooled, h, h_stats, tuple(h_pre))
 
 
 class RecurrenceGrads(NamedTuple):
     """The result of the backward pass."""
 
-    q: Tensor
-    """(T, B, P, C)"""
-    f_q: Tensor
-    """(T, B, P), before the filter's sigmoid."""
-    with_e: Tensor | None
-    """(T, B, P, C), the gradient of e through h; None if h does not read e."""
-    key_value: Tensor
-    """(T, B, P, 2C)"""
+    q: Tensor  # (T, B, P, C)
+    f_q: Tensor  # (T, B, P), before the filter's sigmoid
+    with_e: Tensor | None  # (T, B, P, C), the gradient of e through h; None if h does not read e
+    key_value: Tensor  # (T, B, P, 2C)
     start: KVCache
-    queue: RecurrenceWeights
+    weights: dict[str, Tensor]
 
 
 class ResultGrads(NamedTuple):
@@ -139,16 +79,14 @@ class ResultGrads(NamedTuple):
 
     statt: Tensor | None
     h: Tensor | None
-    memory: KVCache | None
-    """Of all entries, including those before the clip."""
+    memory: KVCache | None  # of all entries, including those before the clip
 
 
 def backward(
-    given: ResultGrads, q: Tensor, f_q: Tensor, tape: Tape, valid: Tensor, queue: RecurrenceWeights, sizes: Sizes
-) -> RecurrenceGrads:  # fmt: skip
+    given: ResultGrads, q: Tensor, f_q: Tensor, tape: Tape, valid: Tensor, w: LayerWeights, form: LayerForm
+) -> RecurrenceGrads:
     """From the gradients of STATT, of h (if the queue keeps h) and of the entries."""
     t, b, p, c = q.shape
-    size = sizes.height, sizes.width
     memory = tape.memory
     before, order = memory.keys.shape[0] - t, valid.shape[2]
     weight_grads = AttentionGrads.like(tape.weights)
@@ -157,7 +95,7 @@ def backward(
     d_filter = torch.empty_like(f_q)
     d_entry = [q.new_empty(b, p, c) for _ in range(2)]
     d_with_e: list[Tensor] = []  # latest first
-    d_h_pre = torch.empty_like(q if queue.h is not None else q[:0])
+    d_h_pre = torch.empty_like(q if w.h is not None else q[:0])
     h_partials = f_q.new_empty(len(d_h_pre), b, norm.partial_blocks(p, c), c, 2)
 
     def more(i: int) -> KVCache | None:
@@ -169,23 +107,22 @@ def backward(
             before + i, total, q, f_q, memory, before, valid, tape.weights, weight_grads, entry, more(before + i),
             slope=True,
         )  # fmt: skip
-        pooled = PooledGrad(d_filter[i], queue.filter, memory.keys[before + i], tape.pooled[i], sizes.width)
+        pooled = PooledGrad(d_filter[i], w.filter_k, memory.keys[before + i], tape.pooled[i], form.size[1])
         norm.norm_backward(
-            (entry.keys, entry.values), tape.key_value[i], tape.stats[i], *queue.norm, d_kv[i], partials[i],
+            (entry.keys, entry.values), tape.key_value[i], tape.stats[i], w.kv_norm, w.kv_bias, d_kv[i], partials[i],
             groups=2, pooled_grad=pooled,
         )  # fmt: skip
-        d_h = maps.conv_input_grad(d_kv[i], tape.h[i], queue.recurrent, *size)
+        d_h = maps.conv_input_grad(d_kv[i], tape.h[i], w.recurrent, form.size)
         extra = None if given.statt is None else given.statt[i]
-        if queue.h is not None and queue.h_norm is not None and tape.h_stats is not None:
+        if w.h is not None and w.h_norm is not None and w.h_bias is not None and tape.h_stats is not None:
             if given.h is not None:
                 d_h += given.h[i]
-            norm.norm_backward(
-                (d_h,), tape.h_pre[i], tape.h_stats[i], *queue.h_norm, d_h_pre[i], h_partials[i], act=sizes.act
-            )
-            d_h = maps.conv_input_grad(d_h_pre[i], tape.with_e[i], queue.h, *size)
+            kept = (tape.h_pre[i], tape.h_stats[i], w.h_norm, w.h_bias)
+            norm.norm_backward((d_h,), *kept, d_h_pre[i], h_partials[i], act=form.act)
+            d_h = maps.conv_input_grad(d_h_pre[i], tape.with_e[i], w.h, form.size)
             d_with_e.append(d_h)
         statt.attend_backward(
-            d_h, extra, total[i], memory, valid[i], i, i + before - order, sizes.how, tape.weights, weight_grads
+            d_h, extra, total[i], memory, valid[i], i, i + before - order, form.how, tape.weights, weight_grads
         )
     start = KVCache(*(torch.empty_like(x[:before]) for x in memory))
     for i in range(before):
@@ -194,18 +131,12 @@ def backward(
             i, total, q, f_q, memory, before, valid, tape.weights, weight_grads, entry, more(i), slope=False
         )
     d_q, d_f = statt.query_backward(f_q, memory, before, valid, tape.weights, weight_grads)
-    d_recurrent = maps.conv_weight_grad(d_kv, tape.h, queue.recurrent, *size)
-    d_weight, d_bias = filters.filter_weight_grad(d_filter.flatten(0, 1), tape.pooled.flatten(0, 1), *size)
-    d_h_conv = d_h_norm = d_u = None
-    if queue.h is not None:
+    d_u, grads = None, {"recurrent": maps.conv_weight_grad(d_kv, tape.h, w.recurrent, form.size)}
+    d_filter, pooled_keys = d_filter.flatten(0, 1), tape.pooled.flatten(0, 1)
+    grads["filter_k"], grads["filter_k_bias"] = filters.filter_weight_grad(d_filter, pooled_keys, form.size)
+    if w.h is not None:
         d_u = total if given.statt is None else torch.stack(d_with_e[::-1])
-        d_h_conv = maps.conv_weight_grad(d_h_pre, tape.with_e, queue.h, *size)
-        d_h_norm = norm_grads(h_partials)
-    queue_grads = RecurrenceWeights(d_recurrent, norm_grads(partials), d_weight, d_bias, d_h_conv, d_h_norm)
-    return RecurrenceGrads(d_q, d_f, d_u, d_kv, start, queue_grads)
-
-
-def norm_grads(partials: Tensor) -> Norm:
-    """The gradients of a norm's weight and bias from `norm_backward`'s sums (..., C, 2)."""
-    bias, weight = partials.flatten(0, -3).sum(0).unbind(-1)
-    return Norm(weight, bias)
+        grads["h"] = maps.conv_weight_grad(d_h_pre, tape.with_e, w.h, form.size)
+        grads["h_norm"], grads["h_bias"] = norm.norm_grads(h_partials)
+    grads["kv_norm"], grads["kv_bias"] = norm.norm_grads(partials)
+    return RecurrenceGrads(d_q, d_f, d_u, d_kv, start, grads)

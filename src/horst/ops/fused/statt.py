@@ -30,38 +30,27 @@ SUM_BLOCKS, SUM_CHANNELS = 64, 32
 class AttentionForm(NamedTuple):
     """Which form of attention."""
 
-    scale: float
-    """Factor of the temporal logits."""
-    heads: int = 1
-    """Each has its share of the channels, like a separate map; all share the filters."""
-    spatial: bool = True
-    """With S(Q, K); otherwise all pixels of a state have the same weight."""
-    share: Literal["none", "present", "order"] = "none"
-    """Instead of T(Q, K): equal weights of the present states, or 1 / S each."""
+    scale: float  # factor of the temporal logits
+    heads: int = 1  # each has its share of the channels, like a separate map; all share the filters
+    spatial: bool = True  # with S(Q, K); otherwise all pixels of a state have the same weight
+    share: Literal["none", "present", "order"] = "none"  # equal weights of the present states, or 1 / S, not T(Q, K)
 
 
 class KVCache(NamedTuple):
     """The entries of the queue."""
 
-    keys: Tensor
-    """(E, B, P, C)"""
-    filters: Tensor
-    """(E, B, P) float32"""
-    values: Tensor
-    """(E, B, P, C)"""
+    keys: Tensor  # (E, B, P, C)
+    filters: Tensor  # (E, B, P) float32
+    values: Tensor  # (E, B, P, C)
 
 
 class AttentionWeights(NamedTuple):
     """What the forward pass keeps of T frames for the backward pass; float32. A head is a map of C channels."""
 
-    spatial: Tensor
-    """(T, B, S, P)"""
-    temporal: Tensor
-    """(T, B, S)"""
-    dots: Tensor
-    """(T, B, S, P): q . K, pixel by pixel."""
-    q_hat: Tensor
-    """(T, B, S, C)"""
+    spatial: Tensor  # (T, B, S, P)
+    temporal: Tensor  # (T, B, S)
+    dots: Tensor  # (T, B, S, P): q . K, pixel by pixel
+    q_hat: Tensor  # (T, B, S, C)
 
     @classmethod
     def empty(cls, q: Tensor, order: int, heads: int = 1) -> AttentionWeights:
@@ -77,12 +66,9 @@ class AttentionWeights(NamedTuple):
 class AttentionGrads(NamedTuple):
     """The gradients of the weights of T frames; float32. A head is a map of C channels."""
 
-    where: Tensor
-    """(T, B, S, P), at the logits of S(Q, K)."""
-    slope: Tensor
-    """(T, B, S), at q . K weighted by both filters."""
-    q_hat: Tensor
-    """(T, B, S, C)"""
+    where: Tensor  # (T, B, S, P), at the logits of S(Q, K)
+    slope: Tensor  # (T, B, S), at q . K weighted by both filters
+    q_hat: Tensor  # (T, B, S, C)
 
     @classmethod
     def like(cls, weights: AttentionWeights) -> AttentionGrads:
@@ -93,43 +79,34 @@ def attend(
     q: Tensor, f_q: Tensor, memory: KVCache, valid: Tensor, t: int, first: int, how: AttentionForm,
     weights: AttentionWeights, out: Tensor, plus: Tensor | None = None, with_plus: Tensor | None = None,
 ) -> None:  # fmt: skip
-    """Eq. (7) of frame t: fills out (B, P, C) with STATT, `with_plus` with STATT + `plus`, and weights[t].
+    """Eq. (7) of frame t, from q (B, P, C) and f_q (B, P) float32: fills out (B, P, C) with STATT, `with_plus` with
+    STATT + `plus` if there is one, and weights[t].
 
-    Args:
-        q: (B, P, C) of the frame.
-        f_q: (B, P) float32.
-        memory: The queue.
-        valid: (B, S) uint8: which entries of the window are present.
-        t: Index of the frame in `weights`.
-        first: The first entry of the window; entries that are not present may be outside of the memory.
-        how: The form.
-        weights: Filled at t.
-        out: Filled.
-        plus: (B, P, C)
-        with_plus: Filled if there is a `plus`.
+    `first` is the first entry of the window, `valid` (B, S) uint8 says which are present; others may be outside of the
+    memory.
     """
     (b, p, _), order, c = q.shape, valid.shape[1], q.shape[2] // how.heads
     spatial, temporal, dots, q_hat = (w[t] for w in weights)
     maps = b * how.heads
-    s_pad, c_pad = max(16, triton.next_power_of_2(order)), triton.next_power_of_2(c)
+    s_pad = max(16, triton.next_power_of_2(order))
     chunks, columns = triton.cdiv(p, Q_HAT_CHUNK), triton.cdiv(c, Q_HAT_CHANNELS)
-    parts = q_hat if chunks == 1 else torch.empty(maps, chunks, order, c, dtype=torch.float32, device=q.device)
+    parts = q_hat if chunks == 1 else f_q.new_empty(maps, chunks, order, c)
     kernels.q_hat_kernel[(maps, columns, chunks)](
         q, memory.filters, valid, parts, first, b, p, c, HEADS=how.heads,
         S=order, SP=s_pad, BP=Q_HAT_PIXELS, BC=Q_HAT_CHANNELS, CHUNK=Q_HAT_CHUNK, EXACT=q.dtype == torch.float32,
     )  # fmt: skip
     if chunks > 1:
-        _sum_parts(parts, q_hat)
+        n = order * c
+        kernels.sum_parts_kernel[(maps, triton.cdiv(n, 256))](parts, q_hat, n, COUNT=chunks, BN=256)
     blocks = triton.cdiv(p, LAUNCHES["logits"].pixels(c))
-    logits = torch.empty(maps, blocks, order, dtype=torch.float32, device=q.device)
+    logits = f_q.new_empty(maps, blocks, order)
     kernels.logits_kernel[(maps, blocks)](
         q, f_q, q_hat, memory.keys, memory.filters, valid, spatial, dots, logits, first, b, p, c,
-        HEADS=how.heads, NB=blocks, S=order, CP=c_pad, SPATIAL=how.spatial, **_sizes("logits", c),
+        HEADS=how.heads, NB=blocks, S=order, SPATIAL=how.spatial, **_sizes("logits", c),
     )  # fmt: skip
     kernels.combine_kernel[_grid("combine", maps, p, c)](
         memory.values, spatial, logits, valid, plus, out, with_plus, temporal, first, b, p, c, how.scale,
-        HEADS=how.heads, NB=blocks, S=order, SP=s_pad, CP=c_pad, PLUS=plus is not None, SHARE=how.share,
-        **_sizes("combine", c),
+        HEADS=how.heads, NB=blocks, S=order, SP=s_pad, PLUS=plus is not None, SHARE=how.share, **_sizes("combine", c),
     )  # fmt: skip
 
 
@@ -140,13 +117,12 @@ def attend_backward(
     """Fills grads[t] from the gradient of STATT at frame t, `grad` (+ `more`), which is written to `total`."""
     (b, p, _), order, c = grad.shape, valid.shape[1], grad.shape[2] // how.heads
     maps = b * how.heads
-    blocks, c_pad = triton.cdiv(p, LAUNCHES["reader"].pixels(c)), triton.next_power_of_2(c)
-    d_temporal = torch.empty(maps, blocks, order, dtype=torch.float32, device=grad.device)
-    parts = torch.empty(maps, blocks, order, c, dtype=torch.float32, device=grad.device)
+    blocks = triton.cdiv(p, LAUNCHES["reader"].pixels(c))
+    d_temporal, parts = (grads.slope.new_empty(maps, blocks, order, *rest) for rest in ((), (c,)))
     kernels.reader_kernel[(maps, blocks)](
         grad, more, total, memory.keys, memory.values, valid, weights.spatial[t],
         weights.temporal[t], grads.where[t], d_temporal, parts, first, b, p, c,
-        HEADS=how.heads, NB=blocks, S=order, CP=c_pad, MORE=more is not None, **_sizes("reader", c),
+        HEADS=how.heads, NB=blocks, S=order, MORE=more is not None, **_sizes("reader", c),
     )  # fmt: skip
     kernels.reader_sums_kernel[(maps, order, triton.cdiv(c, SUM_CHANNELS))](
         d_temporal, parts, weights.temporal[t], grads.slope[t], grads.q_hat[t], c, how.scale,
@@ -160,19 +136,9 @@ def entry_backward(
 ) -> None:  # fmt: skip
     """The gradient of entry i (+ `more`) into `out` (B, ...), after `attend_backward` of all its readers.
 
-    Args:
-        i: The entry.
-        grad: (T, B, P, C) of STATT: `total` of `attend_backward`, all frames.
-        q: (T, B, P, C)
-        f_q: (T, B, P)
-        memory: The queue.
-        before: How many entries precede the clip.
-        valid: (T, B, S)
-        weights: Of the forward pass.
-        grads: Of the frames after the entry.
-        out: Filled: keys (B, P, C), filters (B, P) float32, values (B, P, C).
-        more: Added; the same shapes.
-        slope: Take the filter's gradient before its sigmoid.
+    `grad` (T, B, P, C) is `total` of `attend_backward` of all frames; q (T, B, P, C), f_q (T, B, P) and valid (T, B, S)
+    are those of the clip, `grads` are needed of the frames after the entry. `slope`: take the filter's gradient before
+    its sigmoid.
     """
     t, b, p, _ = q.shape
     order, c = valid.shape[2], weights.q_hat.shape[3]
@@ -182,8 +148,7 @@ def entry_backward(
     by_head = out.filters if heads == 1 else out.filters.new_empty(b, heads, p)
     kernels.entry_kernel[_grid("entry", b * heads, p, c)](
         grad, q, f_q, memory.filters, valid, *weights, *grads, out.keys, by_head, out.values, *extra,
-        i, first, t, before, b, p, c, HEADS=heads,
-        S=order, CP=triton.next_power_of_2(c), MORE=more is not None, SLOPE=slope, **_sizes("entry", c),
+        i, first, t, before, b, p, c, HEADS=heads, S=order, MORE=more is not None, SLOPE=slope, **_sizes("entry", c),
     )  # fmt: skip
     if heads > 1:
         torch.sum(by_head, 1, out=out.filters)
@@ -198,7 +163,7 @@ def query_backward(
     d_q, d_f = memory.keys.new_empty(t, b, p, heads * c), f_q.new_empty(t, b, heads, p)
     kernels.query_kernel[_grid("query", t * b * heads, p, c)](
         memory.keys, f_q, memory.filters, valid, weights.dots, grads.slope, grads.q_hat, d_q, d_f, before, b, p, c,
-        HEADS=heads, S=valid.shape[2], CP=triton.next_power_of_2(c), **_sizes("query", c),
+        HEADS=heads, S=valid.shape[2], **_sizes("query", c),
     )  # fmt: skip
     return d_q, d_f[:, :, 0] if heads == 1 else d_f.sum(2)
 
@@ -208,10 +173,5 @@ def _grid(kernel: str, maps: int, pixels: int, channels: int) -> tuple[int, int]
 
 
 def _sizes(kernel: str, channels: int) -> dict[str, int]:
-    launch = LAUNCHES[kernel]
-    return {"BP": launch.pixels(channels), "STAGES": launch.stages, "num_warps": launch.warps}
-
-
-def _sum_parts(parts: Tensor, out: Tensor) -> None:
-    b, count, n = parts.shape[0], parts.shape[1], parts.shape[2:].numel()
-    kernels.sum_parts_kernel[(b, triton.cdiv(n, 256))](parts, out, n, COUNT=count, BN=256)
+    launch, padded = LAUNCHES[kernel], triton.next_power_of_2(channels)
+    return {"BP": launch.pixels(channels), "CP": padded, "STAGES": launch.stages, "num_warps": launch.warps}

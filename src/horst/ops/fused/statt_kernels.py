@@ -9,10 +9,6 @@ is a head's own, at b = m * HEADS + head in place of the map m: where it is said
 `CP` and `SP` are C and S rounded up to powers of two, as tensors of a kernel must be.
 """
 
-# Triton compiles these functions from source: their arguments have no Python types.
-# mypy: disable-error-code="no-untyped-def, untyped-decorator, misc"
-# ruff: noqa: N803
-
 import triton
 import triton.language as tl
 

@@ -6,11 +6,9 @@ import triton
 
 
 class Launch(NamedTuple):
-    tile: int
-    """Pixels x channels of a program."""
+    tile: int  # pixels x channels of a program
     warps: int
-    stages: int = 1
-    """How many states a loop prefetches, or how many tiles a program sums."""
+    stages: int = 1  # how many states a loop prefetches, or how many tiles a program sums
 
     def pixels(self, channels: int) -> int:
         """Pixels of a program that covers all `channels`."""
