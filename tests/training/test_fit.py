@@ -123,7 +123,7 @@ def test_the_learning_rate_falls_to_the_end_of_the_run(somethings: Path, tmp_pat
 
 @pytest.mark.parametrize(("every", "looked"), [(2, [2, 3]), (0, [3]), (1, [1, 2, 3])])
 def test_the_last_epoch_is_always_looked_at(somethings: Path, tmp_path: Path, every: int, looked: list[int]) -> None:
-    config = small_runs.config(somethings, trainer={"epochs": 3, "validate_every": every})
+    config = small_runs.config(somethings, batches={"size": 20}, trainer={"epochs": 3, "validate_every": every})
     train(config, tmp_path / "run", console=silent())
     rows = small_runs.metrics(tmp_path / "run")
     assert [i + 1 for i, row in enumerate(rows) if row.get("val/area")] == looked
@@ -133,7 +133,7 @@ def test_without_validation_clips_the_best_is_the_last(
     somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("horst.training.fit.ClipDataModule.val_dataloader", lambda self: [])
-    run = train(small_runs.config(somethings), tmp_path / "run", console=silent())
+    run = train(small_runs.config(somethings, batches={"size": 10}), tmp_path / "run", console=silent())
     small_runs.assert_same(small_runs.weights(run.best), small_runs.weights(run.last))
 
 
@@ -191,7 +191,7 @@ def test_the_best_epoch_is_that_of_the_monitor(
     values = {"area": [0.1, 0.3, 0.2], "action/top1@25%": [0.9, 0.1, 0.2]}
     measured(monkeypatch, values)
     text = io.StringIO()
-    trainer = {"epochs": 3, "monitor": monitor}
+    config = small_runs.config(somethings, batches={"size": 10}, trainer={"epochs": 3, "monitor": monitor})
     saved: list[dict[str, Any]] = []
     keep = CheckpointCallback._checkpoint
 
@@ -200,12 +200,13 @@ def test_the_best_epoch_is_that_of_the_monitor(
         keep(self, *args)
 
     monkeypatch.setattr(CheckpointCallback, "_checkpoint", kept)
-    run = train(small_runs.config(somethings, trainer=trainer), tmp_path / "run", console=Console(file=text, width=200))
+    run = train(config, tmp_path / "run", console=Console(file=text, width=200))
     name = monitor or "area"
     assert f"best epoch by validation {name}" in text.getvalue().splitlines()[3]
     assert f"best {said}" in text.getvalue()
     best = values[name].index(max(values[name]))
     small_runs.assert_same(small_runs.weights(run.best), saved[best])
+    assert any(not torch.equal(saved[0][name], saved[1][name]) for name in saved[0])
 
 
 def test_a_run_goes_on_from_the_best_epoch_of_completion(
@@ -293,7 +294,9 @@ def test_a_run_cannot_start_from_another_model(
 
 def test_a_resumed_run_needs_nothing_that_it_started_from(somethings: Path, saved: Path, tmp_path: Path) -> None:
     shutil.copytree(saved, tmp_path / "init")
-    config = small_runs.config(somethings, model={"init": str(tmp_path / "init")}, trainer={"epochs": 1})
+    config = small_runs.config(
+        somethings, model={"init": str(tmp_path / "init")}, batches={"size": 20}, trainer={"epochs": 1}
+    )
     run = train(config, tmp_path / "run", console=silent())
     before = small_runs.weights(run.last)
     shutil.rmtree(tmp_path / "init")
@@ -303,7 +306,8 @@ def test_a_resumed_run_needs_nothing_that_it_started_from(somethings: Path, save
 
 
 def test_a_checkpoint_of_something_else(somethings: Path, tmp_path: Path) -> None:
-    run = train(small_runs.config(somethings, trainer={"epochs": 1}), tmp_path / "run", console=silent())
+    config = small_runs.config(somethings, batches={"size": 20}, trainer={"epochs": 1})
+    run = train(config, tmp_path / "run", console=silent())
     whole = run.checkpoint.read_bytes()
     changed = yaml.safe_load(run.config.read_text())
     changed["model"]["options"]["hidden"] = [16, 8]
@@ -316,7 +320,7 @@ def test_a_checkpoint_of_something_else(somethings: Path, tmp_path: Path) -> Non
 
 
 def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = small_runs.config(somethings, trainer={"epochs": 1}, seed=3)
+    config = small_runs.config(somethings, batches={"size": 20}, trainer={"epochs": 1}, seed=3)
     monkeypatch.setattr("sys.argv", ["/some/where/horst/__main__.py", "train", "run.yaml"])
     run = train(config, tmp_path / "run", console=silent())
     assert RunConfig.from_file(run.config) == config
@@ -333,7 +337,7 @@ def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypa
 
 
 def test_a_seed_decides_everything(somethings: Path, tmp_path: Path) -> None:
-    config = small_runs.config(somethings, batches={"prefix": [0.2, 1.0]}, trainer={"epochs": 1})
+    config = small_runs.config(somethings, batches={"prefix": [0.2, 1.0], "size": 10}, trainer={"epochs": 1})
     runs = [train(replace(config, seed=s), tmp_path / str(i), console=silent()) for i, s in enumerate((1, 1, 2))]
     first, again, other = (small_runs.weights(run.last) for run in runs)
     small_runs.assert_same(first, again)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Column, Table
 
 from horst.cli.options import Entry, Flag, Names, Numbers, Source, overrides
 from horst.console import Console
@@ -62,10 +62,8 @@ def _list(console: Console) -> None:
     """The known studies, the question of each, and its number of runs."""
     from horst.studies.config import Study, known_studies
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("study", no_wrap=True, vertical="top")
-    table.add_column("runs", justify="right", vertical="top")
-    table.add_column("question")
+    columns = Column("study", no_wrap=True), Column("runs", justify="right"), "question"
+    table = Table(*columns, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for name, file in known_studies().items():
         try:
             study = Study.from_file(file)

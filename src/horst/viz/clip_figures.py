@@ -25,8 +25,7 @@ TOP = 5  # classes that are listed
 GAP, PANEL, BETWEEN = 5.0, 236.0, 20.0  # points between past frames; for the current frame; from there to the past
 ROOM, LARGEST, SMALLEST = 756.0, 90.0, 46.0  # width of all past frames of a row, and limits for each
 DARK = 0.22  # brightness of a frame without weight: it can still be seen
-EVEN = 0.02
-"""Maps that vary by less than this share of their maximum are uniform: their noise is not stretched to all colours."""
+EVEN = 0.02  # maps that vary by less than this share of their maximum are uniform: their noise is not stretched
 CHART, STRIP, THUMB = 152, 25, 76  # heights of the chart and the strip, and the width of a frame, in points
 LEFT, NAMES = 42, 270  # points for the percentages on the left and the names on the right
 

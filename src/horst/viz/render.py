@@ -38,10 +38,8 @@ COLOURS = [
 ]  # fmt: skip
 HEAT = (255, 176, 46)
 TOP, CURVES, VISIBLE = 5, 4, 0.12  # classes that are listed; curves; the probability that a curve must have reached
-DARK, EVEN = 0.42, 0.02
-"""Brightness of a past frame without weight; maps that vary by less than this share of their maximum are uniform."""
-LONGEST_STILL = 2.0
-"""Seconds that a frame is shown at most if none follows: a camera that was off for an hour is not an hour of video."""
+DARK, EVEN = 0.42, 0.02  # brightness of a past frame without weight; maps that vary by a smaller share are uniform
+LONGEST_STILL = 2.0  # seconds that a frame is shown if none follows: a camera that was off for an hour is no long video
 
 
 class VideoRenderer:

@@ -164,8 +164,7 @@ def add_tooltip(artist: Artist, text: str) -> None:
 
 def text_width(text: str, size: float = RC["font.size"], weight: str = "normal") -> float:
     font = FontProperties(size=size, weight=weight)
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, False)
-    return float(width)
+    return float(text_to_path.get_text_width_height_descent(text, font, False)[0])
 
 
 @lru_cache(4096)
