@@ -53,7 +53,7 @@ def kitchen(folder: str | Path, /, **changes: Any) -> dict[str, Any]:
         "folder": str(folder),
         "videos": 4,
         "size": [32, 48],
-        "clip": {"size": [16, 24]},
+        "clip": {"size": [32, 48]},
     }
     model = {"name": "horst_ek55_unroll", "options": {**TINY, "stride": [2, 1]}}
     base = plain(folder, data=data, model=model, loss={"steps": "anticipation"}, batches={"size": 35})

@@ -31,6 +31,7 @@ from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
 
 silent = small_runs.silent
+SMALL = {"clip": {"size": [16, 24]}}
 
 
 def poison(monkeypatch: pytest.MonkeyPatch, value: float, *, epoch: int, batch: int, after: bool = False) -> None:
@@ -139,7 +140,7 @@ def test_without_validation_clips_the_best_is_the_last(
 
 def test_sequence_completion_comes_first(kitchen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And in the middle of it a run can be stopped."""
-    plain = small_runs.kitchen(kitchen, trainer={"completion_epochs": 1, "checkpoint_minutes": 0.0})
+    plain = small_runs.kitchen(kitchen, data=SMALL, trainer={"completion_epochs": 1, "checkpoint_minutes": 0.0})
     seen: list[bool] = []
     forward = horst.heads.UnrollingHead.forward
 
@@ -216,7 +217,7 @@ def test_a_run_goes_on_from_the_best_epoch_of_completion(
     measured(monkeypatch, {"action/top5@1s": [0.9, 0.8, 0.5, 0.4]})
     options = {"name": "sgd", "lr": 0.1, "lookahead": False}
     trainer = {"epochs": 4, "completion_epochs": 2}
-    config = from_dict(RunConfig, small_runs.kitchen(kitchen, trainer=trainer, optimiser=options))
+    config = from_dict(RunConfig, small_runs.kitchen(kitchen, data=SMALL, trainer=trainer, optimiser=options))
     begins: dict[int, tuple[dict[str, Any], int]] = {}
     ends: dict[int, dict[str, Any]] = {}
     step = TrainingModule.training_step
