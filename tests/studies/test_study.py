@@ -40,7 +40,7 @@ BASE: dict[str, Any] = {
     "title": "A try",
     "question": "Is S = 3 better than S = 1?",
     "base": "run.yaml",
-    "changes": {"trainer.epochs": 1, "trainer.validate_every": 0, "batches.size": 10},
+    "changes": {"trainer.epochs": 1, "trainer.validate_every": 0},
     "runs": [
         {"name": "s3", "title": "S = 3", "method": "horst"},
         {"name": "s1", "title": "S = 1", "changes": {"model.options.order": 1}},
@@ -251,9 +251,8 @@ def test_stopped_by_a_kill_and_gone_on_with(
 ) -> None:
     """The one that is killed has processes of its own; the folder alone tells the next what is left to do."""
     file, folder = written(tmp_path, made, runs=BASE["runs"][:1], seeds=[0], against=None), tmp_path / "study"
-    # Many small batches, each with a checkpoint: the kill comes before the last.
-    changes = "trainer.epochs=4", "trainer.checkpoint_minutes=0", "batches.size=4"
-    args = ["study", file, "--folder", str(folder), "--set", *changes, "--parallel", "2"]
+    args = ["study", file, "--folder", str(folder), "--set", "trainer.epochs=4", "trainer.checkpoint_minutes=0"]
+    args += ["--parallel", "2"]
     environment = {**os.environ, "PYTHONPATH": str(Path(horst.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     with (tmp_path / "said").open("w") as said:
         study = subprocess.Popen([sys.executable, "-m", "horst", *args], stdout=said, env=environment)
