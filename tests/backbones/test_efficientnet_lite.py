@@ -93,3 +93,28 @@ def test_package_without_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     with pytest.raises(CheckpointError, match="install it again"):
         load_imagenet(EfficientNetLite0())
     monkeypatch.delitem(sys.modules, PACKAGE)
+
+
+def test_a_changed_file_is_not_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / PACKAGE / "models").mkdir(parents=True)
+    (tmp_path / PACKAGE / "__init__.py").touch()
+    (tmp_path / PACKAGE / "models" / "efficientnet-lite0-57934424.pth").write_bytes(b"something else")
+    monkeypatch.delitem(sys.modules, PACKAGE, raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CheckpointError, match="not the published file"):
+        load_imagenet(EfficientNetLite0())
+    monkeypatch.delitem(sys.modules, PACKAGE)
+
+
+@pytest.mark.parametrize("size", [(64, 96), (40, 72)])
+def test_both_maps(size: tuple[int, int]) -> None:
+    """The first channels are `s16`; the others are the cells of `s32`, each for four cells."""
+    torch.manual_seed(0)
+    both = EfficientNetLite0(features_at="s16+s32")
+    frames = 255 * torch.rand(1, 3, *size)
+    maps = both(frames)
+    assert maps.shape == (1, both.channels, *both.output_size(*size))
+    for name, part, stride in (("s16", maps[:, :112], 1), ("s32", maps[:, 112:], 2)):
+        alone = EfficientNetLite0(features_at=name)  # type: ignore[arg-type]
+        alone.load_state_dict({key: both.state_dict()[key] for key in alone.state_dict()})
+        torch.testing.assert_close(part[..., ::stride, ::stride], alone(frames))

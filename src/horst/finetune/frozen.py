@@ -2,7 +2,7 @@
 
 Only the head is trained, so the features of every clip and of a few variations of it are computed once. The head is a
 linear layer on the normalized means of y. Its loss has one minimum, which L-BFGS finds in a second, so cross-validation
-is cheap.
+is cheap. With more features than frames, the minimum is in the space that the frames span, where L-BFGS looks for it.
 
 Shapes: N frames of all clips, T frames of one, C channels.
 """
@@ -17,12 +17,11 @@ from horst.finetune.job import FinetuneJob, FinetuneProgress, HeldOut, Report
 from horst.heads import RecognitionHead, create_head
 from horst.heads.pool import FrameNorm
 from horst.models.predictor import Predictor
-from horst.training.config import Loss
-from horst.training.losses import frame_weights
 from horst.video.jitter import jitter_clip, resample_clip
 
 VARIATIONS = 6  # of each clip, if there is time
-DECAY = 0.01  # weight decay: with half a dozen clips the weights would grow without bound
+DECAY = 6e-4  # weight decay per feature: with half a dozen clips the weights would grow without bound
+RAMP = 1.5  # the n-th frame of a clip has the weight n ** RAMP, because early frames say little
 STEPS = 100
 
 ClipFeatures = tuple[int, Tensor]  # A clip, and the spatial means of y (T, C) of it or of a variation of it
@@ -42,6 +41,10 @@ def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple
                 logits = head(y=originals[index][1].clone()[..., None, None]).action
                 results.append((logits, job.targets[index]))
     head, loss = _fit_head(job, base, originals + variations)
+    with torch.no_grad():
+        sharpness = _sharpness(results)
+        head.fc.weight.mul_(sharpness)
+        head.fc.bias.mul_(sharpness)
     report(FinetuneProgress(0.99, 1 + VARIATIONS, 1 + VARIATIONS, loss, "saving"))
     labels = {"action": list(job.labels)}
     model = Predictor(base.backbone, base.core, head, size=base.size, fps=base.fps, labels=labels)
@@ -63,7 +66,9 @@ def _features(
             shown = clip.frames, clip.times, base.fps, base.size
             frames = jitter_clip(*shown, rng) if number else resample_clip(*shown)
             with torch.inference_mode():
-                out, _ = base.core(base.backbone(frames).unsqueeze(0))
+                # frame by frame: on a CPU the maps of one large frame stay in the cache
+                maps = torch.cat([base.backbone(frame) for frame in frames.split(1)])
+                out, _ = base.core(maps.unsqueeze(0))
                 means = out.y[0].mean((-2, -1)).clone()
             (variations if number else originals).append((index, means))
             done = (number + (index + 1) / len(job.sources)) / (1 + passes)
@@ -99,19 +104,61 @@ def _fit_head(job: FinetuneJob, base: Predictor, features: list[ClipFeatures]) -
         normed = norm(means)
         head.fc.weight.zero_()
         head.fc.bias.zero_()
-    optimiser = torch.optim.LBFGS(head.fc.parameters(), max_iter=STEPS, line_search_fn="strong_wolfe")
+    rows, back = _spanned(normed)
+    weights = torch.zeros(len(job.labels), rows.shape[1], requires_grad=True)
+    optimiser = torch.optim.LBFGS([weights, head.fc.bias], max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
-        entropy = (F.cross_entropy(head.fc(normed), target, reduction="none") * weight).sum()
-        total: Tensor = entropy + DECAY * head.fc.weight.square().sum()
+        entropy = (F.cross_entropy(F.linear(rows, weights, head.fc.bias), target, reduction="none") * weight).sum()
+        total: Tensor = entropy + DECAY * normed.shape[1] * weights.square().sum()
         total.backward()
         return total
 
     optimiser.step(loss)
+    with torch.no_grad():
+        head.fc.weight.copy_(weights if back is None else weights @ back)
     return head, loss().item()
 
 
+def _spanned(rows: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Rows (N, C) as (N, R) in an orthonormal basis (R, C) of the space that they span; the same rows if N >= C."""
+    if len(rows) >= rows.shape[1]:
+        return rows, None
+    values, vectors = torch.linalg.eigh((rows @ rows.mT).double())
+    kept = values > 1e-7 * values[-1]
+    values, vectors = values[kept].sqrt(), vectors[:, kept]
+    return (vectors * values).float(), (vectors / values).float().mT @ rows
+
+
+def _sharpness(results: list[tuple[Tensor, int]]) -> Tensor:
+    """The factor of the logits (an inverse temperature) with which held-out clips are the most likely; 1 without clips.
+
+    Strong weight decay makes the head less certain than it is right. The smoothing of labels is Platt's: if n clips are
+    all right, the next one is expected to be right with a probability of (n + 1) / (n + 2).
+    """
+    log = torch.zeros(())
+    if not results:
+        return log.exp()
+    logits = torch.cat([z for z, _ in results])
+    target = torch.cat([torch.full((len(z),), label) for z, label in results])
+    weight = torch.cat([_ramp(len(z)) for z, _ in results])
+    smoothing = logits.shape[1] / (logits.shape[1] - 1) / (len(results) + 2)
+    log.requires_grad_()
+    optimiser = torch.optim.LBFGS([log], max_iter=STEPS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimiser.zero_grad()
+        entropy = F.cross_entropy(log.exp() * logits, target, reduction="none", label_smoothing=min(1.0, smoothing))
+        total: Tensor = (entropy * weight).sum() / weight.sum()
+        total.backward()
+        return total
+
+    with torch.enable_grad():
+        optimiser.step(loss)
+    return log.detach().exp()
+
+
 def _ramp(frames: int) -> Tensor:
-    valid = torch.ones(1, frames, dtype=torch.bool)
-    return frame_weights(Loss(steps="every", ramp=True), valid, valid, 0)[0]
+    weight = torch.arange(1, frames + 1) ** RAMP
+    return weight / weight.sum()

@@ -16,10 +16,13 @@ from horst.finetune.job import ClipSource, FinetuneJob, FinetuneProgress, HeldOu
 from horst.finetune.recordings import RecordingLimits
 from horst.models.checkpoint import check_place, save
 from horst.models.hub import model_title, open_model
+from horst.models.predictor import Predictor
+from horst.models.registry import create_model
 from horst.video import VideoFile
-from horst.video.frame import VIDEO_SUFFIXES
+from horst.video.frame import VIDEO_SUFFIXES, Size
 
 How = Literal["frozen", "scratch"]
+MOTION_POOL = "motion_pool"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +56,22 @@ def finetune(
         path: The folder of the model, for `horst.open_model`.
         how: "frozen" trains a new head on `base`; "scratch" trains a small network.
         minutes: Approximate time limit. "frozen" stops when it is done, and uses every clip at least once.
-        base: A model that `horst.open_model` takes: a name, a folder, a run, hf://user/name.
+        base: A model that `horst.open_model` takes: a name, a folder, a run, hf://user/name. Or "motion_pool", which is
+            made for videos of people and has an ImageNet backbone.
         seed: Seed of everything random.
         overwrite: Replace an existing model.
         report: Called with the progress, a few times per second.
     """
     path = Path(path)
     check_type("how", how, How)
-    job = FinetuneJob.of(labelled_videos(Path(clips)) if isinstance(clips, str | Path) else clips, minutes)
     check_place(path, overwrite)
-    if how == "frozen":
-        model, held_out = frozen.train(job, open_model(base), seed, report)
+    model = open_base(base) if how == "frozen" else None
+    if isinstance(clips, str | Path):
+        side = RecordingLimits().side
+        clips = labelled_videos(Path(clips), model.size if model else (side, side))
+    job = FinetuneJob.of(clips, minutes)
+    if model:
+        model, held_out = frozen.train(job, model, seed, report)
     else:
         model, held_out = scratch.train(job, seed, report)
     result = FinetuneResult(path, job.labels, len(job.sources), held_out, job.elapsed)
@@ -72,23 +80,27 @@ def finetune(
     return result
 
 
-def labelled_videos(folder: Path) -> dict[str, list[ClipSource]]:
-    """The videos <folder>/<label>/*.mp4 by label, as functions that read them."""
+def open_base(base: str | Path) -> Predictor:
+    """The model that gets a new head."""
+    return create_model(MOTION_POOL) if base == MOTION_POOL else open_model(base)
+
+
+def labelled_videos(folder: Path, size: Size) -> dict[str, list[ClipSource]]:
+    """The videos <folder>/<label>/*.mp4 by label, as functions that read them in this size."""
     if not folder.is_dir():
         raise DataError(f"{folder}: there is no such folder; it takes one with a folder of clips for each label")
     found: dict[str, list[ClipSource]] = {}
     for label in sorted(entry for entry in folder.glob("*") if entry.is_dir()):
         files = sorted(file for file in label.iterdir() if file.suffix.lower() in VIDEO_SUFFIXES)
         if files:
-            found[label.name] = [partial(_read_video, file) for file in files]
+            found[label.name] = [partial(read_video, file, size) for file in files]
     return found
 
 
-def _read_video(file: Path) -> Clip:
-    """The first seconds of a video, as small as a recording."""
-    limits = RecordingLimits()
-    with VideoFile(file, size=(limits.side, limits.side), threads=1) as video:
-        frames = list(video.frames(0.0, limits.longest))
+def read_video(file: Path, size: Size) -> Clip:
+    """The first seconds of a video."""
+    with VideoFile(file, size=size, threads=1) as video:
+        frames = list(video.frames(0.0, RecordingLimits().longest))
     if not frames:
         raise EmptyVideoError(file, "no frame decodes")
     return Clip(np.stack([frame.image for frame in frames]), np.asarray([frame.time for frame in frames]))
