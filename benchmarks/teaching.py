@@ -1,4 +1,4 @@
-"""Accuracy of `horst teach` on real clips of people: how well it names clips of other recordings.
+"""Accuracy of `horst teach` on real clips of people: how well it classifies clips of other recordings.
 
     python -m benchmarks.teaching --real FOLDER [--draws 5] [--clips 5 10] [--base motion_pool]
 
@@ -25,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 
 from horst.data.clips import Clip
+from horst.evaluation.metrics import calibration_bins
 from horst.finetune import finetune
 from horst.finetune.run import open_base, read_video
 from horst.models import open_model
@@ -32,6 +33,7 @@ from horst.models import open_model
 TEST_CLIPS = 24  # of each label
 KEPT = 0.9  # the share of known clips that the threshold for unknown ones keeps
 LARGE_RUNS = 3
+BINS = 10  # of the calibration error
 
 
 class RealClip(NamedTuple):
@@ -86,6 +88,7 @@ def main() -> None:
 
 
 def read_manifest(folder: Path) -> list[RealClip]:
+    """The clips of a folder; a missing column is a KeyError that names it."""
     with (folder / "manifest.csv").open(newline="", encoding="utf-8") as file:
         return [RealClip(folder / row["path"], row["label"], row["run"]) for row in csv.DictReader(file)]
 
@@ -128,8 +131,9 @@ def show(setting: str, count: int, draws: Sequence[Draw], teach: Teach) -> None:
     for half in (True, False):
         found = [100 * np.mean(a.correct(draw.test, half=half)) for a, draw in zip(answers, draws, strict=True)]
         columns.append(f"{np.mean(found):5.1f} ({min(found):.0f} to {max(found):.0f})")
-    correct = [hit for a, draw in zip(answers, draws, strict=True) for hit in a.correct(draw.test, half=False)]
-    error = 100 * calibration_error(np.concatenate([a.confidence() for a in answers]), np.asarray(correct))
+    last = torch.from_numpy(np.stack([p[-1] for a in answers for p in a.probabilities])).log()
+    targets = [a.labels.index(clip.label) for a, draw in zip(answers, draws, strict=True) for clip in draw.test]
+    error = 100 * calibration_bins(last, torch.tensor(targets), BINS).error
     slowest, rate = max(a.seconds for a in answers), min(a.frames_per_second for a in answers)
     print(
         f"{setting:14} {count:5d}  {columns[0]:16}  {columns[1]:16}  {error:4.1f}  {slowest:7.0f}  {rate:8.1f}",
@@ -138,7 +142,7 @@ def show(setting: str, count: int, draws: Sequence[Draw], teach: Teach) -> None:
 
 
 def answer(learn: Sequence[RealClip], test: Sequence[RealClip], *, base: str) -> Answered:
-    """What a model that was taught `learn` answers."""
+    """The answers of a model that was finetuned on `learn`."""
     size = open_base(base).size
     sources: dict[str, list[Callable[[], Clip]]] = {}
     for clip in learn:
@@ -159,12 +163,6 @@ def answer(learn: Sequence[RealClip], test: Sequence[RealClip], *, base: str) ->
     torch.set_num_threads(threads)
     rate = sum(map(len, probabilities)) / seconds
     return Answered(result.labels, probabilities, result.seconds, rate)
-
-
-def calibration_error(confidence: NDArray[np.float64], correct: NDArray[np.bool_], bins: int = 10) -> float:
-    which = np.minimum((confidence * bins).astype(int), bins - 1)
-    gaps = [abs(confidence[which == b].mean() - correct[which == b].mean()) * (which == b).mean() for b in set(which)]
-    return float(sum(gaps))
 
 
 def _some(clips: Sequence[RealClip], count: int, rng: np.random.Generator) -> list[RealClip]:

@@ -22,7 +22,8 @@ from horst.data.module import ClipDataModule
 from horst.errors import DataError, InputError
 from horst.evaluation import report
 from horst.evaluation.challenge import challenge, write_challenge
-from horst.evaluation.evaluate import Evaluation, count_leaks, evaluate, evaluate_predictions, predict
+from horst.evaluation.evaluate import Evaluation, evaluate, evaluate_predictions, predict
+from horst.evaluation.guard import count_leaks
 from horst.evaluation.measure import all_scores, measure, metric_names, primary_metric
 from horst.evaluation.metrics import accuracy_of_ranks, label_ranks, marginalize, recall_of_ranks
 from horst.evaluation.paper import paper_tables

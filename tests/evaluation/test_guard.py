@@ -18,7 +18,8 @@ from horst.data.example import Annotations, Example
 from horst.data.loader import ClipBatches
 from horst.data.source import open_source
 from horst.errors import DataError
-from horst.evaluation.evaluate import SLACK, count_leaks, evaluate
+from horst.evaluation.evaluate import evaluate
+from horst.evaluation.guard import SLACK, count_leaks
 from horst.evaluation.predictions import Collector, Predictions
 
 TAUS = (1.0, 0.75, 0.5, 0.25)

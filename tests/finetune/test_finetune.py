@@ -187,26 +187,23 @@ def test_confidence_is_fitted_to_held_out_clips() -> None:
     generator = torch.Generator().manual_seed(0)
     wrong = torch.rand(400, generator=generator) < 0.2
     results = [(torch.tensor([[0.1, 0.0]]) if not w else torch.tensor([[0.0, 0.1]]), 0) for w in wrong.tolist()]
-    right = torch.sigmoid(0.1 * frozen._sharpness(results)).item()
+    right = torch.sigmoid(0.1 / frozen._temperature(results)).item()
     assert right == pytest.approx(0.8, abs=0.03)
-    assert frozen._sharpness([]) == 1
-    certain = frozen._sharpness([(torch.tensor([[1.0, 0.0]]), 0)] * 8)  # all are right: at most 9 of 10
+    assert frozen._temperature([]) == 1
+    certain = 1 / frozen._temperature([(torch.tensor([[1.0, 0.0]]), 0)] * 8)  # all are right: at most 9 of 10
     assert torch.sigmoid(certain).item() == pytest.approx(0.9, abs=0.01)
 
 
-GESTURES = Path(__file__).parents[3] / "shared" / "data" / "gestures"
-
-
 @pytest.mark.slow
-@pytest.mark.skipif(not GESTURES.is_dir(), reason="needs clips of real gestures")
-def test_gestures_of_other_people(tmp_path: Path) -> None:
+def test_gestures_of_other_people(samples: Path, tmp_path: Path) -> None:
     """Three clips of each of three gestures, and test clips of another recording. Chance is 3 of 9; 8 were measured."""
-    with (GESTURES / "manifest.csv").open(newline="") as file:
+    gestures = samples / "gestures"
+    with (gestures / "manifest.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     labels = ("left_swipe", "right_swipe", "stop")
 
     def some(run: str, label: str) -> list[Path]:
-        return [GESTURES / row["path"] for row in rows if row["run"] == run and row["label"] == label][:3]
+        return [gestures / row["path"] for row in rows if row["run"] == run and row["label"] == label][:3]
 
     size = (288, 384)
     clips = {label: [partial(read_video, file, size) for file in some("30", label)] for label in labels}

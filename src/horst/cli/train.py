@@ -111,7 +111,7 @@ def teach(
         model: Folder that the model is saved to.
         how: Train a new head on a frozen model, or a small network from scratch.
         minutes: How long it may take, approximately.
-        base: With frozen: the model that gets a new head.
+        base: With frozen: the model that gets a new head; motion_pool for videos of people.
         overwrite: Replace an existing model.
     """
     from horst.finetune import finetune

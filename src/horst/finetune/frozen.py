@@ -42,9 +42,9 @@ def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple
                 results.append((logits, job.targets[index]))
     head, loss = _fit_head(job, base, originals + variations)
     with torch.no_grad():
-        sharpness = _sharpness(results)
-        head.fc.weight.mul_(sharpness)
-        head.fc.bias.mul_(sharpness)
+        temperature = _temperature(results)
+        head.fc.weight.div_(temperature)
+        head.fc.bias.div_(temperature)
     report(FinetuneProgress(0.99, 1 + VARIATIONS, 1 + VARIATIONS, loss, "saving"))
     labels = {"action": list(job.labels)}
     model = Predictor(base.backbone, base.core, head, size=base.size, fps=base.fps, labels=labels)
@@ -131,11 +131,11 @@ def _spanned(rows: Tensor) -> tuple[Tensor, Tensor | None]:
     return (vectors * values).float(), (vectors / values).float().mT @ rows
 
 
-def _sharpness(results: list[tuple[Tensor, int]]) -> Tensor:
-    """The factor of the logits (an inverse temperature) with which held-out clips are the most likely; 1 without clips.
+def _temperature(results: list[tuple[Tensor, int]]) -> Tensor:
+    """The temperature of the logits that minimises the cross-entropy of held-out clips; 1 without clips.
 
-    Strong weight decay makes the head less certain than it is right. The smoothing of labels is Platt's: if n clips are
-    all right, the next one is expected to be right with a probability of (n + 1) / (n + 2).
+    Strong weight decay makes the head underconfident. Labels are smoothed as Platt does: if n clips are all correct,
+    the next one is expected to be correct with a probability of (n + 1) / (n + 2).
     """
     log = torch.zeros(())
     if not results:
@@ -149,7 +149,7 @@ def _sharpness(results: list[tuple[Tensor, int]]) -> Tensor:
 
     def loss() -> Tensor:
         optimiser.zero_grad()
-        entropy = F.cross_entropy(log.exp() * logits, target, reduction="none", label_smoothing=min(1.0, smoothing))
+        entropy = F.cross_entropy(logits / log.exp(), target, reduction="none", label_smoothing=min(1.0, smoothing))
         total: Tensor = (entropy * weight).sum() / weight.sum()
         total.backward()
         return total

@@ -30,7 +30,7 @@ STILL = 1e-6  # below this squared motion the centre stays
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MotionPoolConfig(CoreConfig):
-    """Pooling on a grid and around the motion. Fractions are of the height of the map, rates are per frame."""
+    """Pooling on a grid and around the motion."""
 
     name, title = "motion_pool", "MotionPool"
     grid: tuple[int, int] = (3, 4)
@@ -38,12 +38,15 @@ class MotionPoolConfig(CoreConfig):
     focus: int = 3
     """Rows and columns of the square around the motion."""
     side: float = 0.4
-    """Of the square."""
+    """Of the square, as a fraction of the height of the map."""
     motion_channels: int = 112
     """The first channels of the map, in which motion is measured: those of the finest maps."""
     threshold: float = 0.25
+    """Relative change of a cell that does not count as motion."""
     decay: float = 0.85
+    """Of the motion, per frame."""
     smoothing: float = 0.4
+    """The weight of the newest frame."""
 
     def __post_init__(self) -> None:
         CoreConfig.__post_init__(self)
