@@ -169,13 +169,20 @@ def test_accuracy_of_one_and_of_several(task: str) -> None:
     curve = axes.get_lines()[0]
     assert list(curve.get_xdata()) == ([0.25, 0.5, 1.0] if task == "recognition" else [2.0, 1.0, 0.25])
     assert list(curve.get_ydata()) == pytest.approx([0.05, 0.15, 0.25])
-    assert legend(one) == ["top-5 45.0%", "top-1 25.0%", "guess 25.0%", "guess 5.0%"]  # in the order of the last values
+    assert legend(one) == [
+        "top-5 45.0%",
+        "top-1 25.0%",
+        "chance 25.0%",
+        "chance 5.0%",
+    ]  # in the order of the last values
     prior = evaluation(task, prior={"action/top1": 0.1})
     both = viz.accuracy_curve({"a < b": prior, "c": evaluation(task)})
     colours = {str(line.get_label()): line.get_color() for line in both.axes[0].get_lines()}
     assert colours["a < b top-1 25.0%"] == colours["a < b top-5 45.0%"] == style.SERIES[0]
     assert colours["c top-1 25.0%"] == style.SERIES[1]
-    assert "prior top-1 10.0%" in colours
+    assert {"prior top-1 10.0%", "chance top-5 25.0%"} <= set(colours)
+    same = viz.accuracy_curve(evaluation(task, prior={"action/top1": 0.05}))
+    assert "chance 5.0%" in legend(same)  # where the most frequent class is as good as a guess
     with pytest.raises(InputError, match="a label for the action"):
         viz.accuracy_curve(evaluation(task, metrics={}))
     with pytest.raises(InputError, match="separately"):

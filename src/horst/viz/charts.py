@@ -3,6 +3,7 @@
 Shapes: N examples, C classes. Titles are above the axes, widths are in points.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -65,8 +66,8 @@ def accuracy_curve(
         raise InputError(f"no example of {first.data} has a label for the {task}, so there is no accuracy to draw")
     style.position_axis(axes, recognition=recognition)
     for order, kind in enumerate(kinds):
-        if (value := _reference(first, task, kind)) is not None:
-            what = "prior" if f"{task}/{kind}" in first.prior else "guess"
+        if found := _reference(first, task, kind):
+            what, value = found
             label = f"{what} {100 * value:.1f}%" if alone else f"{what} {TITLES[kind]} {100 * value:.1f}%"
             colour = style.SERIES[order % len(style.SERIES)] if alone else style.SERIES[5]
             axes.plot(axes.get_xlim(), [value, value], color=colour, linewidth=1.2, linestyle=(0, (3, 4)), label=label)
@@ -75,13 +76,14 @@ def accuracy_curve(
     return figure
 
 
-def _reference(evaluation: Evaluation, task: str, kind: str) -> float | None:
-    """Accuracy without a model: of the most frequent classes of training, or of a guess."""
-    if f"{task}/{kind}" in evaluation.prior:
-        return evaluation.prior[f"{task}/{kind}"]
-    if kind == "recall5" or not evaluation.classes.get(task):
+def _reference(evaluation: Evaluation, task: str, kind: str) -> tuple[str, float] | None:
+    """Accuracy without a model, and its name: of the most frequent classes of training (prior), or of a guess."""
+    classes = evaluation.classes.get(task)
+    chance = min(1.0, int(kind.removeprefix("top")) / classes) if classes and kind != "recall5" else None
+    value = evaluation.prior.get(f"{task}/{kind}", chance)
+    if value is None:
         return None
-    return min(1.0, int(kind.removeprefix("top")) / evaluation.classes[task])
+    return "chance" if chance is not None and math.isclose(value, chance) else "prior", value
 
 
 @style.styled
