@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from PIL import Image as PILImage
 from torch import Tensor
 
 from horst.data.batches import BadClip, ClipDataset
@@ -25,6 +26,7 @@ from horst.viz.clip_figures import attention, timeline
 from horst.viz.style import escape, inline, jpeg
 
 TOP = 5  # most likely classes that count as predicted before an action
+FRAMES, SIDE = 40, 192  # the most frames of a clip that plays in the page, and pixels of their longer side
 GREY, MAP_SCALE = 128, 16  # frames where the data are feature maps: the grey level, and pixels per cell of the map
 
 
@@ -91,8 +93,29 @@ def clip_section(clip: StreamedClip, moments: tuple[int, ...] = (), kind: str = 
         figures = [attention(*given, at=moment, **common) for moment in moments]
     widest = max((72 * figure.get_figwidth() for figure in figures), default=None)
     return (
-        f"<div class=card><h3>{escape(name)}{chip}</h3><span class=soft>clip {escape(clip.id)}</span>"
+        f"<div class=card><div class=clip>{player(clip, name)}<div><h3>{escape(name)}{chip}</h3>"
+        f"<span class=soft>clip {escape(clip.id)}</span></div></div>"
         f"{inline(over_time)}{''.join(inline(figure, widest) for figure in figures)}</div>"
+    )
+
+
+def player(clip: StreamedClip, name: str) -> str:
+    """The clip in a loop without a script: a strip of frames that assets/page.css moves, until a click or a space.
+
+    In print it is the first frame. Empty if nothing moves: one frame, or feature maps.
+    """
+    count = len(clip.frames)
+    if clip.frames[0] is clip.frames[-1]:
+        return ""
+    images = [PILImage.fromarray(clip.frames[i]) for i in np.linspace(0, count - 1, min(count, FRAMES)).astype(int)]
+    for image in images:
+        image.thumbnail((SIDE, SIDE))
+    seconds = count * (clip.times[1] - clip.times[0]) / 0.8  # the last frame stays for the rest
+    look = f"aspect-ratio:{images[0].width}/{images[0].height};animation-duration:{seconds:.2f}s;"
+    look += f"animation-timing-function:steps({len(images)},jump-none)"
+    return (
+        f'<label class=player><input type=checkbox aria-label="Pause or play: {escape(name)}">'
+        f'<img alt="" src="{jpeg(np.hstack([np.asarray(image) for image in images]))}" style="{look}"><i></i></label>'
     )
 
 

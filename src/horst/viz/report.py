@@ -25,10 +25,12 @@ from horst.viz import style
 from horst.viz.charts import accuracy_curve, confusion, count, reliability, similarity_order
 from horst.viz.clips import choose_clips, clip_section, stream_clip
 from horst.viz.style import escape, inline
+from horst.viz.terms import explain
 
 CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,)}
 CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25)}
 """Positions that have a figure, and at which the attention of clips is drawn."""
+FEW = 50  # fewer evaluated clips are a warning
 HEADLINE = {
     "action/top1@25%": "top-1 after 25% of a clip",
     "action/top1@50%": "top-1 after 50% of a clip",
@@ -63,7 +65,7 @@ def report_page(evaluated: EvaluatedModel, predictions: Predictions, evaluation:
         sections.append(clips_section(evaluated, split, predictions, clips))
     what = "early recognition" if predictions.task == "recognition" else "anticipation"
     counted = f"{evaluation.counts['examples']} examples of {evaluation.data}, {split}"
-    return page(f"{name}: {what}", f"{counted}; a report of horst {horst.__version__}", sections)
+    return page(f"{name}: {what}", f"{counted}; a report of horst {horst.__version__}.", sections)
 
 
 def headline(evaluation: Evaluation) -> str:
@@ -73,7 +75,23 @@ def headline(evaluation: Evaluation) -> str:
     if "action/time_to_action" in metrics:
         found["before the action it is among the top 5"] = f"{metrics['action/time_to_action']:.2f} s"
     tiles = (f"<div><b>{escape(value)}</b>{escape(name)}</div>" for name, value in found.items())
-    return f"<div class=tiles>{''.join(tiles)}</div>"
+    return f"{few_clips(evaluation)}<div class=tiles>{''.join(tiles)}</div>"
+
+
+def few_clips(evaluation: Evaluation) -> str:
+    """A warning if few clips were evaluated: the differences in top-1 that are noise. Empty if there are enough.
+
+    The limit is 1.96 binomial standard errors, the largest over the positions. Two hits and two misses are added
+    (Agresti and Coull): 0 or 100% of a few clips are uncertain too.
+    """
+    counts, metrics = evaluation.counts, evaluation.metrics
+    n = counts["examples"] - counts.get("left_out", 0) - counts.get("unlabelled", 0)
+    hits = [n * metrics[key] + 2 for name in evaluation.position_names if (key := f"action/top1@{name}") in metrics]
+    if n >= FEW or not hits:
+        return ""
+    error = max(math.sqrt(hit * (n + 4 - hit) / (n + 4) ** 3) for hit in hits)
+    clips = f"Only {n} clip{' was' if n == 1 else 's were'} evaluated."
+    return f"<p class=warning>{clips} Differences of less than {math.ceil(196 * error)} points are noise.</p>"
 
 
 def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
@@ -124,11 +142,7 @@ def calibration_section(predictions: Predictions) -> str:
         for name, scores in found.items()
         if ((labels >= 0) & (scores > -torch.inf).any(-1)).any()
     ]
-    intro = (
-        "Of the predictions with a confidence of 70%, seven out of ten should be right. The calibration error is the "
-        "distance of the bars from the diagonal, weighted by the number of predictions. Red: overconfident; cyan: "
-        "underconfident."
-    )
+    intro = "Accuracy by confidence. Bars should end at the diagonal. Red: overconfident. Cyan: underconfident."
     return section("Calibration" if len(found) > 1 else f"Calibration, {next(iter(found))}", intro, row(*figures))
 
 
@@ -142,9 +156,9 @@ def clips_section(evaluated: EvaluatedModel, split: Split, predictions: Predicti
     if not cards:
         return ""
     intro = (
-        "Probabilities over time. The strip shows the top class, with a green line below where it is right. At the "
-        "dotted lines: the past frames that the model attends to (brightness: weight), where in them it looks "
-        "(colour), and the top 5. The layer whose maps vary most is shown."
+        "Click a clip to pause or play it. Below: probabilities over time. The strip shows the top class, with a green "
+        "line below where it is right. At the dotted lines: the past frames that the model attends to (brightness: "
+        "weight), where in them it looks (colour), and the top 5. The layer whose maps vary most is shown."
     )
     return section("Clips, frame by frame", intro, *cards)
 
@@ -237,7 +251,9 @@ def page(title: str, intro: str, sections: Sequence[str]) -> str:
     """A whole HTML page of sections that are HTML already."""
     own = (files("horst") / "assets" / "page.css").read_text(encoding="utf-8")
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-    body = f"<h1>{escape(title)}</h1><p class=soft>{escape(intro)}</p>" + "".join(sections)
+    body, terms = explain("".join(sections))
+    more = ' <a href="#terms">Terms are explained at the end.</a>' if terms else ""
+    body = f"<h1>{escape(title)}</h1><p class=soft>{escape(intro)}{more}</p>{body}{terms}"
     return (
         f"<!doctype html><html lang=en><head>{head}<style>{style.STYLE}{own}</style></head><body>{body}</body></html>\n"
     )
