@@ -38,6 +38,10 @@ train-tiny: $(VENV)/train.stamp ## Train a small model from nothing on two cores
 	if test -e runs/train-tiny/config.yaml; then $(BIN)/horst train --resume runs/train-tiny; \
 	else $(BIN)/horst train somethings/cpu --folder runs/train-tiny; fi
 	$(BIN)/horst evaluate runs/train-tiny
+	$(BIN)/horst data make somethings runs/train-tiny/fresh --clips 1 --seed 1001 --size 224 --templates 2 >/dev/null
+	$(BIN)/horst predict runs/train-tiny runs/train-tiny/fresh/videos/1.webm --render runs/train-tiny/fresh.mp4
+	@echo "Accuracy over the observed part of a clip, against chance: runs/train-tiny/evaluation/val.svg"
+	@echo "Predictions for a clip that the training has not seen (Moving something down): runs/train-tiny/fresh.mp4"
 
 test: $(VENV)/dev.stamp ## Run the tests
 	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
