@@ -4,23 +4,39 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 from pydantic import ValidationError
 from servers import frame, receive, recording, running
 
-from horst.serving.rest import FinetuneRequest
+from horst.finetune import NOTHING
+from horst.serving.teach import FinetuneRequest
 
 
 def test_finetune_request() -> None:
-    assert FinetuneRequest().model_dump() == {"name": "mine", "how": "frozen", "minutes": 1.0}
-    for name, good, bad in (("minutes", (0.01, 60), (0, -1, 60.01, "5")), ("name", ("x", "x" * 100), ("", "x" * 101))):
+    assert FinetuneRequest().model_dump() == {"name": "mine", "minutes": 1.0, "overwrite": False}
+    good_and_bad = (
+        ("minutes", (0.01, 60), (0, -1, 60.01, "5")),
+        ("name", ("x", "x" * 100), ("", "x" * 101)),
+        ("overwrite", (True, False), (1, "true", None)),
+    )
+    for name, good, bad in good_and_bad:
         for value in good:
             assert getattr(FinetuneRequest(**{name: value}), name) == value
         for value in bad:
             with pytest.raises(ValidationError, match=name):
                 FinetuneRequest(**{name: value})
+
+
+def wait_for_model(http: httpx.Client) -> dict[str, Any]:
+    end = time.monotonic() + 120
+    while (state := http.get("/api/teach").json())["state"] == "running":
+        assert 0 <= state["progress"] <= 1
+        assert time.monotonic() < end
+        time.sleep(0.2)
+    return state
 
 
 def test_finetune_and_use_a_model(tmp_path: Path) -> None:
@@ -32,26 +48,26 @@ def test_finetune_and_use_a_model(tmp_path: Path) -> None:
                 assert stored.json()["label"] == label
         listed = http.get("/api/recordings").json()["labels"]
         assert {one["label"]: len(one["clips"]) for one in listed} == {"wave": 3, "Größe ✋": 3}
-        started = http.post("/api/teach", json={"name": "mine", "how": "frozen", "minutes": 0.05})
+        started = http.post("/api/teach", json={"name": "mine", "minutes": 0.05})
         assert started.status_code == 202, started.text
         assert started.json()["state"] == "running"
         again = http.post("/api/teach", json={"name": "other"})
         assert again.status_code == 409
         assert again.json()["error"]["code"] == "running"
-        end = time.monotonic() + 120
-        while (state := http.get("/api/teach").json())["state"] == "running":
-            assert 0 <= state["progress"] <= 1
-            assert time.monotonic() < end
-            time.sleep(0.2)
+        state = wait_for_model(http)
         assert (state["state"], state["model"]) == ("done", "mine"), state
+        assert {(one["label"], one["clips"]) for one in state["labels"]} == {("wave", 3), ("Größe ✋", 3)}
+        assert all(one["correct"] + sum(one["confused"].values()) == one["clips"] for one in state["labels"])
+        assert all(isinstance(sentence, str) for sentence in state["advice"])
         assert [model["name"] for model in http.get("/api/models").json() if model["finetuned"]] == ["mine"]
         with server.socket({"model": "mine"}) as client:
             client.send(frame(0, 0.0))
             top = receive(client)["prediction"]["top"]["action"]
-            assert {one["name"] for one in top} == {"wave", "Größe ✋"}
-        http.post("/api/teach", json={"name": "mine", "how": "scratch", "minutes": 5})
+            assert {one["name"] for one in top} == {"wave", "Größe ✋", NOTHING}
+        exists = http.post("/api/teach", json={"name": "mine"})
+        assert (exists.status_code, exists.json()["error"]["code"]) == (409, "exists")
+        assert str(tmp_path) not in exists.text
+        replaced = http.post("/api/teach", json={"name": "mine", "minutes": 5, "overwrite": True})
+        assert replaced.status_code == 202
         http.delete("/api/teach")
-        while (state := http.get("/api/teach").json())["state"] == "running":
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        assert state["state"] == "cancelled"
+        assert wait_for_model(http)["state"] == "cancelled"

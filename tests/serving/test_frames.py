@@ -20,7 +20,7 @@ from horst.errors import InputError
 from horst.serving import Limits
 from horst.serving.errors import ApiError
 from horst.serving.frames import HEADER, decode_image, join_frame, split_frame, split_recording
-from horst.serving.rest import check_container
+from horst.serving.uploads import check_container
 
 numbers, moments = st.integers(0, 2**32 - 1), st.floats(allow_nan=False, allow_infinity=False)
 

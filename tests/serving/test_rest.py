@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,7 @@ def test_info_and_models(server: Running) -> None:
     assert set(models) >= {"tiny", "somethings", "kitchen"}
     assert models["kitchen"]["tasks"] == {"action": 75, "verb": 14, "noun": 20}
     assert not models["tiny"]["finetuned"]
+    assert [name for name, model in models.items() if model["synthetic"]] == ["kitchen", "somethings"]
 
 
 def test_finetuned_model_is_served_at_once(server: Running) -> None:
@@ -49,6 +51,7 @@ def test_finetuned_model_is_served_at_once(server: Running) -> None:
         "size": list(SIZE),
         "tasks": {"action": 4},
         "finetuned": True,
+        "synthetic": False,
     } in models
     with server.socket({"model": "mine"}):
         pass
@@ -164,7 +167,14 @@ def test_invalid_recordings(server: Running) -> None:
 
 def test_finetuning_needs_clips(server: Running) -> None:
     assert http.get(f"{server.url}/api/teach").json()["state"] == "idle"
-    for expected in ({}, {"name": "../x"}, {"name": "mine", "how": "magic"}, {"minutes": -1}, {"who": 1}):
+    for expected in (
+        {},
+        {"name": "../x"},
+        {"name": "mine", "overwrite": "yes"},
+        {"minutes": -1},
+        {"how": "frozen"},
+        {"who": 1},
+    ):
         assert http.post(f"{server.url}/api/teach", json=expected).status_code == 422, expected
     assert http.delete(f"{server.url}/api/teach").json()["state"] == "idle"
 
@@ -185,7 +195,7 @@ def test_docs_and_metrics(server: Running) -> None:
     docs = http.get(f"{server.url}/docs").text
     assert "/api/predict" in docs
     assert '"type": "busy"' in docs
-    assert "<script" not in docs
+    assert re.findall("<script[^>]*>", docs) == ['<script type="module" src="copy.js">']
     text = metrics(server)
     for name in ("streams", "frames_total", "latency_seconds_bucket", "busy_total", "memory_bytes", "uptime_seconds"):
         assert f"horst_{name}" in text

@@ -19,7 +19,6 @@ from horst.serving.limits import Limits
 from horst.serving.manager import ModelManager
 from horst.serving.pages import page_routes
 from horst.serving.rest import api_routes
-from horst.serving.samples import Samples
 from horst.serving.websocket import WebSocketSession
 
 
@@ -38,7 +37,7 @@ def create_app(
 
     Args:
         model: The default model, in evaluation mode.
-        folder: Folder for recordings, finetuned models, samples and, while they are read, uploads.
+        folder: Folder for recordings, finetuned models, their exports, samples and, while they are read, uploads.
         name: Name of the default model.
         limits: Limits of the server.
         host: The address that the server is bound to.
@@ -68,7 +67,7 @@ def create_app(
         lifespan=lifespan,
     )
     errors.install(app, manager.metrics)
-    app.include_router(api_routes(manager, Samples(folder / "samples"), folder / "uploads", token=token is not None))
+    app.include_router(api_routes(manager, folder, token=token is not None))
     app.include_router(page_routes(app))
 
     @app.websocket("/ws")

@@ -10,13 +10,23 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from horst.errors import BusyError, CheckpointError, ConfigError, DataError, HorstError, MissingExtraError, VideoError
+from horst.errors import (
+    BusyError,
+    CheckpointError,
+    ConfigError,
+    DataError,
+    ExistsError,
+    HorstError,
+    MissingExtraError,
+    VideoError,
+)
 from horst.serving.metrics import Metrics
 
 KINDS: dict[type[HorstError], tuple[int, str]] = {
     BusyError: (503, "busy"),
     VideoError: (422, "video"),
     ConfigError: (422, "config"),
+    ExistsError: (409, "exists"),
     CheckpointError: (422, "model"),
     DataError: (422, "data"),
     MissingExtraError: (501, "extra"),
@@ -28,9 +38,10 @@ STATUSES = {
     403: ("forbidden", "Wrong host, or a page of another site."),
     404: ("missing", "Not found."),
     405: ("method", "Method not allowed."),
-    409: ("running", "Conflict: already running, or full."),
+    409: ("running", "Conflict: already running, full, or a model of this name exists."),
     413: ("large", "The body is too large."),
     422: ("input", "Invalid value; the message names it."),
+    501: ("extra", "An optional package is not installed."),
     503: ("busy", "Busy: try again later."),
 }  # default code and description
 log = logging.getLogger("horst.serving")

@@ -4,7 +4,7 @@ import io
 import math
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from PIL import Image as Pictures
@@ -37,6 +37,12 @@ def split_frame(message: bytes, max_bytes: int) -> tuple[int, float, bytes]:
     if len(message) - HEADER.size > max_bytes:
         raise InputError(f"the image has {len(message) - HEADER.size} bytes; the limit is {max_bytes}")
     return number, time, message[HEADER.size :]
+
+
+def join_recording(times: Iterable[float], images: Iterable[bytes]) -> bytes:
+    """A recorded clip, as `split_recording` reads it; `images` are encoded."""
+    frames = [join_frame(i, time, image) for i, (time, image) in enumerate(zip(times, images, strict=True))]
+    return b"".join(LENGTH.pack(len(frame)) + frame for frame in frames)
 
 
 def split_recording(body: bytes, limits: Limits) -> Iterator[tuple[float, Image]]:

@@ -17,12 +17,14 @@ from typing import Any
 
 from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
 from horst.finetune import Finetuner
+from horst.heads import HEADS
 from horst.models import Predictor, PredictorConfig, open_model, pretrained_models
 from horst.models.checkpoint import WEIGHTS, read_config, read_labels
 from horst.serving.limits import Limits
 from horst.serving.metrics import Metrics
 from horst.serving.scheduler import Scheduler, Session
 from horst.streaming import ResetPolicy
+from horst.streaming.pool import class_names
 
 OVERLOAD_SECONDS = 5.0  # duration of an overload after which the newest session is evicted
 OVERLOAD_FACTOR = 1.25  # times `Limits.load` is an overload: a session that was just accepted survives small changes
@@ -38,6 +40,7 @@ class ModelInfo:
     size: tuple[int, int]
     tasks: dict[str, int]
     finetuned: bool
+    synthetic: bool  # it knows synthetic clips only, so it is not for a camera
 
 
 class ModelManager:
@@ -94,7 +97,26 @@ class ModelManager:
         if not tasks:
             model = facts = self.model(name)[1]
             tasks = dict(model.head.classes)
-        return ModelInfo(name, TITLES.get(name, name), facts.fps, facts.size, tasks, name in self.finetuner.models())
+        finetuned = name in self.finetuner.models()
+        synthetic = name in pretrained_models() and not finetuned
+        return ModelInfo(name, TITLES.get(name, name), facts.fps, facts.size, tasks, finetuned, synthetic)
+
+    def labels(self, name: str | None) -> tuple[str, list[str]]:
+        """The name of a model (the default one if None), and its actions, without loading it if possible."""
+        name = name or self.name
+        folder = self._folder(name) if name in self.names() else None
+        with suppress(OSError, ValueError, KeyError):  # damaged: `model` raises the error; or without names
+            if folder is not None:
+                return name, (read_labels(folder) or {})["action"]
+        name, model = self.model(name)
+        return name, class_names(model)["action"]
+
+    def anticipates(self, name: str) -> bool:
+        """Whether a model predicts the next action."""
+        folder = self._folder(name)
+        if folder is None:
+            return self.model(name)[1].head.task == "anticipation"
+        return HEADS[read_config(folder).head.name].task == "anticipation"
 
     def open(
         self, session: Session, name: str | None, policy: Callable[[Predictor], ResetPolicy], **options: Any

@@ -6,7 +6,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request
 from starlette.responses import FileResponse, HTMLResponse
 
 from horst.serving.errors import ApiError
@@ -21,9 +21,12 @@ def page_routes(app: FastAPI) -> APIRouter:
     router = APIRouter(include_in_schema=False)
 
     @router.get("/docs")
-    async def docs() -> HTMLResponse:
+    async def docs(request: Request) -> HTMLResponse:
         template = Template((ASSETS / "api.html").read_text(encoding="utf-8"))
-        return HTMLResponse(template.substitute(routes="\n".join(describe(app.openapi()))))
+        address = html.escape(str(request.base_url).rstrip("/"))  # for the examples: the one that the reader uses
+        socket = address.replace("http", "ws", 1)
+        routes = "\n".join(describe(app.openapi()))
+        return HTMLResponse(template.substitute(address=address, socket=socket, routes=routes))
 
     @router.api_route("/", methods=["GET", "HEAD"])
     @router.api_route("/{name}", methods=["GET", "HEAD"])

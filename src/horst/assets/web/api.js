@@ -3,21 +3,22 @@
 import { askForToken, token } from "./token.js";
 
 export class ServerError extends Error {
-  constructor(status, message) {
+  constructor(status, message, code = "") {
     super(message);
     this.status = status;
+    this.code = code; // for programs
   }
 }
 
 /** Send a request; asks for the token if the server requires one. */
-export async function request(path, { method = "GET", json, body } = {}) {
+export async function request(path, { method = "GET", json, body, keepalive = false } = {}) {
   const headers = {};
   if (token()) headers.Authorization = `Bearer ${token()}`;
   if (json !== undefined) headers["Content-Type"] = "application/json";
   else if (body !== undefined) headers["Content-Type"] = "application/octet-stream";
   let response;
   try {
-    response = await fetch(path, { method, headers, body: json === undefined ? body : JSON.stringify(json) });
+    response = await fetch(path, { method, headers, keepalive, body: json === undefined ? body : JSON.stringify(json) });
   } catch {
     throw new ServerError(0, "The server does not respond. Is horst serve still running?");
   }
@@ -25,17 +26,18 @@ export async function request(path, { method = "GET", json, body } = {}) {
     await askForToken();
     return request(path, { method, json, body });
   }
-  if (!response.ok) throw new ServerError(response.status, await errorMessage(response));
+  if (!response.ok) throw await errorOf(response);
   return response;
 }
 
 /** Send a request and parse the JSON of the response. */
 export const data = async (path, options) => (await request(path, options)).json();
 
-async function errorMessage(response) {
+async function errorOf(response) {
   try {
-    return (await response.json()).error.message;
+    const { message, code } = (await response.json()).error;
+    return new ServerError(response.status, message, code);
   } catch {
-    return `The server returned status ${response.status} for ${new URL(response.url).pathname}.`;
+    return new ServerError(response.status, `The server returned status ${response.status} for ${new URL(response.url).pathname}.`);
   }
 }

@@ -5,8 +5,9 @@ import { data } from "./api.js";
 import { Bars } from "./bars.js";
 import { Connection } from "./connection.js";
 import { $, fill, percent } from "./dom.js";
-import { floatVideo } from "./float.js";
+import { listenToDownloads } from "./downloads.js";
 import { Frames } from "./frames.js";
+import { Gallery } from "./gallery.js";
 import { listenToKeys } from "./keys.js";
 import { Meter } from "./meter.js";
 import { hideNotice, showNotice } from "./notice.js";
@@ -31,20 +32,25 @@ const source = new Source(video);
 const palette = new Palette();
 const [bars, timeline, strip, meter, answer] = [new Bars(palette), new Timeline(palette), new Strip(), new Meter(), new Answer()];
 const overlay = new Overlay(video);
+const gallery = new Gallery();
+let models = new Map(); // by name
+let sample = null; // the sample that plays
 let sampler = null;
 let waiting = []; // frames of a file that wait until they may be sent
 let generation = 0; // counts resets: answers to frames from before the last one are ignored
 
 const connection = new Connection({
   state: (kind, text) => {
-    $("connection").dataset.state = kind;
-    $("connection").textContent = text;
+    if (kind === "lost") clear(); // old predictions would look like new ones
+    showState(kind, text);
   },
   ready: (message) => {
     hideNotice("connection");
     sampler = new FrameSampler(message.size, message.fps, send);
     clear();
     strip.clear(message.order, message.size);
+    $("attention").hidden = $("heat-field").hidden = message.order === 0; // a model without attention
+    showThreshold(Object.values(message.tasks)[0]);
     player.ready();
   },
   answer: receive,
@@ -52,12 +58,29 @@ const connection = new Connection({
   active: () => player.running,
 });
 
-const player = new Player(video, source, frames, {
-  changed: () => connection.open(streamOptions()),
+const player = new Player(video, source, frames, gallery, {
+  changed: () => {
+    showHint();
+    connection.open(streamOptions());
+  },
   reset,
   running: (yes) => (timeline.running = yes),
-  truth: (action) => (answer.truth = action),
+  sample: (clip) => {
+    sample = clip;
+    $("truth").textContent = clip?.action ? `Sample: ${clip.label}` : "";
+  },
+  failed: (reason) => {
+    connection.close();
+    clear();
+    showHint();
+    showState("off", reason);
+  },
 });
+
+function showState(kind, text) {
+  $("connection").dataset.state = kind;
+  $("connection").textContent = text;
+}
 
 frames.listen((video, time) => {
   connection.wake();
@@ -93,7 +116,9 @@ function receive({ status, prediction, message }, sent) {
   const top = prediction.top.action ?? Object.values(prediction.top)[0];
   timeline.add(sent.clock, top, prediction.age === 1);
   bars.show(top);
-  answer.show(prediction.top);
+  const truth = truthAt(prediction.time);
+  answer.show(prediction.top, { truth, horizon: prediction.horizon, several: Boolean(prediction.horizons) });
+  if (sample?.next.length) $("truth").textContent = truth ? `True next action: ${truth}` : "";
   meter.add(sent.at, prediction.age);
   if (!prediction.attention) return;
   const attention = decodeAttention(prediction.attention);
@@ -101,6 +126,9 @@ function receive({ status, prediction, message }, sent) {
   overlay.show(newest < 0 || attention.even ? null : attention.maps[newest]);
   strip.show(attention, prediction.time, 1 / connection.ready.fps);
 }
+
+/** The class of the sample at a time in seconds: its action, or the one that starts next. */
+const truthAt = (time) => sample?.action ?? sample?.next.find((one) => one.seconds > time)?.action ?? null;
 
 /** The model forgets all frames, and so does the page. */
 function reset() {
@@ -124,39 +152,74 @@ function clear() {
   strip.clear();
 }
 
+/** A model of synthetic clips is not for a camera: say so. */
+function showHint() {
+  $("synthetic").hidden = !(models.get($("model").value)?.synthetic && (source.kind === "camera" || source.kind === "file"));
+}
+
 async function listModels(chosen = null) {
-  const models = await data("/api/models");
-  fill($("model"), models.map((one) => [one.name, one.finetuned ? `${one.name} (trained here)` : one.title || one.name]));
+  const all = await data("/api/models");
+  models = new Map(all.map((one) => [one.name, one]));
+  fill($("model"), all.map((one) => [one.name, one.finetuned ? `${one.name} (trained here)` : one.title || one.name]));
   if (chosen) $("model").value = chosen;
 }
 
-const teach = new TeachPanel(frames, { size: () => connection.ready?.size ?? [112, 112], watch: () => player.watch() });
-const training = new Training(async (name) => {
-  await listModels(name);
-  showNotice(`The model ${name} is ready and selected.`);
-  connection.open(streamOptions());
+/** Another model is selected. */
+async function changeModel() {
+  const about = models.get($("model").value);
+  $("downloads").hidden = $("samples-note").hidden = !about?.finetuned;
+  showHint();
+  showThreshold(Object.values(about?.tasks ?? {})[0]);
+  try {
+    const known = await gallery.list($("model").value);
+    if (source.kind === "sample" && !known && gallery.chosen) return player.sample();
+  } catch (error) {
+    showNotice(error.message, { bad: true });
+  }
+  gallery.mark(source.kind === "sample" ? sample?.name : null);
+  if (source.kind) connection.open(streamOptions());
+}
+
+const teach = new TeachPanel(frames, {
+  watch: () => player.watch(),
+  changed: () => models.get($("model").value)?.finetuned && gallery.list($("model").value).catch(() => null),
+});
+const training = new Training({
+  prepare: () => teach.deletions.flush(), // deleted clips are not trained on
+  done: async (name) => {
+    await listModels(name);
+    showNotice(`The model ${name} is ready and selected.`);
+    changeModel();
+  },
 });
 
-$("model").addEventListener("change", () => source.kind && connection.open(streamOptions()));
+$("model").addEventListener("change", changeModel);
+$("go-teach").addEventListener("click", () => {
+  $("teach").scrollIntoView({ block: "nearest" });
+  $("label-name").focus();
+});
 $("reset").addEventListener("click", reset);
 $("reset-policy").value = settings.reset;
 $("reset-policy").addEventListener("change", () => {
   settings.reset = $("reset-policy").value;
   if (source.kind) connection.open(streamOptions());
 });
-function showThreshold() {
-  answer.threshold = settings.threshold;
-  $("threshold").value = 100 * settings.threshold;
-  $("threshold-value").textContent = percent(settings.threshold);
+
+/** The minimum confidence: the user's, or one that fits the number of labels. */
+function showThreshold(labels = 0) {
+  const value = settings.confidence ?? Math.max(0.2, Math.min(0.5, 1.5 / labels));
+  answer.threshold = value;
+  $("threshold").value = Math.round(100 * value);
+  $("threshold").setAttribute("aria-valuetext", percent(value));
+  $("threshold-value").textContent = percent(value);
 }
 $("threshold").addEventListener("input", () => {
-  settings.threshold = Number($("threshold").value) / 100;
+  settings.confidence = Number($("threshold").value) / 100;
   showThreshold();
 });
-showThreshold();
 overlay.visible = $("show-heat").checked = settings.heat;
 $("show-heat").addEventListener("change", () => (overlay.visible = settings.heat = $("show-heat").checked));
-floatVideo(() => source.kind !== null);
+listenToDownloads(source, () => $("model").value);
 listenToKeys(() => teach.toggle());
 timeline.draw();
 strip.clear(8);
@@ -167,7 +230,7 @@ async function start() {
     const info = await data("/api/info");
     $("about").textContent = `horst ${info.version}`;
     await listModels(info.model);
-    fill($("sample"), (await source.list()).map((one) => [one.name, one.label]));
+    await changeModel();
     $("connection").textContent = "ready";
   } catch (error) {
     showNotice(error.message, { bad: true });

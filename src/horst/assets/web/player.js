@@ -9,24 +9,24 @@ export class Player {
   #video;
   #source;
   #frames;
+  #gallery;
   #paused = false;
   #due = false; // starts when the server is ready
   #held = false; // paused because the server is behind
   #timer = 0;
 
-  /** Callbacks: changed() for another source, reset() when a video restarts, running(yes), truth(action or null). */
-  constructor(video, source, frames, on) {
-    [this.#video, this.#source, this.#frames, this.on] = [video, source, frames, on];
+  /** Callbacks: changed() for another source, reset() when a video restarts, running(yes), sample(clip or null),
+   * failed(reason) if nothing plays any more. */
+  constructor(video, source, frames, gallery, on) {
+    [this.#video, this.#source, this.#frames, this.#gallery, this.on] = [video, source, frames, gallery, on];
+    gallery.choose = (name) => this.sample(name);
     $("play-sample").addEventListener("click", () => this.sample());
     $("use-sample").addEventListener("click", () => this.sample());
     $("use-camera").addEventListener("click", () => this.camera());
     $("use-file").addEventListener("click", () => $("file").click());
-    $("sample").addEventListener("change", () => this.sample());
     $("camera").addEventListener("change", () => this.camera($("camera").value));
     $("next-sample").addEventListener("click", () => {
-      const select = $("sample");
-      if (source.kind === "sample") select.selectedIndex = (select.selectedIndex + 1) % select.length;
-      this.sample();
+      this.sample((source.kind === "sample" ? gallery.next : gallery.chosen)?.name);
     });
     $("file").addEventListener("change", () => {
       const [file] = $("file").files;
@@ -52,10 +52,12 @@ export class Player {
     else if (this.#due) this.#play();
   }
 
-  sample() {
-    const { value } = $("sample");
-    const action = this.#source.samples.find((one) => one.name === value)?.action ?? null;
-    return this.#choose("sample", () => this.#source.sample(value), action);
+  /** Play a sample; by default the one that was chosen last, or the first. */
+  async sample(name = this.#gallery.chosen?.name) {
+    const clip = this.#gallery.samples.find((one) => one.name === name);
+    if (clip) return this.#choose("sample", () => this.#source.sample(name), clip);
+    showNotice("This model has no samples: use the webcam or a file.");
+    return false;
   }
 
   file(file) {
@@ -80,30 +82,48 @@ export class Player {
     return true;
   }
 
-  async #choose(kind, load, truth = null) {
+  async #choose(kind, load, clip = null) {
     hideNotice();
     clearTimeout(this.#timer);
     this.#paused = false;
     try {
       if (!(await load())) return false;
     } catch (error) {
+      if (this.#source.kind === null) this.#fail(kind);
+      else if (this.#video.ended) this.#restart();
       showNotice(error.message, { bad: true });
       return false;
     }
     this.#due = true;
+    this.#gallery.mark(clip?.name ?? null);
     this.#show(kind);
-    this.on.truth(truth);
+    this.on.sample(clip);
     this.on.changed();
     return true;
   }
 
+  /** Nothing plays: nothing of the video before stays. */
+  #fail(kind) {
+    this.#frames.stop();
+    this.#due = this.#held = false;
+    this.#gallery.mark(null);
+    this.#show(null);
+    this.on.running(false);
+    this.on.sample(null);
+    this.on.failed({ sample: "sample not available", camera: "camera not available", file: "file not playable" }[kind]);
+  }
+
   #show(kind) {
-    $("welcome").hidden = true;
+    $("welcome").hidden = kind !== null;
+    // Only what is shown is mirrored. The frames that are sent and recorded are those of the camera, so that left and
+    // right mean the same to the model as in files.
+    for (const id of ["stage", "strip"]) $(id).classList.toggle("mirrored", this.#source.mirrored);
     for (const one of ["sample", "camera", "file"]) $(`use-${one}`).ariaPressed = String(one === kind);
-    $("sample-field").hidden = $("next-sample").hidden = kind !== "sample";
+    $("next-sample").hidden = kind === "camera" || kind === "file";
+    $("download-video").hidden = kind !== "sample" && kind !== "file";
     $("camera-field").hidden = kind !== "camera";
     $("file-name").hidden = kind !== "file";
-    $("pause").disabled = $("reset").disabled = false;
+    $("pause").disabled = $("reset").disabled = kind === null;
     $("pause").textContent = this.#paused ? "Continue" : "Pause";
   }
 

@@ -8,6 +8,13 @@ const SECONDS = 3;
 const MAX_SECONDS = 10;
 const MIN_SECONDS = 0.5; // shorter clips are accidental
 const FPS = 12;
+const SIDE = 384; // pixels of the longer side, as the server stores them
+
+/** Height and width of recorded frames: those of the video, or smaller with the same aspect ratio. */
+function sizeOf({ videoWidth, videoHeight }) {
+  const scale = Math.min(1, SIDE / Math.max(videoWidth, videoHeight, 1));
+  return [videoHeight, videoWidth].map((side) => Math.max(1, Math.round(scale * side)));
+}
 
 const lengthOf = (pictures) => (pictures.length ? pictures.at(-1).time - pictures[0].time : 0);
 
@@ -21,12 +28,12 @@ export class Recorder {
   }
 
   /** A clip in the server's format, or null if it was cancelled. Throws if it is too short. */
-  async afterCountdown(size) {
-    return this.#record(size, 3, SECONDS);
+  async afterCountdown() {
+    return this.#record(3, SECONDS);
   }
 
-  async whileHeld(size) {
-    return this.#record(size, 0, MAX_SECONDS);
+  async whileHeld() {
+    return this.#record(0, MAX_SECONDS);
   }
 
   /** End the clip; with `drop` it is discarded. */
@@ -34,7 +41,7 @@ export class Recorder {
     this.#ending?.(drop);
   }
 
-  async #record(size, count, seconds) {
+  async #record(count, seconds) {
     if (this.on) return null;
     this.on = true;
     let ended = null;
@@ -57,11 +64,15 @@ export class Recorder {
       }
       $("countdown").hidden = true;
       if (ended) return null; // nothing recorded yet
-      const sampler = new FrameSampler(size, FPS, (canvas, time) => {
+      let sampler = null;
+      const keep = (canvas, time) => {
         pictures.push({ time, bytes: jpeg(canvas) });
         $("recording").textContent = `recording ${lengthOf(pictures).toFixed(1)} s`;
+      };
+      stopListening = this.#frames.listen((video, time) => {
+        sampler ??= new FrameSampler(sizeOf(video), FPS, keep);
+        sampler.push(video, time);
       });
-      stopListening = this.#frames.listen((video, time) => sampler.push(video, time));
       $("recording").textContent = "recording";
       $("recording").hidden = false;
       await pause(1000 * seconds);

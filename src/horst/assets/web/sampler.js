@@ -1,4 +1,4 @@
-// Samples frames at a fixed rate in the model's size, as horst.streaming.FrameSampler does: the sample at a time is the
+// Samples frames at a fixed rate in one size, as horst.streaming.FrameSampler does: the sample at a time is the
 // frame that is shown then. So the server gets the same frames of a file as offline evaluation.
 
 const SLACK = 0.001; // seconds: times of files are rounded

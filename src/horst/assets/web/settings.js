@@ -1,7 +1,8 @@
 // Settings, kept in the browser's local storage if possible.
 
 const NAME = "horst-settings";
-const DEFAULTS = { reset: "auto", threshold: 0.2, heat: true, keys: true };
+// `confidence`: the minimum; null until the user chooses one
+const DEFAULTS = { reset: "auto", confidence: null, heat: true, keys: true };
 
 function stored() {
   try {

@@ -1,6 +1,6 @@
 // The source of the video: a sample from the server, a file, or a camera.
 
-import { data, request } from "./api.js";
+import { request } from "./api.js";
 
 const CAMERA_ERRORS = {
   NotAllowedError: "Camera access was denied. Allow it in the address bar, or play a sample.",
@@ -11,7 +11,8 @@ const CAMERA_ERRORS = {
 
 export class Source {
   kind = null; // "sample", "camera" or "file"
-  samples = [];
+  name = ""; // of the file or sample
+  blob = null; // its contents
   #video;
   #address = null;
   #turn = 0;
@@ -24,20 +25,20 @@ export class Source {
     return this.kind === "camera";
   }
 
-  async list() {
-    this.samples = await data("/api/samples");
-    return this.samples;
+  /** Whether the camera shows the user, who expects a mirror; a phone's other camera does not. */
+  get mirrored() {
+    return this.live && this.#video.srcObject?.getVideoTracks()[0]?.getSettings().facingMode !== "environment";
   }
 
   /** Load a sample without playing it. Returns false if another source was chosen meanwhile. */
   async sample(name) {
     const turn = ++this.#turn;
     const answer = await request(`/api/samples/${encodeURIComponent(name)}.mp4`);
-    return this.#load("sample", await answer.blob(), turn);
+    return this.#load("sample", await answer.blob(), turn, name);
   }
 
   async file(file) {
-    const done = await this.#load("file", file, ++this.#turn).catch(() => null);
+    const done = await this.#load("file", file, ++this.#turn, file.name.replace(/\.[^.]*$/, "")).catch(() => null);
     if (done === null) throw new Error(`This browser cannot play ${file.name}. Try an mp4 or webm file.`);
     return done;
   }
@@ -72,10 +73,10 @@ export class Source {
     return found.sort(([a], [b]) => (b === used) - (a === used));
   }
 
-  async #load(kind, blob, turn) {
+  async #load(kind, blob, turn, name) {
     if (turn !== this.#turn) return false;
     this.#clear();
-    this.kind = kind;
+    [this.kind, this.blob, this.name] = [kind, blob, name];
     this.#address = URL.createObjectURL(blob);
     const video = this.#video;
     await new Promise((resolve, reject) => {
@@ -83,13 +84,18 @@ export class Source {
       video.onerror = () => reject(new Error("The browser cannot play this video."));
       video.src = this.#address;
     }).catch((error) => {
-      if (turn === this.#turn) this.kind = null;
+      if (turn === this.#turn) {
+        this.#clear();
+        this.#video.load(); // nothing of the video before stays
+      }
       throw error;
     });
     return turn === this.#turn;
   }
 
   #clear() {
+    [this.kind, this.blob, this.name] = [null, null, ""];
+    this.#video.onloadeddata = this.#video.onerror = null;
     this.#video.srcObject?.getTracks().forEach((track) => track.stop());
     this.#video.srcObject = null;
     this.#video.removeAttribute("src");

@@ -3,6 +3,7 @@
 import { data, request } from "./api.js";
 import { $, percent } from "./dom.js";
 import { sentence } from "./notice.js";
+import { showResults } from "./results.js";
 
 const INTERVAL = 700; // milliseconds between two status requests
 
@@ -10,15 +11,13 @@ export class Training {
   #timer = 0;
   running = false;
 
-  /** `done(name)` is called when a model is ready. */
-  constructor(done) {
+  /** `prepare()` is awaited before training starts; `done(name)` is called when a model is ready. */
+  constructor({ prepare, done }) {
+    this.prepare = prepare;
     this.done = done;
     $("train-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.#start();
-    });
-    $("train-form").addEventListener("change", ({ target }) => {
-      if (target.name === "how") $("minutes").value = target.value === "scratch" ? 3 : 1; // the minimum of each
     });
     $("cancel").addEventListener("click", () => this.#run(() => request("/api/teach", { method: "DELETE" })));
   }
@@ -35,10 +34,16 @@ export class Training {
   }
 
   #start() {
-    const how = new FormData($("train-form")).get("how");
-    const options = { name: $("model-name").value.trim(), how, minutes: Number($("minutes").value) };
+    const options = { name: $("model-name").value.trim(), minutes: Number($("minutes").value) };
     this.#run(async () => {
-      await request("/api/teach", { method: "POST", json: options });
+      await this.prepare();
+      try {
+        await request("/api/teach", { method: "POST", json: options });
+      } catch (error) {
+        if (error.code !== "exists") throw error;
+        if (!(await askToReplace(options.name))) return;
+        await request("/api/teach", { method: "POST", json: { ...options, overwrite: true } });
+      }
       this.running = true;
     });
   }
@@ -53,20 +58,20 @@ export class Training {
     }
   }
 
-  #show({ state, progress, epoch, epochs, loss, accuracy, model, message }, before) {
+  #show(status, before) {
+    const { state, progress, epoch, epochs, loss, accuracy, model, message } = status;
     const running = state === "running";
-    $("train").disabled = running;
-    $("cancel").hidden = !running;
-    $("progress").hidden = !running;
+    $("train").hidden = running;
+    $("cancel").hidden = $("progress").hidden = !running;
     $("progress").value = progress ?? 0;
+    showResults(state === "done" ? status : {});
     if (running) {
       const facts = [percent(progress ?? 0)];
-      if (epochs) facts.push(`epoch ${epoch} of ${epochs}`);
+      if (epochs) facts.push(`pass ${epoch} of ${epochs}`);
       if (typeof loss === "number") facts.push(`loss ${loss.toFixed(2)}`);
-      if (typeof accuracy === "number") facts.push(`accuracy ${percent(accuracy)}`);
       this.#text(facts.length > 1 ? facts.join(" · ") : message || facts[0]);
-    } else if (state === "done" && before) {
-      const result = typeof accuracy === "number" ? `Accuracy on held-out clips: ${percent(accuracy)}.` : sentence(message);
+    } else if (state === "done") {
+      const result = typeof accuracy === "number" ? `Accuracy on held-out clips: ${percent(accuracy)}.` : "";
       this.#text(`${model} is ready. ${result}`);
     } else if (state === "failed") this.#text(sentence(message || "training failed"), true);
     else if (before) this.#text(sentence(message || "training cancelled"));
@@ -76,4 +81,13 @@ export class Training {
     $("train-text").textContent = text;
     $("train-text").dataset.kind = bad ? "bad" : "good";
   }
+}
+
+/** Whether the user wants to replace a model. */
+function askToReplace(name) {
+  const dialog = $("replace");
+  $("replace-title").textContent = `Replace the model ${name}?`;
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => dialog.addEventListener("close", () => resolve(dialog.returnValue === "replace"), { once: true }));
 }

@@ -1,4 +1,4 @@
-// Binary formats: frames and recordings out (read by horst.serving.frames), attention maps in.
+// Binary formats: frames and recordings (as in horst.serving.frames), attention maps in.
 
 const HEAD = 12;
 
@@ -20,6 +20,19 @@ export function joinRecording(frames) {
     return bytes;
   };
   return new Blob(frames.flatMap((frame) => [length(frame), frame]));
+}
+
+/** Times in seconds and pictures of a recording. */
+export function splitRecording(buffer) {
+  const view = new DataView(buffer);
+  const frames = [];
+  for (let at = 0; at < buffer.byteLength; ) {
+    const length = view.getUint32(at, true);
+    at += 4;
+    frames.push({ time: view.getFloat64(at + 4, true), picture: new Blob([buffer.slice(at + HEAD, at + length)], { type: "image/jpeg" }) });
+    at += length;
+  }
+  return frames;
 }
 
 /** Attention of a prediction: weights, times in seconds (null: no frame yet), and maps with levels in 0..1. */

@@ -1,0 +1,158 @@
+"""The REST routes of teaching: recorded clips, and finetuning a model on them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Request, Response
+from fastapi import Path as PathParameter
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from horst.errors import BusyError, DataError, ExistsError, InputError
+from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
+from horst.serving.errors import ApiError, responses
+from horst.serving.frames import join_recording, split_recording
+from horst.serving.limits import Limits
+from horst.serving.uploads import BINARY, BINARY_BODY, Uploads, open_upload, read_body
+from horst.video.decode import VideoFile
+from horst.video.frame import Image, Size
+from horst.video.sampling import SLACK
+
+Label = Annotated[str, PathParameter(max_length=200, description="The action that the clip shows, in words.")]
+ClipId = Annotated[str, PathParameter(max_length=100)]
+
+
+@dataclass(frozen=True, slots=True)
+class LabelClips:
+    label: str
+    clips: list[Recording]
+
+
+class FinetuneRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field("mine", min_length=1, max_length=100)
+    minutes: float = Field(1.0, gt=0, le=60, strict=True)
+    overwrite: bool = Field(False, strict=True)
+
+
+def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
+    router, recordings, limits = APIRouter(tags=["teach"]), finetuner.recordings, uploads.limits
+
+    @router.post(
+        "/api/recordings/{label}",
+        status_code=201,
+        responses=responses(404, 409, 413, 422, 503),
+        openapi_extra=BINARY_BODY,
+    )
+    async def record(request: Request, label: Label) -> Recording:
+        """Store a clip: frames as on the WebSocket, each preceded by its length (uint32, little-endian)."""
+        body = b"".join([piece async for piece in read_body(request, limits.upload_bytes)])
+        try:
+            return await run_in_threadpool(recordings.add, label, split_recording(body, limits))
+        except BusyError as error:  # full until something is removed: waiting does not help
+            raise ApiError(409, str(error), "full") from error
+
+    @router.post(
+        "/api/recordings/{label}/video",
+        status_code=201,
+        responses=responses(404, 409, 413, 422, 503),
+        openapi_extra=BINARY_BODY,
+    )
+    async def record_video(request: Request, label: Label) -> Recording:
+        """Store the video file in the body as a clip: mp4, webm, avi, ogg, mpeg or ts."""
+        async with uploads.place(), uploads.video(request) as path:
+            return await run_in_threadpool(_add_video, recordings, label, path, limits)
+
+    @router.get("/api/recordings", responses=responses())
+    def list_recordings() -> dict[Literal["labels"], list[LabelClips]]:
+        """All clips by label."""
+        return {"labels": [LabelClips(label, clips) for label, clips in recordings.labels().items()]}
+
+    @router.get(
+        "/api/recordings/{label}/{id}",
+        response_class=Response,
+        responses={**responses(404, 422), 200: {"content": {"application/octet-stream": BINARY}}},
+    )
+    def read_recording(label: Label, id: ClipId) -> Response:
+        """The frames of a clip, in the format in which clips are stored."""
+        try:
+            return Response(join_recording(*recordings.pictures(label, id)), media_type="application/octet-stream")
+        except InputError as error:
+            raise ApiError(404, str(error)) from error
+        except DataError as error:  # clients must not see paths of the server
+            raise ApiError(422, "the clip is damaged: remove it", "data") from error
+
+    @router.delete("/api/recordings/{label}", responses=responses(404, 409, 422))
+    @router.delete("/api/recordings/{label}/{id}", responses=responses(404, 409, 422))
+    def remove(label: Label, id: ClipId | None = None) -> dict[Literal["removed"], int]:
+        """Remove one clip, or a label and all of its clips."""
+        try:
+            return {"removed": recordings.remove(label, id)}
+        except InputError as error:
+            raise ApiError(404, str(error)) from error
+
+    @router.post("/api/teach", status_code=202, responses=responses(409, 422, 503))
+    def start(request: FinetuneRequest) -> FinetuneState:
+        """Finetune a model on the clips, in the background. A model of this name is replaced only with `overwrite`."""
+        try:
+            return finetuner.start(request.name, request.minutes, overwrite=request.overwrite)
+        except BusyError as error:
+            raise ApiError(409, str(error)) from error
+        except ExistsError as error:  # clients must not see paths of the server
+            message = f"there is a model {request.name!r} already: choose another name, or replace it with overwrite"
+            raise ApiError(409, message, "exists") from error
+
+    @router.get("/api/teach", responses=responses())
+    def state() -> FinetuneState:
+        """Progress and result."""
+        return finetuner.state()
+
+    @router.delete("/api/teach", responses=responses())
+    def cancel() -> FinetuneState:
+        """Cancel; a model of the same name stays as it was."""
+        return finetuner.cancel()
+
+    return router
+
+
+def _add_video(recordings: Recordings, label: str, path: Path, limits: Limits) -> Recording:
+    with open_upload(path, limits) as video:
+        height, width = video.info.height, video.info.width
+    size = _fitted((height, width), recordings.limits.side)
+    try:
+        with open_upload(path, limits, size) as video:
+            return recordings.add(label, _frames(video, recordings.limits.longest, limits))
+    except BusyError as error:
+        raise ApiError(409, str(error), "full") from error
+
+
+def _frames(video: VideoFile, longest: float, limits: Limits) -> Iterator[tuple[float, Image]]:
+    """Times and images. A video that is too long is read to its end, to say how long it is, unless its header does."""
+    _check_length(video.info.duration, longest)
+    last, frames = 0.0, video.frames()
+    for frame in frames:
+        last = frame.time
+        if last > longest + SLACK:
+            break
+        yield frame.time, frame.image
+    for frame in frames:
+        last = frame.time
+        if last > limits.video_seconds:
+            break
+    _check_length(last, longest)
+
+
+def _check_length(seconds: float | None, longest: float) -> None:
+    """ApiError if a clip is too long. It is not cut: nobody would know which part the model learns from."""
+    if seconds is not None and seconds > longest + SLACK:
+        message = f"the video lasts {seconds:.1f} s; a clip may last {longest:g} s: cut it first"
+        raise ApiError(422, message, "long")
+
+
+def _fitted(size: Size, side: int) -> Size:
+    """The size with the same aspect ratio whose longest side is at most `side`."""
+    scale = min(1.0, side / max(size))
+    return max(1, round(scale * size[0])), max(1, round(scale * size[1]))

@@ -1,0 +1,151 @@
+"""Teach four gestures of real people on the page, from files and from the camera, and recognise those of others."""
+
+from __future__ import annotations
+
+import csv
+import random
+import re
+from itertools import chain
+from pathlib import Path
+
+import browsers
+import numpy as np
+import pytest
+import servers
+from playwright.sync_api import Browser, Page, expect
+
+from horst.video.decode import VideoFile
+from horst.video.frame import Image
+
+expect.set_options(timeout=30_000)
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+UPLOADED = ("left_swipe", "right_swipe", "stop")
+RECORDED = "thumbs_up"
+TAUGHT_RUN = "30"  # the largest recording run; clips of all others are held out
+FPS, STILL = 15, 20  # frame rate of the camera, and frames without motion before each gesture
+STILL_NOW = """async () => {
+  const video = document.querySelector("video");
+  const pen = Object.assign(document.createElement("canvas"), { width: 32, height: 24 }).getContext("2d");
+  const look = () => (pen.drawImage(video, 0, 0, 32, 24), pen.getImageData(0, 0, 32, 24).data);
+  for (let before = look(), calm = 0; calm < 3; ) {
+    await new Promise((resolve) => setTimeout(resolve, 80));
+    const now = look();
+    calm = now.every((value, i) => Math.abs(value - before[i]) < 3) ? calm + 1 : 0;
+    before = now;
+  }
+}"""
+
+
+def choose(folder: Path) -> tuple[dict[str, list[Path]], list[tuple[str, Path]]]:
+    """Five clips of each label to teach, and two of each from other runs, with a fixed seed."""
+    with (folder / "manifest.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    rng = random.Random(0)
+    taught, held_out = {}, []
+    for label in (*UPLOADED, RECORDED):
+        of_label = [row for row in rows if row["label"] == label]
+        one_camera = [row for row in of_label if row["fps"] == str(FPS) and row["w"] == "150"]
+        known = [folder / row["path"] for row in one_camera if row["run"] == TAUGHT_RUN]
+        others = [folder / row["path"] for row in of_label if row["run"] != TAUGHT_RUN]
+        taught[label] = rng.sample(known, 5)
+        held_out += [(label, path) for path in rng.sample(others, 2)]
+    return taught, held_out
+
+
+def camera(path: Path, clips: list[Path]) -> Path:
+    """A camera before which people stand still and then make a gesture, one after the other."""
+
+    def frames(clip: Path) -> list[Image]:
+        with VideoFile(clip) as video:
+            found = [frame.image for frame in video.frames()]
+        return [found[0]] * STILL + found
+
+    return browsers.write_camera(path, np.stack(list(chain.from_iterable(map(frames, clips)))), FPS)
+
+
+def record(page: Page, label: str, clips: int) -> None:
+    """Hold the button from before each gesture to its end."""
+    row = page.locator(f"#labels > li[data-label='{label}']")
+    before = row.locator(".clips li").count()
+    row.locator(".record").hover()
+    for count in range(1, clips + 1):
+        page.evaluate(STILL_NOW)
+        page.mouse.down()
+        expect(page.locator("#recording")).to_have_text(re.compile(r"recording (2\.[6-9]|3)"))
+        page.mouse.up()
+        expect(row.locator(".clips li")).to_have_count(before + count)
+        row.locator(".record").hover()
+
+
+def open_page(page: Page, server: servers.Running) -> None:
+    page.goto(server.url)
+    expect(page.locator("#connection")).to_have_text("ready")
+
+
+def start_camera(page: Page) -> None:
+    page.click("#use-camera")
+    page.wait_for_function("() => document.querySelector('video').videoWidth > 0")
+
+
+def add(page: Page, label: str) -> None:
+    page.fill("#label-name", label)
+    page.keyboard.press("Enter")
+    expect(page.locator(f"#labels > li[data-label='{label}']")).to_be_visible()
+
+
+def upload(page: Page, label: str, clips: list[Path]) -> None:
+    row = page.locator(f"#labels > li[data-label='{label}']")
+    row.locator("input[type=file]").set_input_files(clips)
+    expect(row.locator(".clips li")).to_have_count(len(clips))
+
+
+def last_answer(page: Page, clip: Path) -> str:
+    """The answer that is shown at the end of a file."""
+    page.set_input_files("#file", clip)
+    expect(page.locator("#file-name")).to_have_text(clip.name)
+    page.wait_for_function("() => document.querySelector('video').ended")
+    page.wait_for_timeout(900)  # for the last answers; the video restarts after 1.5 s
+    return page.locator("#answer").inner_text()
+
+
+def test_teach_gestures(samples: Path, tmp_path: Path) -> None:
+    taught, held_out = choose(samples / "gestures")
+    with servers.running(tmp_path / "served", name="somethings") as server:
+        # two clips of one label, and all clips of another, from the camera
+        with browsers.browser(camera(tmp_path / "stop.y4m", taught["stop"][3:])) as browser:
+            teach_from_files_and_camera(browser, server, taught)
+        with browsers.browser(camera(tmp_path / "thumbs.y4m", taught[RECORDED])) as browser:
+            teach_from_camera(browser, server)
+            answers = train_and_watch(browser, server, held_out)
+    right = [label == answer for (label, _), answer in zip(held_out, answers, strict=True)]
+    assert sum(right) >= 6, list(zip([label for label, _ in held_out], answers, strict=True))
+
+
+def teach_from_files_and_camera(browser: Browser, server: servers.Running, taught: dict[str, list[Path]]) -> None:
+    with browsers.page(browser) as page:
+        open_page(page, server)
+        for label in UPLOADED:
+            add(page, label)
+            upload(page, label, taught[label][: 3 if label == "stop" else 5])
+        start_camera(page)
+        record(page, "stop", 2)
+
+
+def teach_from_camera(browser: Browser, server: servers.Running) -> None:
+    with browsers.page(browser) as page:
+        open_page(page, server)
+        add(page, RECORDED)
+        start_camera(page)
+        record(page, RECORDED, 5)
+
+
+def train_and_watch(browser: Browser, server: servers.Running, clips: list[tuple[str, Path]]) -> list[str]:
+    """The answers at the ends of held-out clips."""
+    with browsers.page(browser) as page:
+        open_page(page, server)
+        page.fill("#minutes", "0.05")  # every clip is used once
+        page.click("#train")
+        expect(page.locator("#notice-text")).to_contain_text("mine is ready", timeout=150_000)
+        expect(page.locator("#result-rows tr")).to_have_count(4)
+        expect(page.locator("#advice li")).not_to_have_count(0)  # "nothing" has no clips
+        return [last_answer(page, clip) for _, clip in clips]
