@@ -28,6 +28,10 @@ class CheckpointError(HorstError, ValueError):
     """A model folder or weights file that is missing, damaged or of another model."""
 
 
+class ExistsError(CheckpointError):
+    """A model folder that exists already and is not to be replaced without being asked."""
+
+
 class DataError(HorstError, ValueError):
     """A data set that does not fit together: a label file, an annotation, a folder's layout."""
 

@@ -64,12 +64,20 @@ def test_augmentation_does_not_depend_on_the_batch() -> None:
     assert len({f.numpy().tobytes() for f in together.frames}) > 50
 
 
-def test_maps_are_not_augmented() -> None:
+def test_maps_are_mirrored_only() -> None:
     annotations = pair((1, 0, 2))
-    batch = collate([Item(torch.zeros(2, 5, 2, 2).half(), torch.zeros(2), torch.ones(2).bool(), {"action": 0}, "0", 0)])
+    maps = torch.arange(4).half().expand(2, 5, 2, 4)
+    items = [Item(maps, torch.zeros(2), torch.ones(2).bool(), {"action": 0}, str(i), i) for i in range(16)]
+    batch = collate(items)
     assert Augmenter(NO_AUGMENT, annotations, seed=0)(batch, 0) is batch
-    with pytest.raises(ConfigError, match="maps cannot be augmented"):
+    with pytest.raises(ConfigError, match="maps can only be mirrored"):
         Augmenter(Augment(), annotations, seed=0)(batch, 0)
+    mirrored = Augmenter(Augment(operations=0), annotations, seed=0)(batch, 0)
+    flipped = [torch.equal(frames, maps.flip(-1)) for frames in mirrored.frames]
+    assert 0 < sum(flipped) < 16
+    for i, example in enumerate(annotations.examples[:16]):
+        action = example.labels["action"]
+        assert mirrored.labels["action"][i] == (annotations.mirror[action] if flipped[i] else 0)
 
 
 def test_random_numbers_depend_on_the_clip_and_are_uniform() -> None:

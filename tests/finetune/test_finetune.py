@@ -13,15 +13,15 @@ import videos
 
 import horst
 from horst.data.clips import Clip
-from horst.errors import CheckpointError, ConfigError, InputError
-from horst.finetune import FinetuneProgress, FinetuneResult, finetune, frozen, scratch
+from horst.errors import CheckpointError, ConfigError, ExistsError, InputError
+from horst.finetune import NOTHING, FinetuneProgress, FinetuneResult, LabelResult, finetune, frozen
 from horst.finetune.job import FinetuneJob, HeldOut
 from horst.finetune.run import read_video
-from horst.layers.cell import HORSTCell
 from horst.synth.somethings import FPS, plan, render
 
 ACTIONS = ("Pushing [something] from left to right", "Moving [something] up", "Covering [something] with [something]")
 Clips = dict[str, list[Clip]]
+BASE = "somethings"  # small
 
 
 def rendered(count: int, seed: int) -> Clips:
@@ -41,13 +41,13 @@ def clips() -> Clips:
 def finetuned(clips: Clips, tmp_path_factory: pytest.TempPathFactory) -> tuple[FinetuneResult, list[FinetuneProgress]]:
     reports: list[FinetuneProgress] = []
     path = tmp_path_factory.mktemp("models") / "mine"
-    return finetune(clips, path, minutes=0.15, report=reports.append), reports
+    return finetune(clips, path, minutes=0.15, base=BASE, report=reports.append), reports
 
 
 def test_new_clips_are_classified(finetuned: tuple[FinetuneResult, list[FinetuneProgress]]) -> None:
     """Chance is 3 of 9; 8 were measured."""
     model = horst.open_model(finetuned[0].path)
-    assert model.labels == {"action": list(ACTIONS)}
+    assert model.labels == {"action": [*ACTIONS, NOTHING]}
     correct = 0
     for label, known in rendered(3, seed=60).items():
         for clip in known:
@@ -87,50 +87,26 @@ def test_the_core_is_that_of_the_base(finetuned: tuple[FinetuneResult, list[Fine
         torch.testing.assert_close(model.core.state_dict()[name], weight)
 
 
-def test_training_from_scratch(clips: Clips, tmp_path: Path) -> None:
-    reports: list[FinetuneProgress] = []
-    few = {label: known[:2] for label, known in clips.items()}
-    result = finetune(few, tmp_path / "mine", how="scratch", minutes=0.05, report=reports.append)
-    assert result.held_out is None
-    model = horst.open_model(result.path)
-    assert model.labels == {"action": list(ACTIONS)}
-    assert model.stream().push(clips[ACTIONS[0]][0].frames[0], 0.0) is not None
-    assert all(np.isfinite(progress.loss) for progress in reports if progress.loss is not None)
-
-
-def test_scratch_starts_as_a_difference_of_frames() -> None:
-    """The output for a still image is small compared with that for a moving one."""
-    cell = scratch.create(["a", "b"], seed=0).core.layers[0]
-    assert isinstance(cell, HORSTCell)
-    maps = torch.randn(1, 6, cell.in_channels, 6, 6, generator=torch.Generator().manual_seed(0))
-    size = []
-    for clip in (maps[:, :1].expand_as(maps), maps):
-        with torch.no_grad():
-            out, _ = cell(clip, None, [6], False)
-        size.append((out.e + out.statt)[:, 3:].std().item())
-    assert size[0] < 0.5 * size[1]
-
-
 def test_a_folder_of_videos(tmp_path: Path) -> None:
     for label in ("left", "right"):
         (tmp_path / "clips" / label).mkdir(parents=True)
         videos.clip(tmp_path / "clips" / label / "1.mp4")
     (tmp_path / "clips" / "left" / "notes.txt").write_text("no video")
     (tmp_path / "clips" / "empty").mkdir()
-    result = finetune(tmp_path / "clips", tmp_path / "mine", how="scratch", minutes=0.02)
+    result = finetune(tmp_path / "clips", tmp_path / "mine", base=BASE, minutes=0.02)
     assert (result.labels, result.clips) == (["left", "right"], 2)
-    assert horst.open_model(tmp_path / "mine").labels == {"action": ["left", "right"]}
+    assert horst.open_model(tmp_path / "mine").labels == {"action": ["left", "right", NOTHING]}
 
 
 def test_a_model_is_replaced_on_request_only(clips: Clips, tmp_path: Path) -> None:
     few = {label: known[:1] for label, known in list(clips.items())[:2]}
-    finetune(few, tmp_path / "mine", minutes=0.001)
+    finetune(few, tmp_path / "mine", base=BASE, minutes=0.001)
     before = (tmp_path / "mine" / "README.md").read_text()
-    with pytest.raises(CheckpointError, match="overwrite"):
-        finetune(few, tmp_path / "mine", minutes=0.001)
+    with pytest.raises(ExistsError, match="overwrite"):
+        finetune(few, tmp_path / "mine", base=BASE, minutes=0.001)
     other = {"up": few[ACTIONS[0]], "down": few[ACTIONS[1]]}
-    finetune(other, tmp_path / "mine", minutes=0.001, overwrite=True)
-    assert horst.open_model(tmp_path / "mine").labels == {"action": ["up", "down"]}
+    finetune(other, tmp_path / "mine", base=BASE, minutes=0.001, overwrite=True)
+    assert horst.open_model(tmp_path / "mine").labels == {"action": ["up", "down", NOTHING]}
     assert (tmp_path / "mine" / "README.md").read_text() != before
     (tmp_path / "other").mkdir()
     with pytest.raises(CheckpointError, match="not a saved model"):
@@ -150,8 +126,6 @@ def test_two_labels_are_needed(clips: Clips, tmp_path: Path) -> None:
             finetune(given, tmp_path / "mine")
     with pytest.raises(ConfigError, match="anticipates"):
         finetune(clips, tmp_path / "mine", base="kitchen")
-    with pytest.raises(ConfigError, match="how"):
-        finetune(clips, tmp_path / "mine", how="guess")  # type: ignore[arg-type]
     assert not list(tmp_path.iterdir())
 
 
@@ -165,11 +139,35 @@ def test_labels_have_equal_weights(clips: Clips) -> None:
     assert folds == [[0, 3], [1, 4], [2, 5]]
 
 
+def test_clips_of_nothing_are_the_last_class(clips: Clips) -> None:
+    one = clips[ACTIONS[0]]
+    job = FinetuneJob.of({NOTHING: one[:1], "a": one[:3], "b": one[:3]}, 1)
+    assert job.labels == job.classes == ["a", "b", NOTHING]
+    assert job.targets == [0, 0, 0, 1, 1, 1, 2]
+    assert job.folds() == [[0, 3, 6], [1, 4], [2, 5]]  # an action needs three clips, "nothing" does not
+    assert FinetuneJob.of({"a": one[:1], "b": one[:1]}, 1).classes == ["a", "b", NOTHING]
+
+
 def test_held_out_counts_the_end_and_the_middle() -> None:
-    logits = torch.eye(3)[[0, 1, 1, 2, 2]]
-    assert HeldOut.of([(logits, 1)]) == HeldOut(1, 0, 1)
-    assert HeldOut.of([(logits, 2), (logits, 1)]) == HeldOut(2, 1, 1)
-    assert HeldOut.of([]) is None
+    logits, labels = torch.eye(3)[[0, 1, 1, 2, 2]], ["a", "b", "c"]
+    assert HeldOut.of([(logits, 1)], labels) == HeldOut(1, 0, 1, [LabelResult("b", 1, 0, {"c": 1})])
+    both = HeldOut.of([(logits, 2), (logits, 1)], labels)
+    assert both is not None
+    assert (both.clips, both.correct, both.correct_at_half) == (2, 1, 1)
+    assert both.labels == [LabelResult("b", 1, 0, {"c": 1}), LabelResult("c", 1, 1, {})]
+    assert HeldOut.of([], labels) is None
+
+
+def test_advice_names_what_to_record(clips: Clips) -> None:
+    one = clips[ACTIONS[0]] * 3
+    job = FinetuneJob.of({"good": one[:6], "bad": one[:6], "few": one[:3]}, 1)
+    results = [LabelResult("good", 6, 6, {}), LabelResult("bad", 6, 3, {"few": 2, "good": 1})]
+    told = job.advice(HeldOut(12, 9, 9, results))
+    assert told[0] == 'Record more clips of "bad": 3 of 6 were taken for "few" or "good".'
+    assert told[1] == 'Record more clips of "few": there are 3.'
+    assert len(told) == 3
+    assert NOTHING in told[2]
+    assert "3 clips of each label" in job.advice(None)[0]
 
 
 def test_the_span_of_few_rows() -> None:
@@ -196,7 +194,10 @@ def test_confidence_is_fitted_to_held_out_clips() -> None:
 
 @pytest.mark.slow
 def test_gestures_of_other_people(samples: Path, tmp_path: Path) -> None:
-    """Three clips of each of three gestures, and test clips of another recording. Chance is 3 of 9; 8 were measured."""
+    """Three clips of each of three gestures, and test clips of another recording. Chance is 3 of 9; 8 were measured.
+
+    While the first image stands still, the answer is "nothing".
+    """
     gestures = samples / "gestures"
     with (gestures / "manifest.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -207,7 +208,7 @@ def test_gestures_of_other_people(samples: Path, tmp_path: Path) -> None:
 
     size = (288, 384)
     clips = {label: [partial(read_video, file, size) for file in some("30", label)] for label in labels}
-    model = horst.open_model(finetune(clips, tmp_path / "mine", base="motion_pool", minutes=0.05).path)
+    model = horst.open_model(finetune(clips, tmp_path / "mine", minutes=0.05).path)
     correct = 0
     for label in labels:
         for file in some("3", label):
@@ -216,4 +217,8 @@ def test_gestures_of_other_people(samples: Path, tmp_path: Path) -> None:
                 p for image, time in zip(clip.frames, clip.times, strict=True) for p in stream.feed(image, float(time))
             ]
             correct += answers[-1].answer() == label
+            still = model.stream()
+            for time in clip.times:
+                answers += still.feed(clip.frames[0], float(time))
+            assert answers[-1].answer() == NOTHING
     assert correct >= 7

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import horst
-from horst.errors import BusyError, InputError
-from horst.finetune import Finetuner, Recordings
+from horst.errors import BusyError, ExistsError, InputError
+from horst.finetune import NOTHING, Finetuner, Recordings
 from horst.finetune.finetuner import NICE
 
 
@@ -39,7 +39,7 @@ def recordings(tmp_path: Path) -> Recordings:
 
 @pytest.fixture
 def finetuner(recordings: Recordings, tmp_path: Path) -> Iterator[Finetuner]:
-    made = Finetuner(recordings, tmp_path / "models")
+    made = Finetuner(recordings, tmp_path / "models", "somethings")
     yield made
     made.cancel()
 
@@ -58,7 +58,7 @@ def left(finetuner: Finetuner) -> list[str]:
 def test_a_job_from_start_to_use(finetuner: Finetuner) -> None:
     assert finetuner.state() == finetuner.cancel()
     assert finetuner.state().state == "idle"
-    assert finetuner.start("mine", "frozen", 0.05).state == "running"
+    assert finetuner.start("mine", 0.05).state == "running"
     with pytest.raises(BusyError, match="being finetuned"):
         finetuner.start("other")
     assert finetuner._process is not None
@@ -80,11 +80,16 @@ def test_a_job_from_start_to_use(finetuner: Finetuner) -> None:
     assert finetuner.threads == 1
     assert left(finetuner) == ["mine"]
     model = horst.open_model(finetuner.models_folder / "mine")
-    assert model.labels == {"action": ["right 🙂", "../down"]}
+    assert model.labels == {"action": ["right 🙂", "../down", NOTHING]}
+    assert [(result.label, result.clips) for result in state.labels] == [("right 🙂", 3), ("../down", 3)]
+    assert sum(result.correct for result in state.labels) == round(state.accuracy * 6)
+    assert 'Record more clips of "../down"' in " ".join(state.advice)
     assert finetuner.cancel().state == "done"  # a finished job stays done
 
     before = (finetuner.models_folder / "mine" / "model.safetensors").stat().st_mtime_ns
-    finetuner.start("mine", "scratch", 5)
+    with pytest.raises(ExistsError, match="mine exists"):
+        finetuner.start("mine")
+    finetuner.start("mine", 5, overwrite=True)
     wait(lambda: finetuner.state().progress > 0)
     process = finetuner._process
     assert process is not None
@@ -92,13 +97,13 @@ def test_a_job_from_start_to_use(finetuner: Finetuner) -> None:
     assert process.returncode is not None
     assert left(finetuner) == ["mine"]
     assert (finetuner.models_folder / "mine" / "model.safetensors").stat().st_mtime_ns == before
-    finetuner.start("mine", "scratch", 0.02)
+    finetuner.start("mine", 0.02, overwrite=True)
     wait(lambda: finetuner.state().state == "done")
-    assert "needs more clips" in finetuner.state().message
+    assert (finetuner.models_folder / "mine" / "model.safetensors").stat().st_mtime_ns > before
 
 
 def test_a_killed_worker_fails_and_another_can_start(finetuner: Finetuner) -> None:
-    finetuner.start("mine", "scratch", 5)
+    finetuner.start("mine", 5)
     assert finetuner._process is not None
     os.kill(finetuner._process.pid, signal.SIGKILL)
     wait(lambda: finetuner.state().state == "failed")
@@ -117,14 +122,9 @@ def test_errors_are_reported(finetuner: Finetuner, recordings: Recordings) -> No
 
 
 def test_invalid_requests_are_rejected(finetuner: Finetuner, recordings: Recordings) -> None:
-    for name, how, minutes in (
-        ("../x", "frozen", 1),
-        ("a", "guess", 1),
-        ("a", "frozen", 0),
-        ("somethings", "frozen", 1),
-    ):
+    for name, minutes in (("../x", 1), ("a", 0), ("somethings", 1)):
         with pytest.raises(InputError):
-            finetuner.start(name, how, minutes)  # type: ignore[arg-type]
+            finetuner.start(name, minutes)
     recordings.remove("../down")
     with pytest.raises(InputError, match="at least two"):
         finetuner.start("mine")
@@ -135,8 +135,9 @@ def test_the_worker_ends_with_its_parent(recordings: Recordings, tmp_path: Path)
     script = f"""
         import time
         from horst.finetune import Finetuner, Recordings
-        finetuner = Finetuner(Recordings({str(recordings.folder)!r}), {str(tmp_path / "models")!r}, threads=1)
-        finetuner.start("mine", "scratch", 5)
+        recordings = Recordings({str(recordings.folder)!r})
+        finetuner = Finetuner(recordings, {str(tmp_path / "models")!r}, "somethings", threads=1)
+        finetuner.start("mine", 5)
         print(finetuner._process.pid, flush=True)
         time.sleep(60)
     """

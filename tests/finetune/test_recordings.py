@@ -16,6 +16,7 @@ from horst.finetune import RecordingLimits, Recordings
 from horst.finetune.finetuner import check_model_name
 from horst.finetune.recordings import LONGEST_LABEL, check_label, label_folder
 from horst.video.frame import Image
+from horst.video.images import decode_picture
 
 
 def frames(count: int = 6, fps: float = 6.0, size: tuple[int, int] = (24, 32)) -> list[tuple[float, Image]]:
@@ -39,9 +40,14 @@ def test_a_clip_comes_back_after_a_restart(tmp_path: Path) -> None:
 
 def test_large_and_fast_clips_are_reduced(tmp_path: Path) -> None:
     recordings = Recordings(tmp_path)
-    kept = recordings.add("a", frames(60, 60, (90, 200)))
+    kept = recordings.add("a", frames(60, 60, (300, 800)))
     clip = recordings.clips()["a"][0]()
-    assert clip.frames.shape[1:] == (90, 128, 3)
+    assert clip.frames.shape[1:] == (144, 384, 3)
+    times, pictures = recordings.pictures("a", kept.id)
+    assert times == clip.times.tolist()
+    np.testing.assert_array_equal(decode_picture(pictures[3], "it"), clip.frames[3])
+    with pytest.raises(InputError, match="no recording 'b'"):
+        recordings.pictures("a", "b")
     assert np.diff(clip.times).min() >= 1 / 15 - 0.002
     assert kept.frames == 15
 

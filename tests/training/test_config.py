@@ -204,7 +204,7 @@ def test_what_is_wrong_is_said_before_work_starts(file: Path, tmp_path: Path, ov
 def test_maps_cannot_be_augmented(somethings: Path) -> None:
     backbone = {"name": "maps", "channels": 16}
     options = {**small_runs.TINY, "backbone": backbone, "size": [4, 4]}
-    with pytest.raises(ConfigError, match="augment is for images"):
+    with pytest.raises(ConfigError, match="are for images"):
         prepare(small_runs.config(somethings, model={"options": options}))
 
 

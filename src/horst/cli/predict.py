@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from horst.video.frame import Frame, Size
 
 BAR = 30  # characters of a bar of probability 1
+SYNTHETIC = "This model knows synthetic clips only. Teach it your own actions: horst teach CLIPS MODEL"
 LIVE_FPS, MOST_FPS = 12.0, 30.0  # frame rates of a rendered video: from a camera, and at most
 
 
@@ -61,7 +62,7 @@ def predict(
         render: Write a video, such as out.mp4, with predictions and attention; from a camera until Ctrl-C.
     """
     from horst.config import check_positive
-    from horst.models import open_model
+    from horst.models import open_model, pretrained_models
     from horst.streaming import reset_policy
     from horst.video.encode import write_video
     from horst.video.live import is_live
@@ -70,6 +71,8 @@ def predict(
     check_positive(top=top)
     source = str(source)
     predictor = open_model(model, device=device)
+    if str(model) in pretrained_models():
+        Console(stderr=True).print(SYNTHETIC, highlight=False)
     live, drawn = is_live(source), render is not None
     policy = reset_policy(reset, predictor.head.classes, seconds=seconds, states=states, live=live)
     stream = predictor.stream(reset=policy, threshold=threshold, attention=drawn, live=live)

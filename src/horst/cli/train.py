@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from horst.cli.options import Entry, Flag, Names, Source, overrides
 from horst.console import Console, progress
@@ -95,25 +95,26 @@ def configs(pattern: str = "*", /, *, copy: Path | None = None) -> None:
 
 
 def teach(
-    folder: Path,
+    clips: Path,
     model: Path,
     /,
     *,
-    how: Literal["frozen", "scratch"] = "frozen",
     minutes: float = 1.0,
-    base: Source = "somethings",
+    base: Source = "motion_pool",
     overwrite: Flag = False,
 ) -> None:
-    """Finetune a model on a folder of video clips by label, and save it.
+    """Teach a model your own actions from a few video clips of each, and save it.
 
     Args:
-        folder: FOLDER/<label>/*.mp4: a few clips of 2 to 4 s for each label.
+        clips: A folder CLIPS/<label>/*.mp4 with a few clips of 2 to 4 s for each label, or a CSV file with the columns
+            path and label.
         model: Folder that the model is saved to.
-        how: Train a new head on a frozen model, or a small network from scratch.
         minutes: How long it may take, approximately.
-        base: With frozen: the model that gets a new head; motion_pool for videos of people.
+        base: The model that gets a new head: motion_pool (videos of people), a saved model, a run or hf://user/name.
         overwrite: Replace an existing model.
     """
+    from rich.table import Table
+
     from horst.finetune import finetune
 
     with progress(transient=True, disable=not sys.stderr.isatty()) as bar:
@@ -122,8 +123,17 @@ def teach(
         def report(now: FinetuneProgress) -> None:
             bar.update(task, completed=round(100 * now.fraction), description=now.message)
 
-        result = finetune(folder, model, how=how, minutes=minutes, base=base, overwrite=overwrite, report=report)
+        result = finetune(clips, model, minutes=minutes, base=base, overwrite=overwrite, report=report)
     console = Console(highlight=False)
-    console.print(f"{result.path}: {', '.join(result.labels)}; {result.clips} clips, {result.seconds:.0f} s")
-    if result.held_out:
-        console.print(f"held-out clips classified correctly: {result.held_out.correct} of {result.held_out.clips}")
+    if held_out := result.held_out:
+        table = Table("label", "held out", "correct", "taken for", title="Clips that the model was not trained on")
+        for label in held_out.labels:
+            others = ", ".join(f"{other} ({count})" for other, count in label.confused.items())
+            table.add_row(label.label, str(label.clips), f"{label.correct / label.clips:.0%}", others)
+        console.print(table)
+        half, end = held_out.correct_at_half / held_out.clips, held_out.accuracy
+        console.print(f"correct: {half:.0%} after half of the clip, {end:.0%} at its end")
+    for sentence in result.advice:
+        console.print(f"- {sentence}")
+    console.print(f"{result.path}: {result.clips} clips of {len(result.labels)} labels, {result.seconds:.0f} s")
+    console.print(f"Try it: horst predict {result.path} camera:0")

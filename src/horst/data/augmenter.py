@@ -39,8 +39,8 @@ class Augmenter:
         count = self.options.operations
         if not len(batch) or not (self.mirror or count):
             return batch
-        if batch.frames.dtype != torch.uint8:
-            raise ConfigError("precomputed maps cannot be augmented, only images can: turn augment off")
+        if count and batch.frames.dtype != torch.uint8:
+            raise ConfigError("precomputed maps can only be mirrored: set augment.operations to 0")
         chances = clip_chances(self.seed, epoch, batch.indices, 1 + CHANCES * count)
         if self.mirror:
             batch = self._mirrored(batch, chances[:, 0] < 0.5)
@@ -63,6 +63,7 @@ class Augmenter:
         labels = dict(batch.labels)
         for task in labels.keys() & new.keys():
             labels[task] = labels[task].index_copy(0, rows, new[task].to(rows.device, non_blocking=True))
+        # the maps of a mirrored frame are nearly the mirrored maps
         frames = batch.frames.index_copy(0, rows, batch.frames[rows].flip(-1))
         return replace(batch, frames=frames, labels=labels)
 

@@ -9,7 +9,9 @@ Finetuner(recordings, "models").start("mine")           # in a worker process, n
 
 from horst.finetune.finetuner import Finetuner as Finetuner
 from horst.finetune.finetuner import FinetuneState as FinetuneState
+from horst.finetune.job import NOTHING as NOTHING
 from horst.finetune.job import FinetuneProgress as FinetuneProgress
+from horst.finetune.job import LabelResult as LabelResult
 from horst.finetune.recordings import Recording as Recording
 from horst.finetune.recordings import RecordingLimits as RecordingLimits
 from horst.finetune.recordings import Recordings as Recordings

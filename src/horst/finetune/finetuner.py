@@ -13,20 +13,18 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import torch
 
 import horst
-from horst.config import check_type
-from horst.errors import BusyError, ConfigError, HorstError, InputError
-from horst.finetune.job import FinetuneJob, FinetuneProgress
+from horst.errors import BusyError, HorstError, InputError
+from horst.finetune.job import FinetuneJob, FinetuneProgress, LabelResult
 from horst.finetune.recordings import Recordings
-from horst.finetune.run import How, finetune
-from horst.finetune.scratch import ENOUGH
-from horst.models.checkpoint import CONFIG
+from horst.finetune.run import MOTION_POOL, finetune
+from horst.models.checkpoint import CONFIG, check_place
 from horst.models.hub import pretrained_models
 
 GRACE = 5.0  # seconds that a cancelled worker has to end before it is killed
@@ -48,13 +46,15 @@ class FinetuneState:
     accuracy: float | None = None  # on held-out clips; None if it is not known
     model: str | None = None  # its name, when it is there
     message: str = ""
+    labels: list[LabelResult] = field(default_factory=list)  # held-out clips of each label
+    advice: list[str] = field(default_factory=list)  # what to record more of
 
 
 class Finetuner:
     """Finetunes on recordings, one job at a time. It is thread-safe."""
 
     def __init__(
-        self, recordings: Recordings, models_folder: str | Path, base: str = "somethings", *, threads: int = 1
+        self, recordings: Recordings, models_folder: str | Path, base: str = MOTION_POOL, *, threads: int = 1
     ) -> None:
         """`threads` of the worker: one by default, as the others are for serving."""
         self.recordings, self.models_folder, self.base, self.threads = recordings, Path(models_folder), base, threads
@@ -64,25 +64,20 @@ class Finetuner:
         self._state = FinetuneState()
         self._restore()
 
-    def start(self, name: str, how: How = "frozen", minutes: float = 1.0) -> FinetuneState:
-        """Start to finetune on all recordings. The model is saved as `name`, and replaces an older one of that name.
+    def start(self, name: str, minutes: float = 1.0, *, overwrite: bool = False) -> FinetuneState:
+        """Start to finetune on all recordings, for a model `name`; `overwrite` replaces an older one of that name.
 
-        BusyError if a job is running, InputError if the request is impossible.
+        BusyError if a job is running, ExistsError if there is such a model, InputError if the request is impossible.
         """
         name = check_model_name(name, pretrained_models())
-        try:
-            check_type("how", how, How)
-        except ConfigError as error:
-            raise InputError(str(error)) from error
         clips = self.recordings.clips()
         if len(clips) < 2:
             raise InputError(f"there are clips of {len(clips)} labels; record some of at least two")
         FinetuneJob.of(clips, minutes)  # checks them
         path = (self.models_folder / name).absolute()
-        if path.exists() and not (path / CONFIG).is_file():
-            raise InputError(f"{path} exists and is not a model: choose another name for the model")
+        check_place(path, overwrite)
         places = {"recordings": str(self.recordings.folder.absolute()), "path": str(path), "base": self.base}
-        request = {**places, "how": how, "minutes": minutes, "threads": self.threads}
+        request = {**places, "minutes": minutes, "threads": self.threads}
         with self._lock:
             if self._state.state == "running":
                 raise BusyError("a model is being finetuned: wait for it, or cancel it")
@@ -140,6 +135,7 @@ class Finetuner:
         for line in process.stdout:
             with suppress(ValueError, TypeError):  # a library printed something, or a kill cut the line off
                 changes = {**json.loads(line)}
+                changes["labels"] = [LabelResult(**label) for label in changes.get("labels", ())]
             if "state" not in changes:
                 self._update(process, changes)
         code = process.wait()
@@ -190,11 +186,10 @@ def work() -> None:
     try:
         clips = Recordings(request.pop("recordings")).clips()
         result = finetune(clips, **request, overwrite=True, report=report)
-        message = "done" if result.held_out else "the accuracy is not known: record 3 clips of each label"
-        if request["how"] == "scratch" and min(map(len, clips.values())) < ENOUGH:
-            message = f"done, but training from scratch needs more clips: record {ENOUGH} or more of each label"
         accuracy = result.held_out.accuracy if result.held_out else None
-        write(state="done", progress=1.0, accuracy=accuracy, model=result.path.name, message=message)
+        labels = [asdict(label) for label in result.held_out.labels] if result.held_out else []
+        found = {"model": result.path.name, "accuracy": accuracy, "labels": labels, "advice": result.advice}
+        write(state="done", progress=1.0, message="done", **found)
     except HorstError as error:
         write(state="failed", message=str(error))
     except Exception as error:

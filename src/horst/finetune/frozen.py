@@ -4,8 +4,13 @@ Only the head is trained, so the features of every clip and of a few variations 
 linear layer on the normalized means of y. Its loss has one minimum, which L-BFGS finds in a second, so cross-validation
 is cheap. With more features than frames, the minimum is in the space that the frames span, where L-BFGS looks for it.
 
+"nothing" is the answer for frames that are further from all actions, or show less change, than nearly all held-out
+clips (`horst.heads.open_set`). If there are clips of "nothing", it is also a class like the others.
+
 Shapes: N frames of all clips, T frames of one, C channels.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -13,8 +18,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.errors import ConfigError
-from horst.finetune.job import FinetuneJob, FinetuneProgress, HeldOut, Report
-from horst.heads import RecognitionHead, create_head
+from horst.finetune.job import NOTHING, FinetuneJob, FinetuneProgress, HeldOut, Report
+from horst.heads import OpenRecognitionHead, RecognitionHead, create_head
+from horst.heads.open_set import NEVER
 from horst.heads.pool import FrameNorm
 from horst.models.predictor import Predictor
 from horst.video.jitter import jitter_clip, resample_clip
@@ -23,8 +29,22 @@ VARIATIONS = 6  # of each clip, if there is time
 DECAY = 6e-4  # weight decay per feature: with half a dozen clips the weights would grow without bound
 RAMP = 1.5  # the n-th frame of a clip has the weight n ** RAMP, because early frames say little
 STEPS = 100
+STILL_FRAMES = 8  # of a still scene, after which a recurrent core has settled
+CONSTANT = 0.05  # standard deviations: channels that vary less between still scenes are constant
+RARE = 0.02  # the share of frames in the second halves of held-out clips that are less near, or moved less, than "low"
+MARGIN = (0.1, 0.6)  # thresholds are this far below "low": clips of other recordings are less near, and start later
+TYPICAL = 4.0  # logits by which an action leads "nothing" in a typical frame
 
 ClipFeatures = tuple[int, Tensor]  # A clip, and the spatial means of y (T, C) of it or of a variation of it
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOutClip:
+    """What a head that was not trained on a clip computes for it."""
+
+    target: int
+    logits: Tensor  # (T, classes), before "nothing" is decided
+    measured: Tensor  # (T, 2), of `Rejection`
 
 
 def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple[Predictor, HeldOut | None]:
@@ -32,31 +52,34 @@ def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple
     if not isinstance(base.head, RecognitionHead):
         raise ConfigError("a model that anticipates cannot be finetuned: use one of early recognition, as 'somethings'")
     base.eval().requires_grad_(False)
-    originals, variations = _features(job, base, seed, report)
-    results: list[tuple[Tensor, int]] = []
+    originals, variations, still = _features(job, base, seed, report)
+    held_out: list[HeldOutClip] = []
     for fold in job.folds():
-        head, _ = _fit_head(job, base, [f for f in originals + variations if f[0] not in fold])
-        with torch.no_grad():
-            for index in fold:
-                logits = head(y=originals[index][1].clone()[..., None, None]).action
-                results.append((logits, job.targets[index]))
-    head, loss = _fit_head(job, base, originals + variations)
+        head, _ = _fit_head(job, base, [f for f in originals + variations if f[0] not in fold], still)
+        held_out += [_hold_out(head, originals[index][1], job.targets[index]) for index in fold]
+    head, loss = _fit_head(job, base, originals + variations, still)
     with torch.no_grad():
-        temperature = _temperature(results)
+        # without clips of "nothing" its logits mean nothing
+        temperature = _temperature([(clip.logits[:, : len(job.labels)], clip.target) for clip in held_out])
         head.fc.weight.div_(temperature)
         head.fc.bias.div_(temperature)
+        known = held_out or [_hold_out(head, y, job.targets[index]) for index, y in originals]
+        _set_rejection(head, [clip.measured for clip in known if job.labels[clip.target] != NOTHING])
+        if not held_out:
+            head.rejection.threshold[0] = NEVER  # clips are too near to a head that was trained on them
+        results = [(head.rejection(clip.logits / temperature, clip.measured), clip.target) for clip in held_out]
     report(FinetuneProgress(0.99, 1 + VARIATIONS, 1 + VARIATIONS, loss, "saving"))
-    labels = {"action": list(job.labels)}
+    labels = {"action": job.classes}
     model = Predictor(base.backbone, base.core, head, size=base.size, fps=base.fps, labels=labels)
-    return model.eval(), HeldOut.of(results)
+    return model.eval(), HeldOut.of(results, job.classes)
 
 
 def _features(
     job: FinetuneJob, base: Predictor, seed: int, report: Report
-) -> tuple[list[ClipFeatures], list[ClipFeatures]]:
-    """Features of all clips, in order, and of as many variations as there is time for."""
+) -> tuple[list[ClipFeatures], list[ClipFeatures], Tensor]:
+    """Features of all clips, in order; of as many variations as there is time for; and (clips, C) of still scenes."""
     rng = np.random.default_rng(seed)
-    originals, variations = list[ClipFeatures](), list[ClipFeatures]()
+    originals, variations, still = list[ClipFeatures](), list[ClipFeatures](), list[Tensor]()
     begun, passes = job.spent, VARIATIONS
     for number in range(1 + VARIATIONS):
         if number > passes:
@@ -68,32 +91,40 @@ def _features(
             with torch.inference_mode():
                 # frame by frame: on a CPU the maps of one large frame stay in the cache
                 maps = torch.cat([base.backbone(frame) for frame in frames.split(1)])
-                out, _ = base.core(maps.unsqueeze(0))
-                means = out.y[0].mean((-2, -1)).clone()
-            (variations if number else originals).append((index, means))
+                (variations if number else originals).append((index, _means(base, maps)))
+                if not number:
+                    still.append(_means(base, maps[:1].expand(STILL_FRAMES, -1, -1, -1))[-1])
             done = (number + (index + 1) / len(job.sources)) / (1 + passes)
             fraction = min(0.98, max(done, job.spent if number else 0.0))
             report(FinetuneProgress(fraction, number + 1, 1 + passes, None, "computing features"))
         # The cost of a pass so far, and of the heads, says for how many more there is time.
         cost = 1.1 * (job.spent - begun) / (number + 1)
         if number == 0:
-            _fit_head(job, base, originals)  # the first call loads libraries, so the second one is timed
+            _fit_head(job, base, originals, torch.stack(still))  # the first call loads libraries: the second is timed
             started = job.spent
-            _fit_head(job, base, originals)
+            _fit_head(job, base, originals, torch.stack(still))
             heads = (1 + len(job.folds())) * (job.spent - started)
         left = max(0.0, 1 - job.spent - (1 + number) * heads)
         passes = min(passes, number + int(left / (cost + heads)))
-    return originals, variations
+    return originals, variations, torch.stack(still)
 
 
-def _fit_head(job: FinetuneJob, base: Predictor, features: list[ClipFeatures]) -> tuple[RecognitionHead, float]:
+def _means(base: Predictor, maps: Tensor) -> Tensor:
+    """The spatial means (T, C) of y of maps (T, ...)."""
+    out, _ = base.core(maps.unsqueeze(0))
+    return out.y[0].mean((-2, -1)).clone()
+
+
+def _fit_head(
+    job: FinetuneJob, base: Predictor, features: list[ClipFeatures], still: Tensor
+) -> tuple[OpenRecognitionHead, float]:
     """A head for these features, and its loss. Later frames have larger weights, and all labels the same."""
     means = torch.cat([y for _, y in features]).clone()
     target = torch.cat([torch.full((len(y),), job.targets[clip]) for clip, y in features])
     weight = torch.cat([_ramp(len(y)) * job.weight(clip) for clip, y in features])
     weight /= weight.sum()
-    head = create_head("recognition", base.core.channels, num_classes=len(job.labels), norm="batch")
-    assert isinstance(head, RecognitionHead)
+    head = create_head("open_recognition", base.core.channels, num_classes=len(job.classes), norm="batch")
+    assert isinstance(head, OpenRecognitionHead)
     head.eval()
     norm = head.pool.norms["y"]
     assert isinstance(norm, FrameNorm)
@@ -103,22 +134,47 @@ def _fit_head(job: FinetuneJob, base: Predictor, features: list[ClipFeatures]) -
         norm.weight.copy_((1 + norm.eps / variance.clamp_min(norm.eps / 100)).sqrt())  # eps is not negligible
         normed = norm(means)
         head.fc.weight.zero_()
-        head.fc.bias.zero_()
+        head.fc.bias.fill_(NEVER)  # of "nothing", if there are no clips of it
+        last = torch.stack([norm(y[-1:])[0] for _, y in features])
+        of = torch.tensor([job.targets[clip] for clip, _ in features])
+        for k in range(len(job.classes) - 1):
+            head.rejection.prototypes[k] = F.normalize(F.normalize(last[of == k], dim=-1).mean(0), dim=-1)
+        scenes = norm(still)
+        head.rejection.still.copy_(scenes.mean(0))
+        head.rejection.constant.copy_(scenes.std(0, correction=0) < CONSTANT)
     rows, back = _spanned(normed)
     weights = torch.zeros(len(job.labels), rows.shape[1], requires_grad=True)
-    optimiser = torch.optim.LBFGS([weights, head.fc.bias], max_iter=STEPS, line_search_fn="strong_wolfe")
+    bias = torch.zeros(len(job.labels), requires_grad=True)
+    optimiser = torch.optim.LBFGS([weights, bias], max_iter=STEPS, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimiser.zero_grad()
-        entropy = (F.cross_entropy(F.linear(rows, weights, head.fc.bias), target, reduction="none") * weight).sum()
+        entropy = (F.cross_entropy(F.linear(rows, weights, bias), target, reduction="none") * weight).sum()
         total: Tensor = entropy + DECAY * normed.shape[1] * weights.square().sum()
         total.backward()
         return total
 
     optimiser.step(loss)
     with torch.no_grad():
-        head.fc.weight.copy_(weights if back is None else weights @ back)
+        head.fc.weight[: len(job.labels)] = weights if back is None else weights @ back
+        head.fc.bias[: len(job.labels)] = bias
     return head, loss().item()
+
+
+@torch.no_grad()
+def _hold_out(head: OpenRecognitionHead, means: Tensor, target: int) -> HeldOutClip:
+    z = head.pool.norms["y"](means.clone())
+    return HeldOutClip(target, head.fc(z), head.rejection.measure(z))
+
+
+def _set_rejection(head: OpenRecognitionHead, measured: list[Tensor]) -> None:
+    """Reject frames that are less near, or moved less, than nearly all frames in the second halves of these clips."""
+    values = torch.cat([clip[len(clip) // 2 :] for clip in measured])
+    low, typical = values.quantile(RARE, 0), values.median(0).values
+    threshold = low - torch.tensor(MARGIN) * (typical - low)
+    useful = typical > low  # otherwise no channel is constant while a scene is still
+    head.rejection.threshold.copy_(torch.where(useful, threshold, NEVER))
+    head.rejection.slope.copy_(torch.where(useful, TYPICAL / (typical - threshold), 1.0))
 
 
 def _spanned(rows: Tensor) -> tuple[Tensor, Tensor | None]:

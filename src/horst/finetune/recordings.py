@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,8 +55,8 @@ class RecordingLimits:
     """Seconds."""
     fps: float = 15.0
     """Frames per second that are stored; frames between them are dropped."""
-    side: int = 128
-    """Pixels: larger frames are stretched to this height or width, as models stretch them anyway."""
+    side: int = 384
+    """Pixels of the longer side; larger frames are made smaller."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -129,6 +130,14 @@ class Recordings:
         """All clips by label, as functions that read them, for `finetune`."""
         return {label: [partial(_read_clip, self._file(r)) for r in known] for label, known in self.labels().items()}
 
+    def pictures(self, label: str, id: str) -> tuple[list[float], list[bytes]]:
+        """The times of a clip's frames in seconds, and the frames as JPEG. InputError if there is no such clip."""
+        with self._lock:
+            recording = self._known.get(check_label(label), {}).get(id)
+        if recording is None:
+            raise InputError(f"there is no recording {id!r} of {label!r}")
+        return _read_pictures(self._file(recording))
+
     def remove(self, label: str, id: str | None = None) -> int:
         """Delete one clip of a label, or all of them, and return how many. InputError if there is no such clip."""
         label = check_label(label)
@@ -177,7 +186,8 @@ class Recordings:
             last, size = at, shape
             if not times or at - first - times[-1] >= 1 / limits.fps - SLACK:
                 height, width = shape[:2] if len(shape) == 3 else (1, 1)  # `resize_image` rejects anything else
-                small = max(1, min(height, limits.side)), max(1, min(width, limits.side))
+                scale = min(1.0, limits.side / max(height, width))
+                small = max(1, round(height * scale)), max(1, round(width * scale))
                 images.append(encode_picture(resize_image(image, small), quality=QUALITY))
                 times.append(at - first)
         if len(times) < 2 or times[-1] < limits.shortest:
@@ -222,13 +232,20 @@ def _read_header(file: Path) -> Recording:
         raise DataError(f"{file} is damaged or no recording: {error}") from error
 
 
-def _read_clip(file: Path) -> Clip:
+def _read_pictures(file: Path) -> tuple[list[float], list[bytes]]:
     try:
         with safe_open(file, "np") as stored:
             data, offsets, times = (stored.get_tensor(name) for name in ("pictures", "offsets", "times"))
-        raw = data.tobytes()
-        pairs = zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-        frames = [decode_picture(raw[a:b], f"{file}, frame {i}") for i, (a, b) in enumerate(pairs)]
-        return Clip(np.stack(frames), times)
-    except (SafetensorError, OSError, ValueError, HorstError) as error:
+        raw, places = data.tobytes(), offsets.tolist()
+        return times.tolist(), [raw[a:b] for a, b in pairwise(places)]
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DataError(f"{file} cannot be read; remove the recording: {error}") from error
+
+
+def _read_clip(file: Path) -> Clip:
+    times, pictures = _read_pictures(file)
+    try:
+        frames = [decode_picture(picture, f"{file}, frame {i}") for i, picture in enumerate(pictures)]
+        return Clip(np.stack(frames), np.asarray(times))
+    except (ValueError, HorstError) as error:
         raise DataError(f"{file} cannot be read; remove the recording: {error}") from error

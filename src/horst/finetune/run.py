@@ -4,15 +4,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
-from horst.config import check_type
 from horst.data.clips import Clip
+from horst.data.readers.tables import read_rows
 from horst.errors import DataError, EmptyVideoError
-from horst.finetune import frozen, scratch
-from horst.finetune.job import ClipSource, FinetuneJob, FinetuneProgress, HeldOut, Report
+from horst.finetune import frozen
+from horst.finetune.job import NOTHING, ClipSource, FinetuneJob, FinetuneProgress, HeldOut, Report
 from horst.finetune.recordings import RecordingLimits
 from horst.models.checkpoint import check_place, save
 from horst.models.hub import model_title, open_model
@@ -21,7 +20,6 @@ from horst.models.registry import create_model
 from horst.video import VideoFile
 from horst.video.frame import VIDEO_SUFFIXES, Size
 
-How = Literal["frozen", "scratch"]
 MOTION_POOL = "motion_pool"
 
 
@@ -34,6 +32,8 @@ class FinetuneResult:
     clips: int
     held_out: HeldOut | None
     """Accuracy on held-out clips, which the saved model was trained on too. None if a label has less than 3 clips."""
+    advice: list[str]
+    """What to record more of, in sentences."""
     seconds: float
 
 
@@ -41,9 +41,8 @@ def finetune(
     clips: str | Path | Mapping[str, Sequence[ClipSource]],
     path: str | Path,
     *,
-    how: How = "frozen",
     minutes: float = 1.0,
-    base: str | Path = "somethings",
+    base: str | Path = MOTION_POOL,
     seed: int = 0,
     overwrite: bool = False,
     report: Report = lambda progress: None,
@@ -51,31 +50,25 @@ def finetune(
     """Finetune a model on the labels of `clips` and save it to the folder `path`, atomically.
 
     Args:
-        clips: A folder with a folder of videos for each label, <clips>/<label>/*.mp4. Or a mapping from at least two
-            labels to clips, or to functions that read them (`Recordings.clips`).
+        clips: A folder with a folder of videos for each label, <clips>/<label>/*.mp4; a CSV file with the columns path
+            and label; or a mapping from at least two labels to clips, or to functions that read them.
         path: The folder of the model, for `horst.open_model`.
-        how: "frozen" trains a new head on `base`; "scratch" trains a small network.
-        minutes: Approximate time limit. "frozen" stops when it is done, and uses every clip at least once.
-        base: A model that `horst.open_model` takes: a name, a folder, a run, hf://user/name. Or "motion_pool", which is
-            made for videos of people and has an ImageNet backbone.
+        minutes: Approximate time limit. Training stops when it is done, and uses every clip at least once.
+        base: The model that gets a new head. "motion_pool" is made for videos of people and has an ImageNet backbone.
+            Or a model that `horst.open_model` takes: a name, a folder, a run, hf://user/name.
         seed: Seed of everything random.
         overwrite: Replace an existing model.
         report: Called with the progress, a few times per second.
     """
     path = Path(path)
-    check_type("how", how, How)
     check_place(path, overwrite)
-    model = open_base(base) if how == "frozen" else None
+    model = open_base(base)
     if isinstance(clips, str | Path):
-        side = RecordingLimits().side
-        clips = labelled_videos(Path(clips), model.size if model else (side, side))
+        clips = labelled_videos(Path(clips), model.size)
     job = FinetuneJob.of(clips, minutes)
-    if model:
-        model, held_out = frozen.train(job, model, seed, report)
-    else:
-        model, held_out = scratch.train(job, seed, report)
-    result = FinetuneResult(path, job.labels, len(job.sources), held_out, job.elapsed)
-    save(model, path, overwrite=overwrite, card=_card(result, job, how, base))
+    model, held_out = frozen.train(job, model, seed, report)
+    result = FinetuneResult(path, job.labels, len(job.sources), held_out, job.advice(held_out), job.elapsed)
+    save(model, path, overwrite=overwrite, card=_card(result, job, base))
     report(FinetuneProgress(1.0, 1, 1, None, "done"))
     return result
 
@@ -85,12 +78,18 @@ def open_base(base: str | Path) -> Predictor:
     return create_model(MOTION_POOL) if base == MOTION_POOL else open_model(base)
 
 
-def labelled_videos(folder: Path, size: Size) -> dict[str, list[ClipSource]]:
-    """The videos <folder>/<label>/*.mp4 by label, as functions that read them in this size."""
-    if not folder.is_dir():
-        raise DataError(f"{folder}: there is no such folder; it takes one with a folder of clips for each label")
+def labelled_videos(clips: Path, size: Size) -> dict[str, list[ClipSource]]:
+    """The videos <clips>/<label>/*.mp4, or those of a CSV file, by label, as functions that read them in this size."""
     found: dict[str, list[ClipSource]] = {}
-    for label in sorted(entry for entry in folder.glob("*") if entry.is_dir()):
+    if clips.is_file():
+        for row in read_rows(clips):
+            found.setdefault(row.text("label"), []).append(partial(read_video, clips.parent / row.text("path"), size))
+        return found
+    if not clips.is_dir():
+        raise DataError(
+            f"{clips}: there is no such folder; it takes one with a folder of clips for each label, or a CSV file"
+        )
+    for label in sorted(entry for entry in clips.glob("*") if entry.is_dir()):
         files = sorted(file for file in label.iterdir() if file.suffix.lower() in VIDEO_SUFFIXES)
         if files:
             found[label.name] = [partial(read_video, file, size) for file in files]
@@ -106,7 +105,7 @@ def read_video(file: Path, size: Size) -> Clip:
     return Clip(np.stack([frame.image for frame in frames]), np.asarray([frame.time for frame in frames]))
 
 
-def _card(result: FinetuneResult, job: FinetuneJob, how: How, base: str | Path) -> str:
+def _card(result: FinetuneResult, job: FinetuneJob, base: str | Path) -> str:
     """The model card. Labels are user input: they are in a code block, where nothing is markup."""
     counts = "\n".join(f"    {job.targets.count(i):4d} x {label}" for i, label in enumerate(job.labels))
     accuracy = "No clips were held out, as a label has less than 3: the accuracy is not known."
@@ -116,8 +115,6 @@ def _card(result: FinetuneResult, job: FinetuneJob, how: How, base: str | Path) 
             f"{held_out.correct_at_half} after half of\nthem, by models that were not trained on them. "
             "The model in this folder was trained on these clips too."
         )
-    frozen_base = f"a new head on the frozen model `{model_title(base)}`"
-    kind = frozen_base if how == "frozen" else "a small network, from scratch"
     return f"""---
 library_name: horst
 tags:
@@ -127,11 +124,13 @@ tags:
 
 # {result.path.name}
 
-Finetuned with horst on {result.clips} recorded clips: {kind}, {result.seconds:.0f} s.
+Finetuned with horst on {result.clips} clips in {result.seconds:.0f} s.
+It is a new head on the frozen model `{model_title(base)}`.
 
 {counts}
 
 {accuracy}
 
-The model knows these labels only, from the places and people in the clips. It gives every video one of these labels.
+The model knows these labels only, from the places and people in the clips. It answers "{NOTHING}" for idle people and
+for what resembles none of them.
 """

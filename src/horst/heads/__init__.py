@@ -2,6 +2,7 @@
 
 from horst.heads.base import HEADS, TASKS, Head, Logits, check_maps, create_head, head_options, register_head
 from horst.heads.linear import ActionHead, RecognitionHead, VerbNounActionHead
+from horst.heads.open_set import OpenRecognitionHead
 from horst.heads.unrolling import Unroll, Unroller, UnrollingHead
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "ActionHead",
     "Head",
     "Logits",
+    "OpenRecognitionHead",
     "RecognitionHead",
     "Unroll",
     "Unroller",

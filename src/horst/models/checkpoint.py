@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from horst.console import visible
-from horst.errors import CheckpointError, ConfigError, DataError
+from horst.errors import CheckpointError, ConfigError, DataError, ExistsError
 from horst.heads import HEADS
 from horst.io import read_json, set_default_mode
 from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
@@ -91,7 +91,7 @@ def save(
 def check_place(path: Path, overwrite: bool) -> None:
     """Raise if `save` would refuse to write to `path`: call it before work that takes long."""
     if path.exists() and not overwrite:
-        raise CheckpointError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
+        raise ExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
     if path.exists() and not (path / CONFIG).is_file():
         raise CheckpointError(f"{path} exists and is not a saved model, so it is not replaced: choose another name")
 

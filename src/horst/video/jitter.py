@@ -18,7 +18,6 @@ SPEED = 0.15  # largest change of speed, as a logarithm
 TRIM = 0.12  # largest part of a clip that is cut off, at either end
 LIGHT = 0.25  # largest change of brightness and contrast
 TINT = 0.06
-SHIFT = 0.2  # largest shift, as a part of the shorter side
 
 
 def resample_clip(frames: NDArray[np.uint8], times: NDArray[np.float64], fps: float, size: Size) -> Tensor:
@@ -49,13 +48,3 @@ def jitter_clip(
     tint = torch.from_numpy(rng.uniform(1 - TINT, 1 + TINT, size=(3, 1, 1))).float()
     mean = pixels.mean()
     return (((pixels - mean) * contrast + mean) * (gain * tint)).round().clamp(0, 255).to(torch.uint8)
-
-
-def scramble_appearance(frames: Tensor, rng: np.random.Generator) -> Tensor:
-    """Shift a clip (T, 3, H, W), permute its colour channels, and invert it half of the time: its motion remains."""
-    height, width = frames.shape[-2:]
-    most = int(SHIFT * min(height, width))
-    top, left = (int(v) for v in rng.integers(2 * most + 1, size=2))
-    padded = F.pad(frames[:, torch.from_numpy(rng.permutation(3))].float(), [most] * 4, mode="replicate")
-    moved = padded[..., top : top + height, left : left + width]
-    return 255 - moved if rng.random() < 0.5 else moved
