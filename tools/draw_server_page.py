@@ -17,17 +17,32 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 import horst
+from horst.finetune import Recordings
 from horst.serving import Limits, create_app
 from horst.serving.app import create_server
+from horst.synth import somethings
 
-SCREENS = {"serve": (1280, 1062, 1), "serve-phone": (390, 844, 2)}
+SCREENS = {"serve": (1280, 1100, 1), "serve-phone": (390, 844, 2)}
 """Width, height and scale by name."""
+TAUGHT = {"push right": "Pushing [something] from left to right", "lift": "Moving [something] up"}
+"""Labels of recorded clips, and the synthetic action that they show: screenshots show nobody."""
+CLIPS = 4  # of each label
+
+
+def record(folder: Path) -> None:
+    """Recorded clips, as of a user who has begun to teach."""
+    recordings = Recordings(folder / "recordings")
+    for seed, (label, template) in enumerate(TAUGHT.items(), 1000):
+        for spec in somethings.plan(CLIPS, seed, templates=(template,)):
+            frames = somethings.render(spec, size=192)
+            recordings.add(label, ((i / somethings.FPS, image) for i, image in enumerate(frames)))
 
 
 @contextmanager
 def served() -> Iterator[str]:
     limits = Limits(load=1000.0)
     with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        record(Path(folder))
         port = listener.getsockname()[1]
         app = create_app(horst.open_model("somethings"), folder, name="somethings", limits=limits)
         server = create_server(app, host="127.0.0.1", port=port, limits=limits)
@@ -47,7 +62,7 @@ def main() -> None:
         for name, (width, height, scale) in SCREENS.items():
             page = browser.new_page(viewport={"width": width, "height": height}, device_scale_factor=scale)
             page.goto(url)
-            page.wait_for_selector("#sample option", state="attached")
+            page.wait_for_function("() => document.querySelectorAll('#samples img[src]').length === 6")
             page.click("#play-sample")
             page.wait_for_selector("#answer.right")
             page.wait_for_timeout(6000)  # a second run of the sample

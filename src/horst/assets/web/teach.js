@@ -136,7 +136,8 @@ export class TeachPanel {
     const focused = document.activeElement?.closest?.("#labels") ? document.activeElement.dataset.key : null;
     this.#thumbnails.keep(new Set(this.#labels.flatMap(({ clips }) => clips.map((clip) => clip.id))));
     $("labels").replaceChildren(...all.map((one) => this.#row(one)));
-    if (focused) (document.querySelector(`#labels [data-key="${CSS.escape(focused)}"]`) ?? $("label-name")).focus();
+    const again = focused && document.querySelector(`#labels [data-key="${CSS.escape(focused)}"]`);
+    if (focused) (again ?? $("undo").querySelector("li:last-child button") ?? $("label-name")).focus(); // it was deleted
     this.#mark();
   }
 
