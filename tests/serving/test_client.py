@@ -112,7 +112,7 @@ def test_messages_of_the_client() -> None:
     image = videos.picture(3, *SIZE)
     frames = [Frame(image, time, i) for i, time in enumerate((0.0, 0.1, 0.2))]
     with scripted(script) as url, Client(f"{url}#token=secret", image_format="png", model="mine", top=2) as client:
-        assert list(client.watch(iter(frames), 0.5)) == [{"time": 0.0}, {"time": 0.499}]
+        assert list(client.watch(iter(frames), 0.5)) == [{"time": 0.0}, {"time": 0.498}]
         assert list(client.watch(iter(frames), 0.2)) == [{"time": 0.0}]  # it ends with the last frame
         assert client.push(image, 9.0)["status"] == "predicted"
     assert got[:3] == [{"type": "start", "model": "mine", "top": 2}, "/ws", "Bearer secret"]

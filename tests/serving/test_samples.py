@@ -46,6 +46,7 @@ def test_model_predicts_the_samples(tmp_path: Path) -> None:
         assert render_sample(name, folder) is None
 
 
+@pytest.mark.slow
 def test_model_predicts_most_actions_of_the_kitchen_one_second_ahead(tmp_path: Path) -> None:
     model, right, known = horst.open_model("kitchen").eval(), [], {action.name for action in kitchen.ACTIONS}
     for sample in kitchen_clips():

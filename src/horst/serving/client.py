@@ -14,6 +14,7 @@ from horst.errors import BusyError, ConfigError, HorstError, InputError
 from horst.extras import require
 from horst.serving.frames import ImageFormat, encode_image, join_frame
 from horst.video.frame import Frame, Image
+from horst.video.sampling import SLACK
 
 
 class ServerError(HorstError):
@@ -130,7 +131,8 @@ class Client:
             last = frame
             yield from self._send_paced(frame)
         if last is not None and end is not None and end > last.time:  # the last frame is shown until then
-            yield from self._send_paced(Frame(last.image, end - 1e-3, last.index + 1))
+            # shortly before the end, by more than the slack of sampling: no prediction is due at the end itself
+            yield from self._send_paced(Frame(last.image, max(last.time, end - 2 * SLACK), last.index + 1))
         while self._waiting:
             yield from self._predictions()
 
