@@ -117,7 +117,7 @@ def test_messages_of_the_client() -> None:
         assert client.push(image, 9.0)["status"] == "predicted"
     assert got[:3] == [{"type": "start", "model": "mine", "top": 2}, "/ws", "Bearer secret"]
     assert [frame[0] for frame in got[3:]] == list(range(1, 9))
-    assert [frame[1] for frame in got[3:]] == pytest.approx([0.0, 0.1, 0.2, 0.499, 0.0, 0.1, 0.2, 9.0])
+    assert [frame[1] for frame in got[3:]] == pytest.approx([0.0, 0.1, 0.2, 0.498, 0.0, 0.1, 0.2, 9.0])
     assert {frame[2] for frame in got[3:]} == {encode_image(image, "png")}
 
 
