@@ -157,3 +157,25 @@ def test_the_kernels_give_the_same(variant: str, options: dict[str, Any]) -> Non
     step = horst.BatchedStep(model, 3, precision=torch.float32)
     assert type(step._runner).__name__ == "_FusedStep"
     check(step, small(variant, **options))
+
+
+def test_slots_with_the_same_frame_share_the_backbone() -> None:
+    """The states of a stream that is reset every few seconds differ in age only."""
+    model = horst.create_model("horst_tiny", num_classes=4, size=(32, 32)).eval()
+    shown = torch.randint(0, 256, (6, 4, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    shown[:, 1] = shown[:, 3] = shown[:, 0]
+    alone, shared = horst.BatchedStep(model, 4), horst.BatchedStep(model, 4)
+    seen: list[int] = []
+    handle = model.backbone.register_forward_pre_hook(lambda _, given: seen.append(len(given[0])))
+    for number, frames in enumerate(shown):
+        if number == 3:
+            alone.reset(1)
+            shared.reset(1)
+        active = [3, 0, 1] if number % 2 else [0, 1, 2, 3]
+        wanted = alone(frames, active).logits.action
+        found = shared(frames, active, first=[2 if slot == 2 else active[0] for slot in active]).logits.action
+        torch.testing.assert_close(found, wanted, equal_nan=True)
+    handle.remove()
+    assert seen == [4, 2, 3, 1] * 3
+    with pytest.raises(InputError, match="first is"):
+        shared(shown[0], [0, 1], first=[0, 2])

@@ -12,7 +12,7 @@ from the state of the kernels. Shapes: B streams, H x W pixels, S states.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -84,11 +84,18 @@ class BatchedStep:
 
     @torch.inference_mode()
     def __call__(
-        self, frames: Tensor, active: Sequence[int] | None = None, *, unroll: Unroll = None, attention: bool = False
+        self,
+        frames: Tensor,
+        active: Sequence[int] | None = None,
+        *,
+        first: Sequence[int] | None = None,
+        unroll: Unroll = None,
+        attention: bool = False,
     ) -> StepOutput:
         """The next frame (B, 3, H, W), uint8, of all streams, or of the slots in `active`.
 
-        The output is a copy. `unroll`: the horizons of an unrolling head. `attention`: return the attention weights.
+        The output is a copy. `first`: for each slot of `active`, the first one with the same frame: the backbone runs
+        once for all of them. `unroll`: the horizons of an unrolling head. `attention`: return the attention weights.
         """
         wanted = (len(self), self.model.backbone.input_channels, *self.size)
         if tuple(frames.shape) != wanted:
@@ -102,11 +109,14 @@ class BatchedStep:
             if not chosen:
                 raise InputError("active is empty: name at least one slot")
             self.active.copy_(torch.tensor([i in chosen for i in range(len(self))], dtype=torch.uint8))
+        same = dict(zip(active, first, strict=True)) if active is not None and first is not None else {}
+        if not set(same.values()) <= set(same):
+            raise InputError(f"first is {first}; it takes slots of active, {active}")
         if isinstance(self._runner, _FusedStep):
             if not attention and unroll is None:  # heads that unroll have no kernels: the model raises the error
                 return StepOutput(self._runner.step(frames))
             self._runner = _EagerStep(self.model, frames, self.active, self._runner.state())
-        return self._runner.step(frames, unroll, attention)
+        return self._runner.step(frames, unroll, attention, same)
 
     @torch.inference_mode()
     def reset(self, slot: int | None = None) -> None:
@@ -143,14 +153,18 @@ class _EagerStep:
     def count(self) -> Tensor:
         return self.now.count
 
-    def step(self, frames: Tensor, unroll: Unroll, attention: bool) -> StepOutput:
+    def step(self, frames: Tensor, unroll: Unroll, attention: bool, same: Mapping[int, int]) -> StepOutput:
         rows = self.active.nonzero().flatten()
-        frames = frames.to(rows.device)
+        shown = [same.get(row, row) for row in rows.tolist()]
+        different = sorted(set(shown))
+        maps = self.model.backbone(frames[different].to(rows.device))
+        if len(different) < len(shown):
+            maps = maps[[different.index(row) for row in shown]]
         if len(rows) == len(self.active):  # the returned state is new and replaces the old one
-            out, self.now = self.model.step(frames, self.now, unroll=unroll, attention=attention)
+            out, self.now = self.model.step_maps(maps, self.now, unroll=unroll, attention=attention)
             return _output(out)
         before = self.now.map(lambda x: x.index_select(0, rows))
-        out, after = self.model.step(frames[rows], before, unroll=unroll, attention=attention)
+        out, after = self.model.step_maps(maps, before, unroll=unroll, attention=attention)
         for buffer, new in _pairs(self.now, after):
             buffer.index_copy_(0, rows, new)
         return _output(out, lambda x: x.new_full((len(frames), *x.shape[1:]), torch.nan).index_copy_(0, rows, x))

@@ -211,8 +211,14 @@ class Predictor(nn.Module):
     ) -> tuple[PredictorOutput, Any]:
         """One frame (B, 3, H, W) of every stream."""
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
+        return self.step_maps(self.backbone(frame), state, unroll=unroll, attention=attention)
+
+    def step_maps(
+        self, maps: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False
+    ) -> tuple[PredictorOutput, Any]:
+        """The rest of a step, after the backbone: its maps (B, C, h, w) of the frame of every stream."""
         unroll = self._unroll(unroll, state, 1, clip=False)
-        out, state = self.core.step(self.backbone(frame), state, attention=attention)
+        out, state = self.core.step(maps, state, attention=attention)
         return PredictorOutput(self.read(out, unroll=unroll), out), state
 
     def stream(self, **options: Any) -> "StreamSession":

@@ -32,16 +32,20 @@ class StepCost:
     def measure(cls, pool: SessionPool) -> Self:
         """Times steps of one state and of several; resets the pool."""
         step = pool.batched_step
-        count = min(len(step), PROBE_STATES)
         frames = torch.zeros(len(step), 3, *step.size, dtype=torch.uint8)
-        fastest, end = {}, time.perf_counter() + PROBE_SECONDS
-        for states in (1, count):
+        end = time.perf_counter() + PROBE_SECONDS
+
+        def fastest_of(states: int) -> float:
             durations: list[float] = []
             while len(durations) < PROBES and (not durations or time.perf_counter() < end):
                 start = time.perf_counter()
                 step(frames, range(states))
                 durations.append(time.perf_counter() - start)
-            fastest[states] = min(durations)
+            return min(durations)
+
+        fastest = {1: fastest_of(1)}
+        count = min(len(step), PROBE_STATES, max(2, int(PROBE_SECONDS / fastest[1])))  # a session waits for it
+        fastest[count] = fastest_of(count)
         step.reset()
         per_state = (fastest[count] - fastest[1]) / (count - 1) if count > 1 else fastest[1]
         per_state = max(per_state, 0.1 * fastest[count] / count)

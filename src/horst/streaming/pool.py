@@ -155,6 +155,7 @@ class SessionPool:
         out = self.batched_step(
             torch.from_numpy(frames).permute(0, 3, 1, 2),
             [row for slot, *_ in batch for row in slot.rows],
+            first=[slot.rows[0] for slot, *_ in batch for _ in slot.rows],
             unroll=self._unroll or None,
             attention=any(slot.attention for slot, *_ in batch),
         )
