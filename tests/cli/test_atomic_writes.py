@@ -17,7 +17,7 @@ import horst
 from horst.cli import main
 from horst.evaluation.evaluate import Evaluation
 from horst.finetune import Recordings
-from horst.serving.samples import Samples
+from horst.serving.synthetic import render_sample
 from horst.training.config import RunConfig
 
 LOGS = (".lock", ".log", "events.out.tfevents")
@@ -130,4 +130,4 @@ def test_recordings_and_samples(tmp_path: Path) -> None:
     with watched(tmp_path):
         frames = ((i / 10, videos.picture(i, 24, 32)) for i in range(8))
         Recordings(tmp_path / "recordings").add("wave", frames)
-        assert Samples(tmp_path / "samples").file("sample-1") is not None
+        assert render_sample("sample-1", tmp_path / "samples") is not None

@@ -16,7 +16,7 @@ from horst.models import create_model, save
 
 COMMANDS = [
     (), ("demo",), ("train", "RUN"), ("evaluate", "RUN"), ("predict", "MODEL", "SOURCE"), ("serve", "MODEL"),
-    ("teach", "FOLDER", "MODEL"), ("report", "RUN"), ("table", "RUNS"), ("study", "NAMES"), ("models", "METHOD"),
+    ("teach", "CLIPS", "MODEL"), ("report", "RUN"), ("table", "RUNS"), ("study", "NAMES"), ("models", "METHOD"),
     ("configs", "PATTERN"), ("info", "MODEL"), ("export", "MODEL"), ("extract", "DATA", "FOLDER"),
     ("completion", "SHELL"), ("data",), ("data make",), ("data make somethings", "FOLDER"),
     ("data make kitchen", "FOLDER"), ("data check", "DATA"), ("data pack", "DATA", "FOLDER"),
@@ -232,7 +232,7 @@ def test_the_wheel_runs_the_demo_outside_the_checkout(root: Path, tmp_path: Path
     assert "protocol strict: no leak" in done.stdout
     assert "Predictions 1 s before each action" in done.stdout
     assert report.count("<div class=card>") == 3  # two clips, and moments of a video
-    assert report.count("<img") == 8
+    assert report.count("<img") == 10
     assert "`" not in report  # HTML, not Markdown
     assert report.count("temporal attention") == 2
     assert 'src="http' not in report  # it needs no network

@@ -194,7 +194,7 @@ def test_confidence_is_fitted_to_held_out_clips() -> None:
 
 @pytest.mark.slow
 def test_gestures_of_other_people(samples: Path, tmp_path: Path) -> None:
-    """Three clips of each of three gestures, and test clips of another recording. Chance is 3 of 9; 8 were measured.
+    """Three clips of each of two gestures, and test clips of another recording. Chance is 3 of 6; 6 were measured.
 
     While the first image stands still, the answer is "nothing".
     """

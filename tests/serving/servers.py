@@ -69,7 +69,7 @@ def running(folder: Path, limits: Limits | None = None, **options: Any) -> Itera
     limits = limits or Limits(load=1000.0)
     listener = socket.create_server(("127.0.0.1", options.pop("port", 0)))
     port = listener.getsockname()[1]
-    app = create_app(model, folder, **{"name": "tiny", **options}, limits=limits)
+    app = create_app(model, folder, **{"name": "tiny", "base": "somethings", **options}, limits=limits)
     serving = create_server(app, host="127.0.0.1", port=port, limits=limits)
     thread = threading.Thread(target=serving.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()

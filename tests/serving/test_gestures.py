@@ -111,7 +111,7 @@ def last_answer(page: Page, clip: Path) -> str:
 
 def test_teach_gestures(samples: Path, tmp_path: Path) -> None:
     taught, held_out = choose(samples / "gestures")
-    with servers.running(tmp_path / "served", name="somethings") as server:
+    with servers.running(tmp_path / "served", name="somethings", base="motion_pool") as server:
         # two clips of one label, and all clips of another, from the camera
         with browsers.browser(camera(tmp_path / "stop.y4m", taught["stop"][3:])) as browser:
             teach_from_files_and_camera(browser, server, taught)

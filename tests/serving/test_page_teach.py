@@ -333,7 +333,7 @@ def test_downloads_with_a_token(browser: Browser, tmp_path: Path) -> None:
             assert "model.safetensors" in archive.namelist()
         page.select_option("#model", "somethings")
         page.click("#play-sample")
-        expect(page.locator("#bars li")).not_to_have_count(0)
+        expect(page.locator("#bars li")).not_to_have_count(0, timeout=90_000)  # the clip is rendered on first use
         page.click("#pause")
         with page.expect_download(timeout=60_000) as download:
             page.click("#download-video")

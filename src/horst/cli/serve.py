@@ -4,7 +4,7 @@ import contextlib
 import socket
 from pathlib import Path
 
-from horst.cli.options import Device, Flag, Model
+from horst.cli.options import Device, Flag, Model, Source
 from horst.console import Console
 from horst.errors import ConfigError
 
@@ -22,6 +22,7 @@ def serve(
     streams: int = 32,
     folder: Path = Path("horst-live"),
     device: Device = "auto",
+    base: Source = "motion_pool",
     threads: int | None = None,
     open: Flag = False,
 ) -> None:
@@ -34,6 +35,7 @@ def serve(
         origin: Pages of other sites that may call, such as https://example.org, separated by commas.
         streams: Largest number of live streams at once.
         folder: Folder of recordings, finetuned models and samples.
+        base: The model that teaching puts a new head on; see horst teach.
         threads: CPU threads of the models; all cores but one by default.
         open: Open the page in a browser.
     """
@@ -70,6 +72,7 @@ def serve(
             token=token,
             origins=[o for o in (origin or "").split(",") if o],
             device=str(where),
+            base=str(base),
         )
         page = page_url(host, listener.getsockname()[1], token)
         Console().print(f"{model_title(model)} is served at {page}  (Ctrl-C stops it)", highlight=False)

@@ -12,6 +12,7 @@ from fastapi import FastAPI, WebSocket
 from horst import __version__
 from horst.errors import ConfigError
 from horst.finetune import Finetuner, Recordings
+from horst.finetune.run import MOTION_POOL
 from horst.models import Predictor
 from horst.serving import errors
 from horst.serving.guard import Guard, is_local
@@ -32,6 +33,7 @@ def create_app(
     token: str | None = None,
     origins: Iterable[str] = (),
     device: str = "cpu",
+    base: str = MOTION_POOL,
 ) -> Guard:
     """An ASGI application.
 
@@ -44,9 +46,10 @@ def create_app(
         token: Token that clients must send.
         origins: Other sites whose pages may call the server.
         device: Device of further models.
+        base: The model that finetuning puts a new head on; see `horst.finetune.finetune`.
     """
     folder = Path(folder).resolve()
-    finetuner = Finetuner(Recordings(folder / "recordings"), folder / "models")
+    finetuner = Finetuner(Recordings(folder / "recordings"), folder / "models", base)
     manager = ModelManager(name, model, finetuner, limits or Limits(), device)
     decoders = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 2)), thread_name_prefix="decoder")
 
