@@ -227,9 +227,7 @@ def test_next_actions_of_the_kitchen(browser: Browser, url: str) -> None:
         visit(page, url)
         page.select_option("#model", "kitchen")
         expect(page.locator("#samples button")).to_have_count(4)
-        expect(page.locator("#samples img[src^=blob]")).to_have_count(
-            4, timeout=120_000
-        )  # rendered on first use
+        expect(page.locator("#samples img[src^=blob]")).to_have_count(4, timeout=120_000)  # rendered on first use
         page.click("#play-sample")
         expect(page.locator("#when")).to_have_text("Next, within 2 s:")  # the model's anticipation time
         expect(page.locator("#truth")).to_have_text(re.compile("^True next action: "))

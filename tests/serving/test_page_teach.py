@@ -332,6 +332,7 @@ def test_downloads_with_a_token(browser: Browser, tmp_path: Path) -> None:
         with zipfile.ZipFile(io.BytesIO(Path(download.value.path()).read_bytes())) as archive:
             assert "model.safetensors" in archive.namelist()
         page.select_option("#model", "somethings")
+        expect(page.locator("#samples button")).to_have_count(6)  # those of this model
         page.click("#play-sample")
         expect(page.locator("#bars li")).not_to_have_count(0, timeout=90_000)  # the clip is rendered on first use
         page.click("#pause")
