@@ -29,7 +29,7 @@ from horst.data.clips import Clip
 from horst.errors import BusyError, DataError, HorstError, InputError
 from horst.io import atomic_write
 from horst.video.decode import resize_image
-from horst.video.frame import Image
+from horst.video.frame import Image, fit_within
 from horst.video.images import decode_picture, encode_picture
 from horst.video.sampling import SLACK
 
@@ -186,8 +186,7 @@ class Recordings:
             last, size = at, shape
             if not times or at - first - times[-1] >= 1 / limits.fps - SLACK:
                 height, width = shape[:2] if len(shape) == 3 else (1, 1)  # `resize_image` rejects anything else
-                scale = min(1.0, limits.side / max(height, width))
-                small = max(1, round(height * scale)), max(1, round(width * scale))
+                small = fit_within((height, width), limits.side)
                 images.append(encode_picture(resize_image(image, small), quality=QUALITY))
                 times.append(at - first)
         if len(times) < 2 or times[-1] < limits.shortest:

@@ -17,7 +17,7 @@ from horst.serving.frames import join_recording, split_recording
 from horst.serving.limits import Limits
 from horst.serving.uploads import BINARY, BINARY_BODY, Uploads, open_upload, read_body
 from horst.video.decode import VideoFile
-from horst.video.frame import Image, Size
+from horst.video.frame import Image, fit_within
 from horst.video.sampling import SLACK
 
 Label = Annotated[str, PathParameter(max_length=200, description="The action that the clip shows, in words.")]
@@ -120,8 +120,7 @@ def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
 
 def _add_video(recordings: Recordings, label: str, path: Path, limits: Limits) -> Recording:
     with open_upload(path, limits) as video:
-        height, width = video.info.height, video.info.width
-    size = _fitted((height, width), recordings.limits.side)
+        size = fit_within((video.info.height, video.info.width), recordings.limits.side)
     try:
         with open_upload(path, limits, size) as video:
             return recordings.add(label, _frames(video, recordings.limits.longest, limits))
@@ -150,9 +149,3 @@ def _check_length(seconds: float | None, longest: float) -> None:
     if seconds is not None and seconds > longest + SLACK:
         message = f"the video lasts {seconds:.1f} s; a clip may last {longest:g} s: cut it first"
         raise ApiError(422, message, "long")
-
-
-def _fitted(size: Size, side: int) -> Size:
-    """The size with the same aspect ratio whose longest side is at most `side`."""
-    scale = min(1.0, side / max(size))
-    return max(1, round(scale * size[0])), max(1, round(scale * size[1]))

@@ -103,7 +103,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
         raise ConfigError(f"loss.features is {config.loss.features}; {name} predicts no features: set it to 0")
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     if model.config.backbone.name == "maps" and (config.augment.operations or (mirrors and model.size[1] == 1)):
-        raise ConfigError("augment.operations are for images, and augment.mirror for images and maps: turn them off")
+        raise ConfigError("augment.operations are for images, augment.mirror not for vectors: turn both off")
     stored, wanted = data.source.map, (model.backbone.channels, *model.size)
     if stored is not None and stored != wanted:
         raise ConfigError(

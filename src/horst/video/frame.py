@@ -91,6 +91,12 @@ def check_size(size: Size | None) -> None:
         raise InputError(f"size is {size}; it takes (height, width) in pixels")
 
 
+def fit_within(size: Size, side: int) -> Size:
+    """The size with the same aspect ratio whose longer side is at most `side`."""
+    scale = min(1.0, side / max(size))
+    return max(1, round(scale * size[0])), max(1, round(scale * size[1]))
+
+
 def check_image(image: Image) -> None:
     """InputError unless `image` is an array (H, W, 3) of uint8."""
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3:
