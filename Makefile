@@ -44,7 +44,7 @@ train-tiny: $(VENV)/train.stamp ## Train a small model from nothing on two cores
 	@echo "Predictions for a clip that the training has not seen (Moving something down): runs/train-tiny/fresh.mp4"
 
 test: $(VENV)/dev.stamp ## Run the tests
-	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile
+	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
 
 nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)
 	$(BIN)/python -m pytest nightly

@@ -30,9 +30,9 @@ from torch import Tensor
 from horst.data.clips import Clip
 from horst.evaluation.metrics import calibration_bins
 from horst.finetune import finetune
+from horst.finetune.frozen import resample_clip
 from horst.finetune.run import open_base, read_video
 from horst.models import Predictor, open_model
-from horst.video.jitter import resample_clip
 
 TEST_CLIPS = 24  # of each label
 KEPT = 0.9  # the share of known clips that the threshold for unknown ones keeps

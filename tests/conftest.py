@@ -1,4 +1,4 @@
-"""Shared by all tests: one thread (maps this small cost more to share between cores than to compute), and the data."""
+"""Shared by all tests: one thread for each process, the order of the files, and the data."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import os
 from pathlib import Path
 
 import pytest
+
+# Maps this small cost more to share between cores than to compute. Processes that tests start inherit it.
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 import torch
 
 torch.set_num_threads(1)
@@ -32,3 +36,10 @@ def samples(root: Path) -> Path:
     if not folder.is_dir():
         pytest.skip(f"there are no real samples in {folder}: name their folder in HORST_SAMPLES")
     return folder
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, so that no process ends with one while the others wait."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)

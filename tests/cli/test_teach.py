@@ -26,7 +26,7 @@ def clips(tmp_path: Path) -> Path:
 
 def test_a_folder_of_clips_becomes_a_model(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small_place.build(tmp_path / "place")
-    args = ["teach", str(clips), str(tmp_path / "mine"), "--base", str(tmp_path / "place/saved"), "--minutes", "0.05"]
+    args = ["teach", str(clips), str(tmp_path / "mine"), "--base", str(tmp_path / "place/saved")]
     assert main(args) == 0
     printed = capsys.readouterr().out
     assert "mine: 6 clips of 2 labels" in printed
@@ -46,7 +46,7 @@ def test_a_folder_of_clips_becomes_a_model(clips: Path, tmp_path: Path, capsys: 
 
 
 def test_invalid_clips(clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for args in (["nowhere", "mine"], [str(clips), "mine", "--base", "kitchn"], [str(clips), "mine", "--minutes", "0"]):
+    for args in (["nowhere", "mine"], [str(clips), "mine", "--base", "kitchn"], [str(clips), "mine", "--bace", "x"]):
         assert main(["teach", *args]) == 2
         error = capsys.readouterr().err
         assert error.startswith("horst: ")

@@ -17,6 +17,7 @@ from horst.errors import CheckpointError, ConfigError, ExistsError, InputError
 from horst.finetune import NOTHING, FinetuneProgress, FinetuneResult, LabelResult, finetune, frozen
 from horst.finetune.job import FinetuneJob, HeldOut
 from horst.finetune.run import read_video
+from horst.heads import OpenRecognitionHead, create_head
 from horst.synth.somethings import FPS, plan, render
 
 ACTIONS = ("Pushing [something] from left to right", "Moving [something] up", "Covering [something] with [something]")
@@ -41,7 +42,7 @@ def clips() -> Clips:
 def finetuned(clips: Clips, tmp_path_factory: pytest.TempPathFactory) -> tuple[FinetuneResult, list[FinetuneProgress]]:
     reports: list[FinetuneProgress] = []
     path = tmp_path_factory.mktemp("models") / "mine"
-    return finetune(clips, path, minutes=0.15, base=BASE, report=reports.append), reports
+    return finetune(clips, path, base=BASE, report=reports.append), reports
 
 
 def test_new_clips_are_classified(finetuned: tuple[FinetuneResult, list[FinetuneProgress]]) -> None:
@@ -93,19 +94,19 @@ def test_a_folder_of_videos(tmp_path: Path) -> None:
         videos.clip(tmp_path / "clips" / label / "1.mp4")
     (tmp_path / "clips" / "left" / "notes.txt").write_text("no video")
     (tmp_path / "clips" / "empty").mkdir()
-    result = finetune(tmp_path / "clips", tmp_path / "mine", base=BASE, minutes=0.02)
+    result = finetune(tmp_path / "clips", tmp_path / "mine", base=BASE)
     assert (result.labels, result.clips) == (["left", "right"], 2)
     assert horst.open_model(tmp_path / "mine").labels == {"action": ["left", "right", NOTHING]}
 
 
 def test_a_model_is_replaced_on_request_only(clips: Clips, tmp_path: Path) -> None:
     few = {label: known[:1] for label, known in list(clips.items())[:2]}
-    finetune(few, tmp_path / "mine", base=BASE, minutes=0.001)
+    finetune(few, tmp_path / "mine", base=BASE)
     before = (tmp_path / "mine" / "README.md").read_text()
     with pytest.raises(ExistsError, match="overwrite"):
-        finetune(few, tmp_path / "mine", base=BASE, minutes=0.001)
+        finetune(few, tmp_path / "mine", base=BASE)
     other = {"up": few[ACTIONS[0]], "down": few[ACTIONS[1]]}
-    finetune(other, tmp_path / "mine", base=BASE, minutes=0.001, overwrite=True)
+    finetune(other, tmp_path / "mine", base=BASE, overwrite=True)
     assert horst.open_model(tmp_path / "mine").labels == {"action": ["up", "down", NOTHING]}
     assert (tmp_path / "mine" / "README.md").read_text() != before
     (tmp_path / "other").mkdir()
@@ -113,10 +114,12 @@ def test_a_model_is_replaced_on_request_only(clips: Clips, tmp_path: Path) -> No
         finetune(few, tmp_path / "other", overwrite=True)
 
 
-@pytest.mark.parametrize("minutes", [0, -1, 61, float("nan"), True, "1"])
-def test_invalid_times_are_rejected(clips: Clips, tmp_path: Path, minutes: float) -> None:
-    with pytest.raises(InputError, match="minutes"):
-        finetune(clips, tmp_path / "mine", minutes=minutes)
+def test_a_long_video_is_rejected(tmp_path: Path) -> None:
+    for label, frames in (("left", 20), ("right", 110)):
+        (tmp_path / "clips" / label).mkdir(parents=True)
+        videos.clip(tmp_path / "clips" / label / "1.mp4", frames=frames, fps=10)
+    with pytest.raises(InputError, match=r"1\.mp4 lasts more than 10 s"):
+        finetune(tmp_path / "clips", tmp_path / "mine", base=BASE)
 
 
 def test_two_labels_are_needed(clips: Clips, tmp_path: Path) -> None:
@@ -131,21 +134,21 @@ def test_two_labels_are_needed(clips: Clips, tmp_path: Path) -> None:
 
 def test_labels_have_equal_weights(clips: Clips) -> None:
     one, other = clips[ACTIONS[0]], clips[ACTIONS[1]]
-    job = FinetuneJob.of({"a": one[:1], "b": other[:3]}, 1)
+    job = FinetuneJob.of({"a": one[:1], "b": other[:3]})
     weights = [job.weight(i) for i in range(4)]
     assert weights[0] == pytest.approx(sum(weights[1:]))
     assert job.folds() == []
-    folds = FinetuneJob.of({"a": one[:3], "b": other[:4]}, 1).folds()
+    folds = FinetuneJob.of({"a": one[:3], "b": other[:4]}).folds()
     assert folds == [[0, 3], [1, 4], [2, 5]]
 
 
 def test_clips_of_nothing_are_the_last_class(clips: Clips) -> None:
     one = clips[ACTIONS[0]]
-    job = FinetuneJob.of({NOTHING: one[:1], "a": one[:3], "b": one[:3]}, 1)
+    job = FinetuneJob.of({NOTHING: one[:1], "a": one[:3], "b": one[:3]})
     assert job.labels == job.classes == ["a", "b", NOTHING]
     assert job.targets == [0, 0, 0, 1, 1, 1, 2]
     assert job.folds() == [[0, 3, 6], [1, 4], [2, 5]]  # an action needs three clips, "nothing" does not
-    assert FinetuneJob.of({"a": one[:1], "b": one[:1]}, 1).classes == ["a", "b", NOTHING]
+    assert FinetuneJob.of({"a": one[:1], "b": one[:1]}).classes == ["a", "b", NOTHING]
 
 
 def test_held_out_counts_the_end_and_the_middle() -> None:
@@ -160,7 +163,7 @@ def test_held_out_counts_the_end_and_the_middle() -> None:
 
 def test_advice_names_what_to_record(clips: Clips) -> None:
     one = clips[ACTIONS[0]] * 3
-    job = FinetuneJob.of({"good": one[:6], "bad": one[:6], "few": one[:3]}, 1)
+    job = FinetuneJob.of({"good": one[:6], "bad": one[:6], "few": one[:3]})
     results = [LabelResult("good", 6, 6, {}), LabelResult("bad", 6, 3, {"few": 2, "good": 1})]
     told = job.advice(HeldOut(12, 9, 9, results))
     assert told[0] == 'Record more clips of "bad": 3 of 6 were taken for "few" or "good".'
@@ -180,6 +183,25 @@ def test_the_span_of_few_rows() -> None:
     assert frozen._spanned(rows.mT)[1] is None
 
 
+def test_thresholds_follow_known_clips() -> None:
+    """Known clips become nearer while they move. Few of their frames are rejected, also where they have moved little."""
+    generator = torch.Generator().manual_seed(0)
+    moved = torch.linspace(0, 10, 20).expand(30, -1) + 0.1 * torch.rand(30, 20, generator=generator)
+    near = 0.05 * moved + 0.05 * torch.rand(30, 20, generator=generator)
+    head = create_head("open_recognition", 4, num_classes=3)
+    assert isinstance(head, OpenRecognitionHead)
+    frozen._set_rejection(head, list(torch.stack([near, moved], -1)))
+
+    def rejected(near: float, moved: float) -> bool:
+        return bool(head.rejection(torch.tensor([1.0, 0, -1e4]), torch.tensor([near, moved])).argmax() == 2)
+
+    assert 0.04 < head.rejection.rise < 0.08
+    assert not rejected(0.5, 10)
+    assert not rejected(0.2, 4)
+    assert rejected(0.2, 10)  # as near as a known clip in its middle, but all has moved
+    assert rejected(0.5, 0)  # a still scene
+
+
 def test_confidence_is_fitted_to_held_out_clips() -> None:
     """Logits that are too small or too large are scaled to how often they are right."""
     generator = torch.Generator().manual_seed(0)
@@ -194,31 +216,31 @@ def test_confidence_is_fitted_to_held_out_clips() -> None:
 
 @pytest.mark.slow
 def test_gestures_of_other_people(samples: Path, tmp_path: Path) -> None:
-    """Three clips of each of two gestures, and test clips of another recording. Chance is 3 of 6; 6 were measured.
+    """Three clips of each of two gestures, and test clips of another recording. Chance is 2 of 4; 4 were measured.
 
     While the first image stands still, the answer is "nothing".
     """
     gestures = samples / "gestures"
     with (gestures / "manifest.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    labels = ("left_swipe", "right_swipe", "stop")
+    labels = ("left_swipe", "right_swipe")
 
-    def some(run: str, label: str) -> list[Path]:
-        return [gestures / row["path"] for row in rows if row["run"] == run and row["label"] == label][:3]
+    def some(run: str, label: str, count: int) -> list[Path]:
+        return [gestures / row["path"] for row in rows if row["run"] == run and row["label"] == label][:count]
 
     size = (288, 384)
-    clips = {label: [partial(read_video, file, size) for file in some("30", label)] for label in labels}
-    model = horst.open_model(finetune(clips, tmp_path / "mine", minutes=0.05).path)
+    clips = {label: [partial(read_video, file, size) for file in some("30", label, 3)] for label in labels}
+    model = horst.open_model(finetune(clips, tmp_path / "mine").path)
     correct = 0
     for label in labels:
-        for file in some("3", label):
+        for file in some("3", label, 2):
             clip, stream = read_video(file, size), model.stream()
             answers = [
                 p for image, time in zip(clip.frames, clip.times, strict=True) for p in stream.feed(image, float(time))
             ]
             correct += answers[-1].answer() == label
-            still = model.stream()
-            for time in clip.times:
-                answers += still.feed(clip.frames[0], float(time))
-            assert answers[-1].answer() == NOTHING
-    assert correct >= 7
+        still = model.stream()
+        for time in clip.times[: len(clip.times) // 2]:
+            answers += still.feed(clip.frames[0], float(time))
+        assert answers[-1].answer() == NOTHING
+    assert correct >= 3

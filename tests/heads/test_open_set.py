@@ -52,6 +52,18 @@ def test_a_still_scene_is_nothing(head: OpenRecognitionHead) -> None:
     assert answer(head, 1, 0, 0, 0, 0, 0, 0, -2.1) == 0
 
 
+def test_where_less_has_moved_features_may_be_further_from_prototypes(head: OpenRecognitionHead) -> None:
+    head.rejection.constant[-1] = 1
+    head.rejection.threshold[0], head.rejection.slope[0] = 0.5, 10.0
+    early = 1, 0, 0, 2, 0, 0, 0, 1  # cos 0.41
+    assert answer(head, *early) == ACTIONS
+    head.rejection.rise, head.rejection.typical = torch.tensor(0.1), torch.tensor(4.0)
+    head.rejection.threshold[0] = 0.5 - 0.1 * 4
+    assert answer(head, *early) == 0
+    assert answer(head, 1, 0, 0, 8, 0, 0, 0, 4) == ACTIONS  # as far when all has moved
+    assert answer(head, 4, 0, 0, 0, 0, 0, 0, 5) == 0  # more than typical does not count: cos 0.62
+
+
 def test_clips_of_nothing_count_too(head: OpenRecognitionHead) -> None:
     """The larger of both logits is that of nothing."""
     with torch.no_grad():

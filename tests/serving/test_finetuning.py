@@ -16,9 +16,8 @@ from horst.serving.teach import FinetuneRequest
 
 
 def test_finetune_request() -> None:
-    assert FinetuneRequest().model_dump() == {"name": "mine", "minutes": 1.0, "overwrite": False}
+    assert FinetuneRequest().model_dump() == {"name": "mine", "overwrite": False}
     good_and_bad = (
-        ("minutes", (0.01, 60), (0, -1, 60.01, "5")),
         ("name", ("x", "x" * 100), ("", "x" * 101)),
         ("overwrite", (True, False), (1, "true", None)),
     )
@@ -48,7 +47,7 @@ def test_finetune_and_use_a_model(tmp_path: Path) -> None:
                 assert stored.json()["label"] == label
         listed = http.get("/api/recordings").json()["labels"]
         assert {one["label"]: len(one["clips"]) for one in listed} == {"wave": 3, "Größe ✋": 3}
-        started = http.post("/api/teach", json={"name": "mine", "minutes": 0.05})
+        started = http.post("/api/teach", json={"name": "mine"})
         assert started.status_code == 202, started.text
         assert started.json()["state"] == "running"
         again = http.post("/api/teach", json={"name": "other"})
@@ -67,7 +66,7 @@ def test_finetune_and_use_a_model(tmp_path: Path) -> None:
         exists = http.post("/api/teach", json={"name": "mine"})
         assert (exists.status_code, exists.json()["error"]["code"]) == (409, "exists")
         assert str(tmp_path) not in exists.text
-        replaced = http.post("/api/teach", json={"name": "mine", "minutes": 5, "overwrite": True})
+        replaced = http.post("/api/teach", json={"name": "mine", "overwrite": True})
         assert replaced.status_code == 202
         http.delete("/api/teach")
         assert wait_for_model(http)["state"] == "cancelled"

@@ -11,15 +11,15 @@ import browsers
 import numpy as np
 import pytest
 import servers
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Page, expect
 
 from horst.video.decode import VideoFile
 from horst.video.frame import Image
 
 expect.set_options(timeout=30_000)
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-UPLOADED = ("left_swipe", "right_swipe", "stop")
-RECORDED = "thumbs_up"
+LABELS = ("left_swipe", "right_swipe", "stop", "thumbs_up")
+RECORDED, UPLOADS = "thumbs_up", 3  # the camera shows the other clips of this label
 TAUGHT_RUN = "30"  # the largest recording run; clips of all others are held out
 FPS, STILL = 15, 20  # frame rate of the camera, and frames without motion before each gesture
 STILL_NOW = """async () => {
@@ -41,7 +41,7 @@ def choose(folder: Path) -> tuple[dict[str, list[Path]], list[tuple[str, Path]]]
         rows = list(csv.DictReader(file))
     rng = random.Random(0)
     taught, held_out = {}, []
-    for label in (*UPLOADED, RECORDED):
+    for label in LABELS:
         of_label = [row for row in rows if row["label"] == label]
         one_camera = [row for row in of_label if row["fps"] == str(FPS) and row["w"] == "150"]
         known = [folder / row["path"] for row in one_camera if row["run"] == TAUGHT_RUN]
@@ -111,42 +111,26 @@ def last_answer(page: Page, clip: Path) -> str:
 
 def test_teach_gestures(samples: Path, tmp_path: Path) -> None:
     taught, held_out = choose(samples / "gestures")
-    with servers.running(tmp_path / "served", name="somethings", base="motion_pool") as server:
-        # two clips of one label, and all clips of another, from the camera
-        with browsers.browser(camera(tmp_path / "stop.y4m", taught["stop"][3:])) as browser:
-            teach_from_files_and_camera(browser, server, taught)
-        with browsers.browser(camera(tmp_path / "thumbs.y4m", taught[RECORDED])) as browser:
-            teach_from_camera(browser, server)
-            answers = train_and_watch(browser, server, held_out)
+    with (
+        servers.running(tmp_path / "served", name="somethings", base="motion_pool") as server,
+        browsers.browser(camera(tmp_path / "camera.y4m", taught[RECORDED][UPLOADS:])) as browser,
+        browsers.page(browser) as page,
+    ):
+        open_page(page, server)
+        for label, clips in taught.items():
+            add(page, label)
+            upload(page, label, clips[:UPLOADS] if label == RECORDED else clips)
+        start_camera(page)
+        record(page, RECORDED, len(taught[RECORDED]) - UPLOADS)
+        answers = train_and_watch(page, held_out)
     right = [label == answer for (label, _), answer in zip(held_out, answers, strict=True)]
     assert sum(right) >= 6, list(zip([label for label, _ in held_out], answers, strict=True))
 
 
-def teach_from_files_and_camera(browser: Browser, server: servers.Running, taught: dict[str, list[Path]]) -> None:
-    with browsers.page(browser) as page:
-        open_page(page, server)
-        for label in UPLOADED:
-            add(page, label)
-            upload(page, label, taught[label][: 3 if label == "stop" else 5])
-        start_camera(page)
-        record(page, "stop", 2)
-
-
-def teach_from_camera(browser: Browser, server: servers.Running) -> None:
-    with browsers.page(browser) as page:
-        open_page(page, server)
-        add(page, RECORDED)
-        start_camera(page)
-        record(page, RECORDED, 5)
-
-
-def train_and_watch(browser: Browser, server: servers.Running, clips: list[tuple[str, Path]]) -> list[str]:
+def train_and_watch(page: Page, clips: list[tuple[str, Path]]) -> list[str]:
     """The answers at the ends of held-out clips."""
-    with browsers.page(browser) as page:
-        open_page(page, server)
-        page.fill("#minutes", "0.05")  # every clip is used once
-        page.click("#train")
-        expect(page.locator("#notice-text")).to_contain_text("mine is ready", timeout=150_000)
-        expect(page.locator("#result-rows tr")).to_have_count(4)
-        expect(page.locator("#advice li")).not_to_have_count(0)  # "nothing" has no clips
-        return [last_answer(page, clip) for _, clip in clips]
+    page.click("#train")
+    expect(page.locator("#notice-text")).to_contain_text("mine is ready", timeout=150_000)
+    expect(page.locator("#result-rows tr")).to_have_count(4)
+    expect(page.locator("#advice li")).not_to_have_count(0)  # "nothing" has no clips
+    return [last_answer(page, clip) for _, clip in clips]

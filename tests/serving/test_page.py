@@ -136,7 +136,7 @@ def test_keyboard(browser: Browser, url: str) -> None:
             assert outline != "none" or not name, f"#{name} has no visible focus"
             reached.append(name)
         controls = "model help play-sample use-sample use-camera use-file next-sample show-heat reset-policy threshold"
-        teaching = "label-name model-name minutes train"
+        teaching = "label-name model-name train"
         assert set(f"{controls} {teaching}".split()) <= set(reached)
         page.focus("#play-sample")
         page.keyboard.press("Enter")

@@ -171,7 +171,7 @@ def test_finetuning_needs_clips(server: Running) -> None:
         {},
         {"name": "../x"},
         {"name": "mine", "overwrite": "yes"},
-        {"minutes": -1},
+        {"minutes": 1},
         {"how": "frozen"},
         {"who": 1},
     ):

@@ -99,7 +99,6 @@ def teach(
     model: Path,
     /,
     *,
-    minutes: float = 1.0,
     base: Source = "motion_pool",
     overwrite: Flag = False,
 ) -> None:
@@ -109,7 +108,6 @@ def teach(
         clips: A folder CLIPS/<label>/*.mp4 with a few clips of 2 to 4 s for each label, or a CSV file with the columns
             path and label.
         model: Folder that the model is saved to.
-        minutes: How long it may take, approximately.
         base: The model that gets a new head: motion_pool (videos of people), a saved model, a run or hf://user/name.
         overwrite: Replace an existing model.
     """
@@ -123,7 +121,7 @@ def teach(
         def report(now: FinetuneProgress) -> None:
             bar.update(task, completed=round(100 * now.fraction), description=now.message)
 
-        result = finetune(clips, model, minutes=minutes, base=base, overwrite=overwrite, report=report)
+        result = finetune(clips, model, base=base, overwrite=overwrite, report=report)
     console = Console(highlight=False)
     if held_out := result.held_out:
         table = Table("label", "held out", "correct", "taken for", title="Clips that the model was not trained on")

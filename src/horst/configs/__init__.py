@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 from horst.config import read_yaml
@@ -81,6 +82,7 @@ def copy_configs(pattern: str, folder: str | Path) -> list[Path]:
     return list(texts)
 
 
+@cache
 def _names() -> list[str]:
     return sorted(file.relative_to(FOLDER).with_suffix("").as_posix() for file in FOLDER.rglob("*.yaml"))
 

@@ -3,7 +3,7 @@
 finetune("clips", "models/mine")                        # from clips/<label>/*.mp4
 recordings = Recordings("recordings")
 recordings.add("wave", [(time, image), ...])
-finetune(recordings.clips(), "models/mine", minutes=1)
+finetune(recordings.clips(), "models/mine")
 Finetuner(recordings, "models").start("mine")           # in a worker process, next to a server
 """
 

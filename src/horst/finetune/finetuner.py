@@ -40,9 +40,6 @@ class FinetuneState:
 
     state: Literal["idle", "running", "done", "failed", "cancelled"] = "idle"
     progress: float = 0.0  # 0 to 1
-    epoch: int = 0
-    epochs: int = 0
-    loss: float | None = None
     accuracy: float | None = None  # on held-out clips; None if it is not known
     model: str | None = None  # its name, when it is there
     message: str = ""
@@ -64,7 +61,7 @@ class Finetuner:
         self._state = FinetuneState()
         self._restore()
 
-    def start(self, name: str, minutes: float = 1.0, *, overwrite: bool = False) -> FinetuneState:
+    def start(self, name: str, *, overwrite: bool = False) -> FinetuneState:
         """Start to finetune on all recordings, for a model `name`; `overwrite` replaces an older one of that name.
 
         BusyError if a job is running, ExistsError if there is such a model, InputError if the request is impossible.
@@ -73,11 +70,11 @@ class Finetuner:
         clips = self.recordings.clips()
         if len(clips) < 2:
             raise InputError(f"there are clips of {len(clips)} labels; record some of at least two")
-        FinetuneJob.of(clips, minutes)  # checks them
+        FinetuneJob.of(clips)  # checks them
         path = (self.models_folder / name).absolute()
         check_place(path, overwrite)
         places = {"recordings": str(self.recordings.folder.absolute()), "path": str(path), "base": self.base}
-        request = {**places, "minutes": minutes, "threads": self.threads}
+        request = {**places, "threads": self.threads}
         with self._lock:
             if self._state.state == "running":
                 raise BusyError("a model is being finetuned: wait for it, or cancel it")
@@ -173,8 +170,8 @@ def work() -> None:
     def report(progress: FinetuneProgress) -> None:
         nonlocal last
         if time.monotonic() - last >= INTERVAL:
-            last, facts = time.monotonic(), asdict(progress)
-            write(progress=facts.pop("fraction"), **facts)
+            last = time.monotonic()
+            write(progress=progress.fraction, message=progress.message)
 
     def write(**changes: Any) -> None:
         print(json.dumps(changes), flush=True)

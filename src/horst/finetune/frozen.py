@@ -1,8 +1,8 @@
 """Train a new linear head on a frozen model.
 
-Only the head is trained, so the features of every clip and of a few variations of it are computed once. The head is a
-linear layer on the normalized means of y. Its loss has one minimum, which L-BFGS finds in a second, so cross-validation
-is cheap. With more features than frames, the minimum is in the space that the frames span, where L-BFGS looks for it.
+Only the head is trained, so the features of every clip are computed once. The head is a linear layer on the normalized
+means of y. Its loss has one minimum, which L-BFGS finds in a second, so cross-validation is cheap. With more features
+than frames, the minimum is in the space that the frames span, where L-BFGS looks for it.
 
 "nothing" is the answer for frames that are further from all actions, or show less change, than nearly all held-out
 clips (`horst.heads.open_set`). If there are clips of "nothing", it is also a class like the others.
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 import torch.nn.functional as F
+from numpy.typing import NDArray
 from torch import Tensor
 
 from horst.errors import ConfigError
@@ -23,19 +24,20 @@ from horst.heads import OpenRecognitionHead, RecognitionHead, create_head
 from horst.heads.open_set import NEVER
 from horst.heads.pool import FrameNorm
 from horst.models.predictor import Predictor
-from horst.video.jitter import jitter_clip, resample_clip
+from horst.video.decode import resize_image
+from horst.video.frame import Size
+from horst.video.sampling import resample
 
-VARIATIONS = 6  # of each clip, if there is time
 DECAY = 6e-4  # weight decay per feature: with half a dozen clips the weights would grow without bound
 RAMP = 1.5  # the n-th frame of a clip has the weight n ** RAMP, because early frames say little
 STEPS = 100
 STILL_FRAMES = 8  # of a still scene, after which a recurrent core has settled
 CONSTANT = 0.05  # standard deviations: channels that vary less between still scenes are constant
 RARE = 0.02  # the share of frames in the second halves of held-out clips that are less near, or moved less, than "low"
-MARGIN = (0.1, 0.6)  # thresholds are this far below "low": clips of other recordings are less near, and start later
+MARGIN = (0.2, 0.8)  # thresholds are this far below "low": clips of other recordings are less near, and start later
 TYPICAL = 4.0  # logits by which an action leads "nothing" in a typical frame
 
-ClipFeatures = tuple[int, Tensor]  # A clip, and the spatial means of y (T, C) of it or of a variation of it
+ClipFeatures = tuple[int, Tensor]  # a clip, and the spatial means of y (T, C) of its frames
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,66 +49,53 @@ class HeldOutClip:
     measured: Tensor  # (T, 2), of `Rejection`
 
 
-def train(job: FinetuneJob, base: Predictor, seed: int, report: Report) -> tuple[Predictor, HeldOut | None]:
+def train(job: FinetuneJob, base: Predictor, report: Report) -> tuple[Predictor, HeldOut | None]:
     """A model of the job's labels with the parts of `base`, which are frozen, and the accuracy in cross-validation."""
     if not isinstance(base.head, RecognitionHead):
         raise ConfigError("a model that anticipates cannot be finetuned: use one of early recognition, as 'somethings'")
     base.eval().requires_grad_(False)
-    originals, variations, still = _features(job, base, seed, report)
+    features, still = _features(job, base, report)
+    report(FinetuneProgress(0.95, "training"))
     held_out: list[HeldOutClip] = []
     for fold in job.folds():
-        head, _ = _fit_head(job, base, [f for f in originals + variations if f[0] not in fold], still)
-        held_out += [_hold_out(head, originals[index][1], job.targets[index]) for index in fold]
-    head, loss = _fit_head(job, base, originals + variations, still)
+        head = _fit_head(job, base, [f for f in features if f[0] not in fold], still)
+        held_out += [_hold_out(head, features[index][1], job.targets[index]) for index in fold]
+    head = _fit_head(job, base, features, still)
     with torch.no_grad():
         # without clips of "nothing" its logits mean nothing
         temperature = _temperature([(clip.logits[:, : len(job.labels)], clip.target) for clip in held_out])
         head.fc.weight.div_(temperature)
         head.fc.bias.div_(temperature)
-        known = held_out or [_hold_out(head, y, job.targets[index]) for index, y in originals]
+        known = held_out or [_hold_out(head, y, job.targets[index]) for index, y in features]
         _set_rejection(head, [clip.measured for clip in known if job.labels[clip.target] != NOTHING])
         if not held_out:
             head.rejection.threshold[0] = NEVER  # clips are too near to a head that was trained on them
         results = [(head.rejection(clip.logits / temperature, clip.measured), clip.target) for clip in held_out]
-    report(FinetuneProgress(0.99, 1 + VARIATIONS, 1 + VARIATIONS, loss, "saving"))
+    report(FinetuneProgress(0.99, "saving"))
     labels = {"action": job.classes}
     model = Predictor(base.backbone, base.core, head, size=base.size, fps=base.fps, labels=labels)
     return model.eval(), HeldOut.of(results, job.classes)
 
 
-def _features(
-    job: FinetuneJob, base: Predictor, seed: int, report: Report
-) -> tuple[list[ClipFeatures], list[ClipFeatures], Tensor]:
-    """Features of all clips, in order; of as many variations as there is time for; and (clips, C) of still scenes."""
-    rng = np.random.default_rng(seed)
-    originals, variations, still = list[ClipFeatures](), list[ClipFeatures](), list[Tensor]()
-    begun, passes = job.spent, VARIATIONS
-    for number in range(1 + VARIATIONS):
-        if number > passes:
-            break
-        for index in range(len(job.sources)):
-            clip = job.clip(index)
-            shown = clip.frames, clip.times, base.fps, base.size
-            frames = jitter_clip(*shown, rng) if number else resample_clip(*shown)
-            with torch.inference_mode():
-                # frame by frame: on a CPU the maps of one large frame stay in the cache
-                maps = torch.cat([base.backbone(frame) for frame in frames.split(1)])
-                (variations if number else originals).append((index, _means(base, maps)))
-                if not number:
-                    still.append(_means(base, maps[:1].expand(STILL_FRAMES, -1, -1, -1))[-1])
-            done = (number + (index + 1) / len(job.sources)) / (1 + passes)
-            fraction = min(0.98, max(done, job.spent if number else 0.0))
-            report(FinetuneProgress(fraction, number + 1, 1 + passes, None, "computing features"))
-        # The cost of a pass so far, and of the heads, says for how many more there is time.
-        cost = 1.1 * (job.spent - begun) / (number + 1)
-        if number == 0:
-            _fit_head(job, base, originals, torch.stack(still))  # the first call loads libraries: the second is timed
-            started = job.spent
-            _fit_head(job, base, originals, torch.stack(still))
-            heads = (1 + len(job.folds())) * (job.spent - started)
-        left = max(0.0, 1 - job.spent - (1 + number) * heads)
-        passes = min(passes, number + int(left / (cost + heads)))
-    return originals, variations, torch.stack(still)
+def _features(job: FinetuneJob, base: Predictor, report: Report) -> tuple[list[ClipFeatures], Tensor]:
+    """Features of all clips, in order, and (clips, C) of still scenes."""
+    features, still = list[ClipFeatures](), list[Tensor]()
+    for index in range(len(job.sources)):
+        clip = job.clip(index)
+        frames = resample_clip(clip.frames, clip.times, base.fps, base.size)
+        with torch.inference_mode():
+            # frame by frame: on a CPU the maps of one large frame stay in the cache
+            maps = torch.cat([base.backbone(frame) for frame in frames.split(1)])
+            features.append((index, _means(base, maps)))
+            still.append(_means(base, maps[:1].expand(STILL_FRAMES, -1, -1, -1))[-1])
+        report(FinetuneProgress(0.95 * (index + 1) / len(job.sources), "computing features"))
+    return features, torch.stack(still)
+
+
+def resample_clip(frames: NDArray[np.uint8], times: NDArray[np.float64], fps: float, size: Size) -> Tensor:
+    """(T, 3, H, W) uint8: the frames that a stream at `fps` would show to a model."""
+    chosen = resample(times, fps)
+    return torch.from_numpy(np.stack([resize_image(frames[i], size) for i in chosen])).permute(0, 3, 1, 2)
 
 
 def _means(base: Predictor, maps: Tensor) -> Tensor:
@@ -115,10 +104,8 @@ def _means(base: Predictor, maps: Tensor) -> Tensor:
     return out.y[0].mean((-2, -1)).clone()
 
 
-def _fit_head(
-    job: FinetuneJob, base: Predictor, features: list[ClipFeatures], still: Tensor
-) -> tuple[OpenRecognitionHead, float]:
-    """A head for these features, and its loss. Later frames have larger weights, and all labels the same."""
+def _fit_head(job: FinetuneJob, base: Predictor, features: list[ClipFeatures], still: Tensor) -> OpenRecognitionHead:
+    """A head for these features. Later frames have larger weights, and all labels the same."""
     means = torch.cat([y for _, y in features]).clone()
     target = torch.cat([torch.full((len(y),), job.targets[clip]) for clip, y in features])
     weight = torch.cat([_ramp(len(y)) * job.weight(clip) for clip, y in features])
@@ -158,7 +145,7 @@ def _fit_head(
     with torch.no_grad():
         head.fc.weight[: len(job.labels)] = weights if back is None else weights @ back
         head.fc.bias[: len(job.labels)] = bias
-    return head, loss().item()
+    return head
 
 
 @torch.no_grad()
@@ -169,12 +156,23 @@ def _hold_out(head: OpenRecognitionHead, means: Tensor, target: int) -> HeldOutC
 
 def _set_rejection(head: OpenRecognitionHead, measured: list[Tensor]) -> None:
     """Reject frames that are less near, or moved less, than nearly all frames in the second halves of these clips."""
-    values = torch.cat([clip[len(clip) // 2 :] for clip in measured])
+    rejection, late = head.rejection, torch.cat([clip[len(clip) // 2 :] for clip in measured])
+    threshold, typical = _thresholds(late)
+    near, moved = torch.cat([clip[clip[:, 1] > threshold[1]] for clip in measured]).unbind(-1)
+    moved = moved.clamp_max(typical[1])
+    spread = moved - moved.mean()
+    rejection.rise.copy_((spread @ near / (spread @ spread)).nan_to_num().clamp_min(0))  # least squares
+    rejection.typical.copy_(typical[1])
+    threshold, typical = _thresholds(rejection.values(late))
+    useful = typical > threshold  # otherwise no channel is constant while a scene is still
+    rejection.threshold.copy_(torch.where(useful, threshold, NEVER))
+    rejection.slope.copy_(torch.where(useful, TYPICAL / (typical - threshold), 1.0))
+
+
+def _thresholds(values: Tensor) -> tuple[Tensor, Tensor]:
+    """The thresholds (2,) for values (N, 2) of known actions, and typical values."""
     low, typical = values.quantile(RARE, 0), values.median(0).values
-    threshold = low - torch.tensor(MARGIN) * (typical - low)
-    useful = typical > low  # otherwise no channel is constant while a scene is still
-    head.rejection.threshold.copy_(torch.where(useful, threshold, NEVER))
-    head.rejection.slope.copy_(torch.where(useful, TYPICAL / (typical - threshold), 1.0))
+    return low - torch.tensor(MARGIN) * (typical - low), typical
 
 
 def _spanned(rows: Tensor) -> tuple[Tensor, Tensor | None]:

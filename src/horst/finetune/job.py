@@ -1,4 +1,4 @@
-"""A finetuning job: its clips, labels and time, the progress that it reports, and the accuracy on held-out clips."""
+"""A finetuning job: its clips and labels, the progress that it reports, and the accuracy on held-out clips."""
 
 import time
 from collections import Counter
@@ -23,10 +23,7 @@ GOOD = 0.8  # accuracy of a label below which it needs more clips
 class FinetuneProgress:
     """How far a job has come."""
 
-    fraction: float  # of its time, 0 to 1
-    epoch: int
-    epochs: int  # as far as it is known
-    loss: float | None
+    fraction: float  # 0 to 1
     message: str
 
 
@@ -74,19 +71,16 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class FinetuneJob:
-    """Clips with their labels, and the time that training may take."""
+    """Clips with their labels."""
 
     labels: list[str]  # "nothing" is the last one, if there are clips of it
     sources: list[ClipSource]
     targets: list[int]  # index in `labels` of each clip's label
-    seconds: float
     started: float
 
     @classmethod
-    def of(cls, clips: Mapping[str, Sequence[ClipSource]], minutes: float) -> Self:
+    def of(cls, clips: Mapping[str, Sequence[ClipSource]]) -> Self:
         """A job that starts now; InputError if it is impossible."""
-        if isinstance(minutes, bool) or not isinstance(minutes, int | float) or not 0 < minutes <= 60:
-            raise InputError(f"minutes is {minutes!r}; it takes a number above 0 and up to 60")
         labels = [check_label(label) for label in clips]
         empty = [label for label, known in clips.items() if not len(known)]
         if len(set(labels)) < 2 or len(set(labels)) < len(labels) or empty:
@@ -98,7 +92,7 @@ class FinetuneJob:
         labels = [label for label, _ in last]
         sources = [source for _, known in last for source in known]
         targets = [index for index, (_, known) in enumerate(last) for _ in known]
-        return cls(labels, sources, targets, 60.0 * minutes, time.monotonic())
+        return cls(labels, sources, targets, time.monotonic())
 
     def clip(self, index: int) -> Clip:
         source = self.sources[index]
@@ -111,11 +105,6 @@ class FinetuneJob:
     def elapsed(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self.started
-
-    @property
-    def spent(self) -> float:
-        """The fraction of its time that has passed; above 1 if it takes longer."""
-        return self.elapsed / self.seconds
 
     def weight(self, index: int) -> float:
         """Weight of a clip in the loss: all labels have the same total."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from horst.data.clips import Clip
 from horst.data.readers.tables import read_rows
-from horst.errors import DataError, EmptyVideoError
+from horst.errors import DataError, EmptyVideoError, InputError
 from horst.finetune import frozen
 from horst.finetune.job import NOTHING, ClipSource, FinetuneJob, FinetuneProgress, HeldOut, Report
 from horst.finetune.recordings import RecordingLimits
@@ -41,9 +41,7 @@ def finetune(
     clips: str | Path | Mapping[str, Sequence[ClipSource]],
     path: str | Path,
     *,
-    minutes: float = 1.0,
     base: str | Path = MOTION_POOL,
-    seed: int = 0,
     overwrite: bool = False,
     report: Report = lambda progress: None,
 ) -> FinetuneResult:
@@ -53,10 +51,8 @@ def finetune(
         clips: A folder with a folder of videos for each label, <clips>/<label>/*.mp4; a CSV file with the columns path
             and label; or a mapping from at least two labels to clips, or to functions that read them.
         path: The folder of the model, for `horst.open_model`.
-        minutes: Approximate time limit. Training stops when it is done, and uses every clip at least once.
         base: The model that gets a new head. "motion_pool" is made for videos of people and has an ImageNet backbone.
             Or a model that `horst.open_model` takes: a name, a folder, a run, hf://user/name.
-        seed: Seed of everything random.
         overwrite: Replace an existing model.
         report: Called with the progress, a few times per second.
     """
@@ -65,11 +61,11 @@ def finetune(
     model = open_base(base)
     if isinstance(clips, str | Path):
         clips = labelled_videos(Path(clips), model.size)
-    job = FinetuneJob.of(clips, minutes)
-    model, held_out = frozen.train(job, model, seed, report)
+    job = FinetuneJob.of(clips)
+    model, held_out = frozen.train(job, model, report)
     result = FinetuneResult(path, job.labels, len(job.sources), held_out, job.advice(held_out), job.elapsed)
     save(model, path, overwrite=overwrite, card=_card(result, job, base))
-    report(FinetuneProgress(1.0, 1, 1, None, "done"))
+    report(FinetuneProgress(1.0, "done"))
     return result
 
 
@@ -97,11 +93,14 @@ def labelled_videos(clips: Path, size: Size) -> dict[str, list[ClipSource]]:
 
 
 def read_video(file: Path, size: Size) -> Clip:
-    """The first seconds of a video."""
+    """A whole video. A long one is rejected: nobody would know which part of it the model learns from."""
+    longest = RecordingLimits().longest
     with VideoFile(file, size=size, threads=1) as video:
-        frames = list(video.frames(0.0, RecordingLimits().longest))
+        frames = list(video.frames(0.0, longest + 1))
     if not frames:
         raise EmptyVideoError(file, "no frame decodes")
+    if frames[-1].time > longest:
+        raise InputError(f"{file} lasts more than {longest:g} s: cut it into clips of one action each")
     return Clip(np.stack([frame.image for frame in frames]), np.asarray([frame.time for frame in frames]))
 
 

@@ -3,7 +3,8 @@
     z = the normalized mean of y_t,   l = FC(z)
     near  = max over actions k of cos(z, p_k)              p_k: the prototype of an action
     moved = |c (z - still)|                                c: 1 for channels that are constant while a scene is still
-    l_nothing = max(l_nothing, max over k of l_k + max(r_near, r_moved)),   r = slope (threshold - value)
+    values = [near - rise min(moved, typical); moved]      a frame in which less has moved is less near
+    l_nothing = max(l_nothing, max over k of l_k + max(slope (threshold - values)))
 
 A linear layer alone is sure of its answer for features that are far from all that it was trained on.
 """
@@ -25,14 +26,18 @@ class Rejection(nn.Module):
     prototypes: Tensor  # (actions, C), of length 1
     still: Tensor  # (C,)
     constant: Tensor  # (C,), 1 or 0
-    threshold: Tensor  # of near and moved
-    slope: Tensor
+    rise: Tensor  # of near, for each unit of moved
+    typical: Tensor  # of moved
+    threshold: Tensor  # (2,), of the values
+    slope: Tensor  # (2,)
 
     def __init__(self, channels: int, actions: int) -> None:
         super().__init__()
         self.register_buffer("prototypes", torch.zeros(actions, channels))
         self.register_buffer("still", torch.zeros(channels))
         self.register_buffer("constant", torch.zeros(channels))
+        self.register_buffer("rise", torch.zeros(()))
+        self.register_buffer("typical", torch.zeros(()))
         self.register_buffer("threshold", torch.full((2,), NEVER))
         self.register_buffer("slope", torch.ones(2))
 
@@ -41,10 +46,15 @@ class Rejection(nn.Module):
         near = (F.normalize(z, dim=-1) @ self.prototypes.mT).amax(-1)
         return torch.stack([near, ((z - self.still) * self.constant).norm(dim=-1)], -1)
 
+    def values(self, measured: Tensor) -> Tensor:
+        """(..., 2), which the thresholds apply to."""
+        near, moved = measured.unbind(-1)
+        return torch.stack([near - self.rise * torch.minimum(moved, self.typical), moved], -1)
+
     def forward(self, logits: Tensor, measured: Tensor) -> Tensor:
         """The logits (..., actions + 1) after rejection."""
         actions, nothing = logits[..., :-1], logits[..., -1:]
-        rejected = (self.slope * (self.threshold - measured)).amax(-1, keepdim=True)
+        rejected = (self.slope * (self.threshold - self.values(measured))).amax(-1, keepdim=True)
         return torch.cat([actions, torch.maximum(nothing, actions.amax(-1, keepdim=True) + rejected)], -1)
 
 

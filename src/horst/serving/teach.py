@@ -34,7 +34,6 @@ class FinetuneRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field("mine", min_length=1, max_length=100)
-    minutes: float = Field(1.0, gt=0, le=60, strict=True)
     overwrite: bool = Field(False, strict=True)
 
 
@@ -98,7 +97,7 @@ def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
     def start(request: FinetuneRequest) -> FinetuneState:
         """Finetune a model on the clips, in the background. A model of this name is replaced only with `overwrite`."""
         try:
-            return finetuner.start(request.name, request.minutes, overwrite=request.overwrite)
+            return finetuner.start(request.name, overwrite=request.overwrite)
         except BusyError as error:
             raise ApiError(409, str(error)) from error
         except ExistsError as error:  # clients must not see paths of the server

@@ -97,7 +97,12 @@ def config_files(method: Method) -> list[str]:
     """The packaged runs of a method."""
     folders = ("ssv2", "somethings") if method.task == "recognition" else ("ek55", "ek100", "kitchen")
     names = [name for folder in folders for name in list_configs(f"{folder}/*")]
-    return [name for name in names if method in methods_of(Path(name).name, read_run(find_config(name)))]
+    return [name for name in names if method in methods_of(Path(name).name, _packaged_run(name))]
+
+
+@cache
+def _packaged_run(name: str) -> Mapping[str, Any]:
+    return read_run(find_config(name))
 
 
 def methods_of(stem: str, config: Mapping[str, Any]) -> list[Method]:

@@ -34,7 +34,7 @@ export class Training {
   }
 
   #start() {
-    const options = { name: $("model-name").value.trim(), minutes: Number($("minutes").value) };
+    const options = { name: $("model-name").value.trim() };
     this.#run(async () => {
       await this.prepare();
       try {
@@ -59,18 +59,14 @@ export class Training {
   }
 
   #show(status, before) {
-    const { state, progress, epoch, epochs, loss, accuracy, model, message } = status;
+    const { state, progress, accuracy, model, message } = status;
     const running = state === "running";
     $("train").hidden = running;
     $("cancel").hidden = $("progress").hidden = !running;
     $("progress").value = progress ?? 0;
     showResults(state === "done" ? status : {});
-    if (running) {
-      const facts = [percent(progress ?? 0)];
-      if (epochs) facts.push(`pass ${epoch} of ${epochs}`);
-      if (typeof loss === "number") facts.push(`loss ${loss.toFixed(2)}`);
-      this.#text(facts.length > 1 ? facts.join(" · ") : message || facts[0]);
-    } else if (state === "done") {
+    if (running) this.#text(`${percent(progress)} · ${message}`);
+    else if (state === "done") {
       const result = typeof accuracy === "number" ? `Accuracy on held-out clips: ${percent(accuracy)}.` : "";
       this.#text(`${model} is ready. ${result}`);
     } else if (state === "failed") this.#text(sentence(message || "training failed"), true);
