@@ -184,7 +184,7 @@ def test_the_span_of_few_rows() -> None:
 
 
 def test_thresholds_follow_known_clips() -> None:
-    """Known clips become nearer while they move. Few of their frames are rejected, also where they have moved little."""
+    """Known clips become nearer while they move. Few of their frames are rejected, also where little has moved."""
     generator = torch.Generator().manual_seed(0)
     moved = torch.linspace(0, 10, 20).expand(30, -1) + 0.1 * torch.rand(30, 20, generator=generator)
     near = 0.05 * moved + 0.05 * torch.rand(30, 20, generator=generator)
