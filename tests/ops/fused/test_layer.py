@@ -50,10 +50,10 @@ def test_equals_the_plain_layer(case: tuple, device: str) -> None:
     compare(cell, (b, t, c_in, h, w), continued, ragged, device)
 
 
-@pytest.mark.parametrize(("form", "continued"), list(zip(FORMS, [False, True] * 3, strict=True)))
-def test_equals_the_plain_layer_in_every_form(form: dict[str, Any], continued: bool, device: str) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_equals_the_plain_layer_in_every_form(form: dict[str, Any], device: str) -> None:
     torch.manual_seed(3)
-    compare(cell_of(c_in=2, c=6, order=2, stride=1, **form), (2, 3, 2, 2, 3), continued, True, device)
+    compare(cell_of(c_in=2, c=6, order=2, stride=1, **form), (1, 2, 2, 2, 3), True, False, device)
 
 
 def compare(cell: HORSTCell, shape: tuple[int, ...], continued: bool, ragged: bool, device: str) -> None:
@@ -149,7 +149,7 @@ def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_is_read_before_it_is_written(variant: str, heads: int, device: str) -> None:
     torch.manual_seed(0)
     cell = cell_of(variant, 3, 4, 2, 1, heads=heads).float().to(device)
-    results, grads = kernels(cell, torch.randn(2, 3, 3, 3, 5, device=device), None, [3, 3])
+    results, grads = kernels(cell, torch.randn(1, 3, 3, 2, 3, device=device), None, [3])
     assert all(m.isfinite().all() for m in (*results.values(), *grads.values()))
 
 
