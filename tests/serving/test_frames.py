@@ -20,7 +20,7 @@ from horst.errors import InputError
 from horst.serving import Limits
 from horst.serving.errors import ApiError
 from horst.serving.frames import HEADER, decode_image, join_frame, split_frame, split_recording
-from horst.serving.uploads import check_container
+from horst.serving.uploads import container_format
 
 numbers, moments = st.integers(0, 2**32 - 1), st.floats(allow_nan=False, allow_infinity=False)
 
@@ -62,21 +62,21 @@ def test_containers_by_signature(tmp_path: Path, start: bytes) -> None:
     """A file with any byte of its signature changed, or one that ends within it, is refused."""
     path = tmp_path / "body"
     path.write_bytes(start + bytes(16))
-    check_container(path)
+    container_format(path)
     for i in [i for i, byte in enumerate(start) if byte and byte != 0x20]:
         path.write_bytes(start[:i] + bytes([start[i] ^ 0xFF]) + start[i + 1 :] + bytes(16))
         with pytest.raises(ApiError, match="not a video in a supported container") as error:
-            check_container(path)
+            container_format(path)
         assert (error.value.status, error.value.code) == (422, "video")
     path.write_bytes(start[:-1])
     with pytest.raises(ApiError):
-        check_container(path)
+        container_format(path)
 
 
 def test_empty_body(tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(b"")
     with pytest.raises(ApiError, match="the body is empty") as error:
-        check_container(tmp_path / "body")
+        container_format(tmp_path / "body")
     assert (error.value.status, error.value.code) == (422, "video")
 
 
@@ -110,9 +110,9 @@ def test_limits_of_recordings() -> None:
     assert len(list(split_recording(body, replace(LIMITS, recording_frames=4)))) == 4
     with pytest.raises(InputError, match="more than 3 frames"):
         list(split_recording(body, replace(LIMITS, recording_frames=3)))
-    assert len(list(split_recording(body, replace(LIMITS, frame_pixels=SIZE[0] * SIZE[1])))) == 4
+    assert len(list(split_recording(body, replace(LIMITS, recording_pixels=SIZE[0] * SIZE[1])))) == 4
     with pytest.raises(InputError, match="pixels; the limit"):
-        list(split_recording(body, replace(LIMITS, frame_pixels=SIZE[0] * SIZE[1] - 1)))
+        list(split_recording(body, replace(LIMITS, recording_pixels=SIZE[0] * SIZE[1] - 1)))
     largest = max(len(picture(i, "jpeg")) for i in range(4))
     assert len(list(split_recording(body, replace(LIMITS, frame_bytes=largest)))) == 4
     with pytest.raises(InputError, match="bytes; the limit"):

@@ -9,7 +9,7 @@ import pytest
 import videos
 from servers import Running, http, running
 
-from horst.serving import Limits, rendering
+from horst.serving import Limits, uploads
 from horst.video.decode import VideoFile
 
 LIMITS = Limits(load=1000, video_seconds=4, upload_bytes=200_000)
@@ -46,6 +46,6 @@ def test_limits(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         patched.setattr("horst.video.container.Container._duration", lambda *_: None)
         assert http.post(url, content=long).status_code == 413
     clip = videos.clip(tmp_path / "clip.mp4", frames=10, fps=10).read_bytes()
-    monkeypatch.setattr(rendering, "MAX_SECONDS", 0.0)
+    monkeypatch.setattr(uploads, "MAX_SECONDS", 0.0)
     assert http.post(url, content=clip).json()["error"]["code"] == "busy"
     assert not list((server.folder / "uploads").iterdir())

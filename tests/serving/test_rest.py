@@ -52,6 +52,7 @@ def test_finetuned_model_is_served_at_once(server: Running) -> None:
         "tasks": {"action": 4},
         "finetuned": True,
         "synthetic": False,
+        "error": None,
     } in models
     with server.socket({"model": "mine"}):
         pass
@@ -68,9 +69,9 @@ def test_damaged_model_hides_no_other(server: Running, file: str, text: str) -> 
     folder = save(server.model, server.folder / "models" / "broken", overwrite=True)
     (folder / file).write_text(text)
     try:
-        names = {model["name"] for model in http.get(f"{server.url}/api/models").json()}
-        assert names >= {"tiny", "somethings", "kitchen"}
-        assert "broken" not in names
+        models = {model["name"]: model["error"] for model in http.get(f"{server.url}/api/models").json()}
+        assert {name for name, error in models.items() if error is None} >= {"tiny", "somethings", "kitchen"}
+        assert "damaged" in models["broken"]
         response = http.post(f"{server.url}/api/predict?model=broken", content=b"x")
         assert (response.status_code, response.json()["error"]["code"]) == (422, "model")
         assert str(server.folder.parent) not in response.text

@@ -277,7 +277,8 @@ def statuses(times: list[float], monkeypatch: pytest.MonkeyPatch, answered: bool
     """Statuses of frames that arrive at these times: submitted, rejected or skipped."""
     now = 0.0
     monkeypatch.setattr("horst.serving.websocket.monotonic", lambda: now)
-    decoders = SimpleNamespace(submit=lambda *_: None)
+    decoders = SimpleNamespace(pool=lambda large: SimpleNamespace(submit=lambda *_: None))
+    image = picture(0)
 
     async def run() -> list[str]:
         nonlocal now
@@ -285,7 +286,7 @@ def statuses(times: list[float], monkeypatch: pytest.MonkeyPatch, answered: bool
         session = WebSocketSession(None, manager, decoders)  # type: ignore[arg-type]
         for time in times:
             now = time
-            session._take_frame(join_frame(7, time, b"image"))
+            session._take_frame(join_frame(7, time, image))
             session._requests[-1].submitted &= not answered
         assert {request.number for request in session._requests} == {7}
         return [request.status or "submitted" for request in session._requests]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -353,3 +355,32 @@ def test_file_whose_clock_does_not_start_at_0(
     predictions = streamed(model.stream(), path, model.size)
     assert [p.time for p in predictions] == pytest.approx([i / FPS for i in range(10)])
     np.testing.assert_allclose([p.probabilities["action"] for p in predictions], offline(model, path), atol=1e-5)
+
+
+def test_streams_close_while_a_step_runs(model: Predictor) -> None:
+    """From other threads; the others get their predictions."""
+    pool = SessionPool(model, 8)
+    stay, done = pool.open(), threading.Event()
+    errors: list[BaseException] = []
+
+    def come_and_go() -> None:
+        try:
+            while not done.is_set():
+                slot = pool.open(PeriodicReset(2.0, states=3))
+                with contextlib.suppress(InputError):
+                    slot.push(videos.picture(0, *model.size), 0.0)
+                slot.close()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=come_and_go) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for number in range(100):
+        stay.push(videos.picture(number, *model.size), number / FPS)
+        assert [prediction.age for slot, prediction in pool.step() if slot is stay] == [number + 1]
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert len(pool) == 1

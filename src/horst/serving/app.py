@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import AsyncIterator, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import uvicorn
 from fastapi import FastAPI, WebSocket
@@ -15,6 +15,8 @@ from horst.finetune import Finetuner, Recordings
 from horst.finetune.run import MOTION_POOL
 from horst.models import Predictor
 from horst.serving import errors
+from horst.serving.connections import connection_classes
+from horst.serving.decoding import Decoders
 from horst.serving.guard import Guard, is_local
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelManager
@@ -51,14 +53,14 @@ def create_app(
     folder = Path(folder).resolve()
     finetuner = Finetuner(Recordings(folder / "recordings"), folder / "models", base)
     manager = ModelManager(name, model, finetuner, limits or Limits(), device)
-    decoders = ThreadPoolExecutor(max(2, min(4, os.cpu_count() or 2)), thread_name_prefix="decoder")
+    decoders = Decoders(max(2, min(4, os.cpu_count() or 2)))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
         manager.stop()
         finetuner.cancel()
-        decoders.shutdown(wait=False, cancel_futures=True)
+        decoders.stop()
 
     app = FastAPI(
         title="horst",
@@ -82,13 +84,15 @@ def create_app(
 
 def create_server(app: Guard, *, host: str, port: int, limits: Limits) -> uvicorn.Server:
     """A server with bounded messages and connections."""
+    http, websocket = connection_classes(limits)
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
         log_level="warning",
         access_log=False,  # URLs may contain the token
-        ws="websockets-sansio",
+        http=http,
+        ws=websocket,
         ws_max_size=limits.frame_bytes + 4096,
         ws_per_message_deflate=False,  # images are compressed already
         ws_ping_interval=20.0,
@@ -112,4 +116,4 @@ def check_binding(host: str, token: str | None) -> None:
 def page_url(host: str, port: int, token: str | None) -> str:
     """URL of the page. The token is in the fragment, which browsers do not send."""
     shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
-    return f"http://{shown}:{port}/" + (f"#token={token}" if token else "")
+    return f"http://{shown}:{port}/" + (f"#token={quote(token, safe='')}" if token else "")

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from horst.config import check_type
 from horst.errors import BusyError, ConfigError, HorstError, InputError
@@ -54,7 +54,7 @@ class Client:
             raise ConfigError(f"{address!r} is not the address of a server; it looks like http://127.0.0.1:8000")
         check_type("image_format", image_format, ImageFormat)
         if token is None and parts.fragment.startswith("token="):
-            token = parts.fragment[6:]
+            token = unquote(parts.fragment[6:])
         self.url = f"{'wss' if parts.scheme in ('https', 'wss') else 'ws'}://{parts.netloc}/ws"
         self.image_format, self.timeout = image_format, timeout
         self._token = token

@@ -38,6 +38,7 @@ STATUSES = {
     403: ("forbidden", "Wrong host, or a page of another site."),
     404: ("missing", "Not found."),
     405: ("method", "Method not allowed."),
+    408: ("slow", "The body arrived too slowly."),
     409: ("running", "Conflict: already running, full, or a model of this name exists."),
     413: ("large", "The body is too large."),
     422: ("input", "Invalid value; the message names it."),
@@ -70,7 +71,9 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def error_response(status: int, message: str, code: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    headers = {**(headers or {}), **({"Retry-After": "5"} if status == 503 else {})}
+    # After 408 and 413 the rest of the body is not read, so no other request can follow.
+    own = {503: {"Retry-After": "5"}, 408: {"Connection": "close"}, 413: {"Connection": "close"}}.get(status, {})
+    headers = {**(headers or {}), **own}
     return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
 
 

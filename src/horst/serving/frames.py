@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from PIL import Image as Pictures
-from PIL import UnidentifiedImageError
 
 from horst.errors import InputError
 from horst.serving.limits import Limits
@@ -60,7 +59,7 @@ def split_recording(body: bytes, limits: Limits) -> Iterator[tuple[float, Image]
             raise InputError(f"the clip has more than {limits.recording_frames} frames, which is the limit")
         _, time, image = split_frame(body[position : position + length], limits.frame_bytes)
         position += length
-        yield time, decode_image(image, limits.frame_pixels)
+        yield time, decode_image(image, limits.recording_pixels)
     if not count:
         raise InputError("the body has no frames")
 
@@ -70,16 +69,22 @@ def encode_image(image: Image, format: ImageFormat = "jpeg") -> bytes:
     return encode_picture(image, format, **({"quality": 90} if format != "png" else {"compress_level": 1}))
 
 
-def decode_image(data: bytes, max_pixels: int, size: Size | None = None) -> Image:
-    """An untrusted image as RGB, resized to `size`. Format and size are checked before anything is decoded."""
+def count_pixels(data: bytes, most: int) -> int:
+    """Height times width of an untrusted image, from its header. InputError for other formats, and above `most`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Pictures.DecompressionBombWarning)  # our own limit is stricter
         try:
             with Pictures.open(io.BytesIO(data), formats=FORMATS) as picture:
                 width, height = picture.size
-        except (UnidentifiedImageError, OSError, SyntaxError, ValueError, Pictures.DecompressionBombError) as error:
+        except Exception as error:  # parsers fail in many ways on invalid data
             raise InputError(f"the frame is not an image in a supported format ({', '.join(FORMATS)})") from error
-    if width * height > max_pixels:
-        raise InputError(f"the image has {width}x{height} pixels; the limit is {max_pixels}")
+    if width * height > most:
+        raise InputError(f"the image has {width}x{height} pixels; the limit is {most}")
+    return int(width * height)
+
+
+def decode_image(data: bytes, max_pixels: int, size: Size | None = None) -> Image:
+    """An untrusted image as RGB, resized to `size`. Format and size are checked before anything is decoded."""
+    count_pixels(data, max_pixels)
     image = decode_picture(data, "the frame")
     return image if size is None else resize_image(image, size)

@@ -6,6 +6,7 @@
 """
 
 import hmac
+import re
 from collections.abc import Iterable
 from urllib.parse import SplitResult, parse_qs, urlsplit
 
@@ -17,6 +18,7 @@ from horst.errors import ConfigError
 from horst.serving.errors import error_response
 
 LOCAL = ("localhost", "127.0.0.1", "::1")
+NETLOC = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/?#@\s]+)(?::\d{1,5})?")
 PROTOCOL = "horst"
 """A WebSocket client that cannot set headers offers two subprotocols: this one, and `token.` followed by the token."""
 HEADERS = {
@@ -135,4 +137,6 @@ def _split(url: str) -> SplitResult:
 
 
 def _hostname(netloc: str) -> str:
-    return _split(f"//{netloc}").hostname or ""
+    """The host of "host:port"; empty if it is anything else, such as "[::1]host"."""
+    found = NETLOC.fullmatch(netloc.lower())
+    return found[1].strip("[]") if found else ""

@@ -27,16 +27,30 @@ class Limits:
     """Time without a message after which a session is closed."""
     slow: float = 10.0
     """Time in which a client must accept a message; otherwise it is disconnected."""
+    head: float = 10.0
+    """Time in which a client must send the head of a request."""
+    waiting: int = 64
+    """Connections of one address without a request. A further one takes the place of the oldest."""
+    body: float = 5.0
+    """Time in which some more of a request body must arrive."""
     upload_bytes: int = 64 << 20
     """Size of a request body."""
     video_seconds: float = 300.0
     """Duration of an uploaded video."""
+    video_pixels: int = 20_000_000_000
+    """Pixels of all frames of an uploaded video, as they are decoded."""
     uploads: int = 2
-    """Uploaded videos in progress, including those that wait."""
+    """Uploaded videos that have arrived and are read, or wait for it."""
+    bodies: int = 8
+    """Request bodies that are arriving. They are kept on disk."""
     models: int = 3
     """Models in memory. Unused ones are unloaded to make room."""
+    recordings: int = 8
+    """Recorded clips that have arrived and are stored, or wait for it."""
     recording_frames: int = 600
     """Frames of a recorded clip."""
+    recording_pixels: int = 1920 * 1088
+    """Height times width of a recorded frame, checked before it is decoded."""
 
     def __post_init__(self) -> None:
         check_entries("limits", self, **dict.fromkeys(self.__slots__, ">0"))

@@ -41,6 +41,7 @@ class ModelInfo:
     tasks: dict[str, int]
     finetuned: bool
     synthetic: bool  # it knows synthetic clips only, so it is not for a camera
+    error: str | None = None  # why it cannot be used
 
 
 class ModelManager:
@@ -54,7 +55,7 @@ class ModelManager:
         self._schedulers: dict[str, Scheduler] = {}
         self._lock = threading.RLock()
         self._overloaded_since: float | None = None
-        self._stopped = threading.Event()
+        self.stopped = threading.Event()
         self._scheduler(name, model)  # now, so that the first session does not wait
         threading.Thread(target=self._watch, name="load", daemon=True).start()
 
@@ -88,6 +89,14 @@ class ModelManager:
 
     def describe(self, name: str) -> ModelInfo:
         """Facts about a model, without loading it if possible."""
+        try:
+            return self._describe(name)
+        except Exception:  # clients must not see paths of the server
+            log.warning("model %s", name, exc_info=True)
+            error = "the model is damaged, or of another version: teach it again"
+            return ModelInfo(name, name, 0.0, (0, 0), {}, finetuned=True, synthetic=False, error=error)
+
+    def _describe(self, name: str) -> ModelInfo:
         folder, tasks = self._folder(name), dict[str, int]()
         facts: Predictor | PredictorConfig
         with suppress(OSError, ValueError):  # damaged, or being written: `model` raises the error
@@ -140,12 +149,12 @@ class ModelManager:
     def close(self, session: Session) -> None:
         """The session has ended."""
         self.metrics.add(streams=-1)
-        if not self._stopped.is_set():
+        if not self.stopped.is_set():
             session.scheduler.close(session)
 
     def stop(self) -> None:
         """Stop all threads."""
-        self._stopped.set()
+        self.stopped.set()
         with self._lock:
             while self._schedulers:
                 self._schedulers.popitem()[1].stop()
@@ -179,7 +188,7 @@ class ModelManager:
         return None if name == self.name else Path(str(files("horst") / "assets" / "models" / name))
 
     def _watch(self) -> None:
-        while not self._stopped.wait(1.0):
+        while not self.stopped.wait(1.0):
             try:
                 self._relieve(time.monotonic())
             except BusyError:

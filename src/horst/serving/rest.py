@@ -1,7 +1,6 @@
 """The REST routes: health, metrics, models, and predictions for uploaded videos. Others are included."""
 
-import contextlib
-import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,15 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from horst import __version__
-from horst.errors import BusyError, HorstError
 from horst.models import Predictor
 from horst.serving.downloads import download_routes
-from horst.serving.errors import ApiError, responses
+from horst.serving.errors import responses
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelInfo, ModelManager
 from horst.serving.rendering import render_video
 from horst.serving.samples import Samples, sample_routes
 from horst.serving.teach import teach_routes
-from horst.serving.uploads import BINARY, BINARY_BODY, MAX_SECONDS, Uploads, check_duration, open_upload
+from horst.serving.uploads import BINARY, BINARY_BODY, Check, Uploads, checked_frames, open_upload
 from horst.serving.websocket import ResetName
 from horst.streaming import reset_policy
 from horst.streaming.pool import class_names
@@ -46,7 +44,8 @@ class VideoPredictions(BaseModel):
 def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter:
     """`folder`: of the server; `token`: whether the server requires one."""
     router, limits = APIRouter(), manager.limits
-    uploads = Uploads(folder / "uploads", limits)
+    videos = Uploads(folder / "uploads", limits, limits.uploads, manager.stopped)
+    recordings = Uploads(folder / "uploads", limits, limits.recordings, manager.stopped)
 
     @router.get("/healthz", tags=["state"])
     async def healthz() -> dict[str, str]:
@@ -67,17 +66,13 @@ def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter
 
     @router.get("/api/models", tags=["models"], responses=responses(422, 503))
     def models() -> list[ModelInfo]:
-        """All models that a session can use."""
-        found = []
-        for name in manager.names():
-            with contextlib.suppress(HorstError):  # a damaged one; who uses it gets the error
-                found.append(manager.describe(name))
-        return found
+        """All models, also those that are damaged."""
+        return [manager.describe(name) for name in manager.names()]
 
     router.include_router(download_routes(manager.finetuner, folder / "exports"))
     router.include_router(sample_routes(Samples(folder / "samples", manager)))
 
-    @router.post("/api/predict", tags=["predict"], responses=responses(413, 422, 503), openapi_extra=BINARY_BODY)
+    @router.post("/api/predict", tags=["predict"], responses=responses(408, 413, 422, 503), openapi_extra=BINARY_BODY)
     async def predict(
         request: Request,
         model: str | None = Query(None, max_length=100),
@@ -85,42 +80,34 @@ def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter
         reset: ResetName = "auto",
     ) -> VideoPredictions:
         """All predictions for a video file in the body: mp4, webm, avi, ogg, mpeg or ts."""
-        async with uploads.place():
-            name, predictor = await run_in_threadpool(manager.model, model)
-            async with uploads.video(request) as path:
-                predictions = await run_in_threadpool(_predict, path, predictor, reset, top, limits)
+        name, predictor = await run_in_threadpool(manager.model, model)
+        work = partial(_predict, model=predictor, reset=reset, top=top, limits=limits)
+        predictions = await videos.run(request, work)
         return VideoPredictions(model=name, fps=predictor.fps, predictions=predictions)
 
     @router.post(
         "/api/render",
         tags=["predict"],
         response_class=Response,
-        responses={**responses(413, 422, 503), 200: {"content": {"video/mp4": BINARY}}},
+        responses={**responses(408, 413, 422, 503), 200: {"content": {"video/mp4": BINARY}}},
         openapi_extra=BINARY_BODY,
     )
     async def render(
         request: Request, model: str | None = Query(None, max_length=100), reset: ResetName = "auto"
     ) -> Response:
         """The video file in the body as an mp4 with the predictions drawn in."""
-        async with uploads.place():
-            _, predictor = await run_in_threadpool(manager.model, model)
-            async with uploads.video(request) as path:
-                rendered = await run_in_threadpool(render_video, path, predictor, reset, limits)
-        return Response(rendered, media_type="video/mp4")
+        _, predictor = await run_in_threadpool(manager.model, model)
+        work = partial(render_video, model=predictor, reset=reset, limits=limits)
+        return Response(await videos.run(request, work), media_type="video/mp4")
 
-    router.include_router(teach_routes(manager.finetuner, uploads))
+    router.include_router(teach_routes(manager.finetuner, recordings))
     return router
 
 
-def _predict(path: Path, model: Predictor, reset: str, top: int, limits: Limits) -> list[dict[str, Any]]:
-    start, predictions = time.monotonic(), []
+def _predict(
+    path: Path, check: Check, *, model: Predictor, reset: str, top: int, limits: Limits
+) -> list[dict[str, Any]]:
     stream = model.stream(reset=reset_policy(reset, model.head.classes, states=limits.states, live=False))
     with open_upload(path, limits, model.size) as video:
-        check_duration(video, limits)
-        for prediction in stream.watch(video.frames(), video.info.duration):
-            if time.monotonic() - start > MAX_SECONDS:
-                raise BusyError(f"the video took more than {MAX_SECONDS:g} s: send a shorter one, or try again later")
-            if prediction.time > limits.video_seconds:
-                raise ApiError(413, f"the video lasts more than {limits.video_seconds:g} s, which is the limit")
-            predictions.append(prediction.to_dict(top))
-    return predictions
+        predictions = stream.watch(checked_frames(video, limits, check), video.info.duration)
+        return [prediction.to_dict(top) for prediction in predictions]

@@ -2,22 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.concurrency import run_in_threadpool
 
 from horst.errors import BusyError, DataError, ExistsError, InputError
 from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
 from horst.serving.errors import ApiError, responses
 from horst.serving.frames import join_recording, split_recording
 from horst.serving.limits import Limits
-from horst.serving.uploads import BINARY, BINARY_BODY, Uploads, open_upload, read_body
-from horst.video.decode import VideoFile
-from horst.video.frame import Image, fit_within
+from horst.serving.uploads import BINARY, BINARY_BODY, Check, Uploads, checked_frames, open_upload
+from horst.video.frame import Frame, Image, fit_within
 from horst.video.sampling import SLACK
 
 Label = Annotated[str, PathParameter(max_length=200, description="The action that the clip shows, in words.")]
@@ -43,27 +42,22 @@ def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
     @router.post(
         "/api/recordings/{label}",
         status_code=201,
-        responses=responses(404, 409, 413, 422, 503),
+        responses=responses(404, 408, 409, 413, 422, 503),
         openapi_extra=BINARY_BODY,
     )
     async def record(request: Request, label: Label) -> Recording:
         """Store a clip: frames as on the WebSocket, each preceded by its length (uint32, little-endian)."""
-        body = b"".join([piece async for piece in read_body(request, limits.upload_bytes)])
-        try:
-            return await run_in_threadpool(recordings.add, label, split_recording(body, limits))
-        except BusyError as error:  # full until something is removed: waiting does not help
-            raise ApiError(409, str(error), "full") from error
+        return await uploads.run(request, partial(_add_frames, recordings, label, limits))
 
     @router.post(
         "/api/recordings/{label}/video",
         status_code=201,
-        responses=responses(404, 409, 413, 422, 503),
+        responses=responses(404, 408, 409, 413, 422, 503),
         openapi_extra=BINARY_BODY,
     )
     async def record_video(request: Request, label: Label) -> Recording:
         """Store the video file in the body as a clip: mp4, webm, avi, ogg, mpeg or ts."""
-        async with uploads.place(), uploads.video(request) as path:
-            return await run_in_threadpool(_add_video, recordings, label, path, limits)
+        return await uploads.run(request, partial(_add_video, recordings, label, limits))
 
     @router.get("/api/recordings", responses=responses())
     def list_recordings() -> dict[Literal["labels"], list[LabelClips]]:
@@ -117,20 +111,34 @@ def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
     return router
 
 
-def _add_video(recordings: Recordings, label: str, path: Path, limits: Limits) -> Recording:
+def _add_frames(recordings: Recordings, label: str, limits: Limits, path: Path, check: Check) -> Recording:
+    def frames() -> Iterator[tuple[float, Image]]:
+        for frame in split_recording(path.read_bytes(), limits):
+            check()
+            yield frame
+
+    return _add(recordings, label, frames())
+
+
+def _add_video(recordings: Recordings, label: str, limits: Limits, path: Path, check: Check) -> Recording:
+    longest = recordings.limits.longest
     with open_upload(path, limits) as video:
+        _check_length(video.info.duration, longest)
         size = fit_within((video.info.height, video.info.width), recordings.limits.side)
+    with open_upload(path, limits, size) as video:
+        return _add(recordings, label, _frames(checked_frames(video, limits, check), longest))
+
+
+def _add(recordings: Recordings, label: str, frames: Iterator[tuple[float, Image]]) -> Recording:
     try:
-        with open_upload(path, limits, size) as video:
-            return recordings.add(label, _frames(video, recordings.limits.longest, limits))
-    except BusyError as error:
+        return recordings.add(label, frames)
+    except BusyError as error:  # until something is removed: waiting does not help
         raise ApiError(409, str(error), "full") from error
 
 
-def _frames(video: VideoFile, longest: float, limits: Limits) -> Iterator[tuple[float, Image]]:
+def _frames(frames: Iterator[Frame], longest: float) -> Iterator[tuple[float, Image]]:
     """Times and images. A video that is too long is read to its end, to say how long it is, unless its header does."""
-    _check_length(video.info.duration, longest)
-    last, frames = 0.0, video.frames()
+    last = 0.0
     for frame in frames:
         last = frame.time
         if last > longest + SLACK:
@@ -138,8 +146,6 @@ def _frames(video: VideoFile, longest: float, limits: Limits) -> Iterator[tuple[
         yield frame.time, frame.image
     for frame in frames:
         last = frame.time
-        if last > limits.video_seconds:
-            break
     _check_length(last, longest)
 
 

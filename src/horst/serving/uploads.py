@@ -1,10 +1,19 @@
-"""Request bodies: bounded, and as temporary files; videos in them are untrusted."""
+"""Request bodies: bounded, and as temporary files; videos in them are untrusted.
+
+A body arrives on disk first, so that a slow client holds nothing but its file. Then it gets a place, or is rejected as
+busy, and waits for its turn: bodies are read one at a time. What reads it calls `check` for every frame, which raises
+an error when the client has left, when the server stops, and when it has taken too long.
+"""
 
 import asyncio
 import contextlib
+import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -14,99 +23,149 @@ from horst.errors import BusyError, VideoError
 from horst.serving.errors import ApiError
 from horst.serving.limits import Limits
 from horst.video.decode import VideoFile
-from horst.video.frame import Size
+from horst.video.frame import Frame, Size
 
-MAX_SECONDS = 120.0  # computing time for one uploaded video
+MAX_SECONDS = 120.0  # computing time for one body
+MIN_RATE = 16 << 10  # bytes per second of a body, on average
+POLL = 0.25  # seconds between two looks whether the client is still there
+OLD = 3600.0  # seconds after which a file was left by a process that was killed
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}  # for OpenAPI
-# First bytes of containers that hold all of their data. Playlists, which may refer to other files, are never opened.
-SIGNATURES = {
+# FFmpeg's names and the first bytes of containers that hold all of their data. FFmpeg does not guess the format: it
+# takes text within a video for a playlist, which may refer to other files and hosts.
+SIGNATURES: dict[str, Callable[[bytes], bool]] = {
     "mp4": lambda b: b[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"wide", b"skip"),
     "webm": lambda b: b[:4] == b"\x1a\x45\xdf\xa3",
     "avi": lambda b: b[:4] == b"RIFF" and b[8:12] == b"AVI ",
     "ogg": lambda b: b[:4] == b"OggS",
-    "mpeg": lambda b: b[:4] in (b"\x00\x00\x01\xba", b"\x00\x00\x01\xb3"),
-    "ts": lambda b: len(b) > 188 and b[0] == 0x47 and b[188] == 0x47,
+    "mpeg": lambda b: b[:4] == b"\x00\x00\x01\xba",
+    "mpegvideo": lambda b: b[:4] == b"\x00\x00\x01\xb3",
+    "mpegts": lambda b: len(b) > 188 and b[0] == 0x47 and b[188] == 0x47,
 }
+Check = Callable[[], None]
+T = TypeVar("T")
 
 
 class Uploads:
-    """Uploaded videos, read one at a time. A few more may wait; any others are rejected as busy."""
+    """Bodies of one kind."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
-        """`folder` of the videos while they are read."""
+    def __init__(self, folder: Path, limits: Limits, places: int, stopped: threading.Event) -> None:
+        """`folder` of the bodies while they are read; `places` for those that have arrived."""
         self.folder, self.limits = folder, limits
-        self._places, self._turn = asyncio.Semaphore(limits.uploads), asyncio.Semaphore(1)
+        self._bodies, self._places = asyncio.Semaphore(limits.bodies), asyncio.Semaphore(places)
+        self._turn, self._stopped = asyncio.Semaphore(1), stopped
+        for left in folder.glob("upload-*"):
+            if time.time() - left.stat().st_mtime > OLD:
+                shutil.rmtree(left, ignore_errors=True)
 
-    @contextlib.asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """One of the places for uploads; BusyError if there is none."""
-        if self._places.locked():
-            raise BusyError("other videos are being read: try again later")
-        async with self._places:
-            yield
+    async def run(self, request: Request, work: Callable[[Path, Check], T]) -> T:
+        """The result of `work` on the file of the body, in a thread. Errors do not name the file."""
+        if self._places.locked():  # before it is sent for nothing
+            raise BusyError("other uploads are being read: try again later")
+        async with uploaded_file(request, self.folder, self.limits, self._bodies) as path:
+            if self._places.locked():
+                raise BusyError("other uploads are being read: try again later")
+            async with self._places, self._turn:
+                left, started = threading.Event(), time.monotonic()
 
-    @contextlib.asynccontextmanager
-    async def video(self, request: Request) -> AsyncIterator[Path]:
-        """The body as a checked temporary file, within a `place`. Errors do not name it."""
-        async with uploaded_video(request, self.folder, self.limits.upload_bytes) as path, self._turn:
-            try:
-                await run_in_threadpool(check_container, path)
-                yield path
-            except VideoError as error:  # clients must not see paths of the server
-                raise ApiError(422, str(error).replace(str(path), "the video"), "video") from error
+                def check() -> None:
+                    if left.is_set() or self._stopped.is_set():
+                        raise ApiError(503, "the client has left, or the server stops")
+                    if time.monotonic() - started > MAX_SECONDS:
+                        raise ApiError(503, f"it took more than {MAX_SECONDS:g} s: send less, or try again later")
+
+                watching = asyncio.create_task(_watch(request, left))
+                try:
+                    return await run_in_threadpool(work, path, check)
+                except VideoError as error:  # clients must not see paths of the server
+                    raise ApiError(422, str(error).replace(str(path), "the video"), "video") from error
+                finally:
+                    left.set()  # a cancelled request leaves its thread running
+                    watching.cancel()
+
+
+async def _watch(request: Request, left: threading.Event) -> None:
+    while not await request.is_disconnected():
+        await asyncio.sleep(POLL)
+    left.set()
 
 
 @contextlib.contextmanager
 def open_upload(path: Path, limits: Limits, size: Size | None = None) -> Iterator[VideoFile]:
-    """A video whose container was checked; ApiError if its frames are too large."""
-    with VideoFile(path, size=size, threads=1) as video:
+    """A video; ApiError unless its container is supported and its frames are not too large."""
+    with VideoFile(path, size=size, threads=1, format=container_format(path)) as video:
         if video.info.width * video.info.height > limits.frame_pixels:
             raise ApiError(413, f"the frames have more than {limits.frame_pixels} pixels, which is the limit")
         yield video
 
 
-def check_duration(video: VideoFile, limits: Limits) -> None:
-    """ApiError if a video is known to be too long."""
-    seconds = video.info.duration
+def checked_frames(video: VideoFile, limits: Limits, check: Check) -> Iterator[Frame]:
+    """The frames of a video, with `check` and the limits of duration and pixels before each of them."""
+    _check_duration(video.info.duration, limits)
+    pixels = 0
+    for frame in video.frames():
+        check()
+        _check_duration(frame.time, limits)
+        pixels += video.info.width * video.info.height
+        if pixels > limits.video_pixels:
+            raise ApiError(413, f"the video has more than {limits.video_pixels} pixels, which is the limit")
+        yield frame
+
+
+def _check_duration(seconds: float | None, limits: Limits) -> None:
     if seconds is not None and seconds > limits.video_seconds:
-        raise ApiError(413, f"the video lasts {seconds:.0f} s; the limit is {limits.video_seconds:g} s")
+        raise ApiError(413, f"the video lasts {seconds:.4g} s; the limit is {limits.video_seconds:g} s")
 
 
-async def read_body(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
-    """The body in pieces; raises an error as soon as it is too large."""
-    too_large = ApiError(413, f"the body has more than {max_bytes} bytes, which is the limit")
+async def read_body(request: Request, limits: Limits) -> AsyncIterator[bytes]:
+    """The body in pieces; raises an error as soon as it is too large or too slow."""
+    too_large = ApiError(413, f"the body has more than {limits.upload_bytes} bytes, which is the limit")
     announced = request.headers.get("content-length", "")
-    if announced.isdecimal() and int(announced) > max_bytes:
+    if announced.isdecimal() and int(announced) > limits.upload_bytes:
         raise too_large
-    size = 0
+    size, started, stream = 0, time.monotonic(), request.stream()
     try:
-        async for piece in request.stream():
+        while True:
+            async with asyncio.timeout(limits.body):
+                piece = await anext(stream, None)
+            if piece is None:
+                return
             size += len(piece)
-            if size > max_bytes:
+            if size > limits.upload_bytes:
                 raise too_large
+            if time.monotonic() - started > limits.body + size / MIN_RATE:
+                raise TimeoutError
             yield piece
+    except TimeoutError:
+        raise ApiError(408, "the body arrived too slowly") from None
     except ClientDisconnect:
         raise ApiError(400, "the body ended early") from None
 
 
 @contextlib.asynccontextmanager
-async def uploaded_video(request: Request, folder: Path, max_bytes: int) -> AsyncIterator[Path]:
-    """The body as a temporary file within `folder`, under a name of our own."""
+async def uploaded_file(
+    request: Request, folder: Path, limits: Limits, places: asyncio.Semaphore
+) -> AsyncIterator[Path]:
+    """The body as a temporary file within `folder`, under a name of our own; it needs a place while it arrives."""
+    if places.locked():
+        raise BusyError("other uploads are arriving: try again later")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="upload-", dir=folder, ignore_cleanup_errors=True) as own:
-        path = Path(own) / "video"
-        with path.open("wb") as file:
-            async for piece in read_body(request, max_bytes):
-                await run_in_threadpool(file.write, piece)
+        path = Path(own) / "body"
+        async with places:
+            with path.open("wb") as file:
+                async for piece in read_body(request, limits):
+                    await run_in_threadpool(file.write, piece)
         yield path
 
 
-def check_container(path: Path) -> None:
-    """ApiError unless a file starts like a video of a supported container."""
+def container_format(path: Path) -> str:
+    """FFmpeg's name of the container of a video; ApiError if it is not supported."""
     with path.open("rb") as file:
         start = file.read(512)
     if not start:
         raise ApiError(422, "the body is empty: send the bytes of a video file", "video")
-    if not any(matches(start) for matches in SIGNATURES.values()):
-        raise ApiError(422, f"this is not a video in a supported container ({', '.join(SIGNATURES)})", "video")
+    for name, matches in SIGNATURES.items():
+        if matches(start):
+            return name
+    raise ApiError(422, f"this is not a video in a supported container ({', '.join(SIGNATURES)})", "video")

@@ -10,8 +10,8 @@ import json
 import logging
 import math
 from collections import deque
-from concurrent.futures import Executor
 from dataclasses import asdict
+from functools import partial
 from time import monotonic
 from typing import Any, Literal, Self
 
@@ -20,8 +20,9 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from horst.errors import BusyError, HorstError, InputError
 from horst.models import Predictor
+from horst.serving.decoding import DecodeQueue, Decoders
 from horst.serving.errors import validation_message
-from horst.serving.frames import decode_image, split_frame
+from horst.serving.frames import count_pixels, decode_image, split_frame
 from horst.serving.guard import PROTOCOL
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelManager
@@ -78,9 +79,9 @@ class WebSocketSession(Session):
 
     options: StreamOptions
 
-    def __init__(self, socket: WebSocket, manager: ModelManager, decoders: Executor) -> None:
+    def __init__(self, socket: WebSocket, manager: ModelManager, decoders: Decoders) -> None:
         super().__init__()
-        self.socket, self.manager, self.decoders = socket, manager, decoders
+        self.socket, self.manager, self._decoding = socket, manager, DecodeQueue(decoders)
         self.limits, self.metrics = manager.limits, manager.metrics
         self._requests: deque[FrameRequest] = deque()  # without an answer, in order
         self._changed = asyncio.Event()
@@ -183,10 +184,18 @@ class WebSocketSession(Session):
             request.answer("rejected", f"more than {self.limits.rate:g} frames per second")
         elif sum(earlier.submitted for earlier in self._requests) >= self.limits.in_flight:
             request.answer("skipped")
+        elif self._decoding.overdrawn:
+            request.answer("rejected", "the images of this stream take too long to decode: send smaller ones")
         self._allowance -= request.status != "rejected"
+        pixels = 0
+        if request.status is None:
+            try:
+                pixels = count_pixels(image, self.limits.frame_pixels)
+            except InputError as error:
+                request.answer("rejected", str(error))
         self._add(request)
         if request.status is None:
-            self.decoders.submit(self._decode, request, image)
+            self._decoding.add(pixels, partial(self._decode, request, image))
 
     def _add(self, request: FrameRequest) -> None:
         """A request that waits for its answer, or has one that waits to be sent."""

@@ -13,6 +13,7 @@ Memory is bounded by `capacity` states and a few waiting frames per stream. An i
 `push`; other streams are not affected.
 """
 
+import threading
 import time as clock
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -73,11 +74,12 @@ class Slot:
         self.queue.clear()
 
     def close(self) -> None:
-        """Free the slot for another stream."""
-        if self.rows:
-            self._pool.slots.remove(self)
-            self._pool._free += self.rows
-            self.rows = []
+        """Free the slot for another stream; from any thread, after the step that runs."""
+        with self._pool._lock:
+            if self.rows:
+                self._pool.slots.remove(self)
+                self._pool._free += self.rows
+                self.rows = []
 
     @property
     def waiting(self) -> int:
@@ -108,6 +110,7 @@ class SessionPool:
         self.horizon, self._unroll = horizons(model)
         self._free = list(range(capacity))
         self.slots: list[Slot] = []
+        self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self.slots)
@@ -135,13 +138,20 @@ class SessionPool:
         sampler: FrameSampler[Image] = FrameSampler(self.model.fps, gap=gap, on_gap=on_gap)
         if check_number("threshold", threshold, zero=True) > 1:
             raise InputError(f"threshold is {threshold}; it is a probability, from 0 to 1")
-        if reset.states > len(self._free):
-            raise BusyError(f"all {len(self.batched_step)} states are in use: close a stream, or make the pool larger")
-        self.slots.append(Slot(self, reset, sampler, threshold, attention))
-        return self.slots[-1]
+        with self._lock:
+            if reset.states > len(self._free):
+                limit = len(self.batched_step)
+                raise BusyError(f"all {limit} states are in use: close a stream, or make the pool larger")
+            slot = Slot(self, reset, sampler, threshold, attention)
+            self.slots.append(slot)
+            return slot
 
     def step(self) -> list[tuple[Slot, Prediction]]:
         """Run the model once, on the oldest waiting sample of every stream that has one."""
+        with self._lock:
+            return self._step()
+
+    def _step(self) -> list[tuple[Slot, Prediction]]:
         batch = [(slot, *slot.queue.pop()) for slot in self.slots if slot.waiting]
         if not batch:
             return []

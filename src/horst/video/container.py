@@ -23,9 +23,9 @@ NO_TIMESTAMPS = 0x80  # FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such a
 class Container:
     """An opened file and its first video stream. One pass at a time: a new pass ends the previous one."""
 
-    def __init__(self, path: str | Path, threads: int | None = None) -> None:
-        """`threads`: threads of the decoder."""
-        self.path, self._threads = path, threads
+    def __init__(self, path: str | Path, threads: int | None = None, format: str | None = None) -> None:
+        """`threads`: threads of the decoder; `format`: as in `VideoFile`."""
+        self.path, self._threads, self._format = path, threads, format
         self._passes = 0
         self._open()
         try:
@@ -88,7 +88,7 @@ class Container:
             raise InputError(f"{self.path}: it is closed; open it again")
 
     def _open(self) -> None:
-        self._container, self._closed = _open(self.path), False
+        self._container, self._closed = _open(self.path, self._format), False
         streams = [s for s in self._container.streams.video if s.codec_context is not None]
         if not streams:
             self._container.close()
@@ -159,7 +159,7 @@ class Container:
 
     def _length(self, promised: float, period: float) -> float:
         """Seconds from the first frame to the end of the last packet; 0 if no packet is found."""
-        with _open(self.path) as container:  # a second container: this one is at the first packet
+        with _open(self.path, self._format) as container:  # a second container: this one is at the first packet
             stream = container.streams[self.stream.index]
             for back in (2.0**power for power in range(64)):
                 target = max(0.0, promised - back)
@@ -177,7 +177,7 @@ class Container:
         return 0.0
 
 
-def _open(path: str | Path) -> Any:
+def _open(path: str | Path, format: str | None) -> Any:
     local = Path(path) if "://" not in str(path) else None
     if local is not None:
         if local.is_dir():
@@ -187,7 +187,7 @@ def _open(path: str | Path) -> Any:
         if not local.stat().st_size:
             raise EmptyVideoError(path, "the file is empty")
     with typed_errors(path):
-        return av.open(str(path), metadata_errors="replace")
+        return av.open(str(path), format=format, metadata_errors="replace")
 
 
 @contextmanager

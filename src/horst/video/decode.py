@@ -88,11 +88,19 @@ class VideoFile(Closing):
     reads start at the first packet. A file without any timestamps (.h264, .m2v) is rejected.
     """
 
-    def __init__(self, path: str | Path, *, size: Size | None = None, threads: int | None = None) -> None:
-        """`size`: (height, width) of the frames, by default their own. `threads`: of the decoder and the conversion."""
+    def __init__(
+        self, path: str | Path, *, size: Size | None = None, threads: int | None = None, format: str | None = None
+    ) -> None:
+        """
+        Args:
+            path: The file.
+            size: (height, width) of the frames, by default their own.
+            threads: Of the decoder and the conversion.
+            format: FFmpeg's name of the container. By default FFmpeg guesses it, and may take a text for a playlist.
+        """
         check_size(size)
         self.path, self.size, self._threads = path, size, threads or 0
-        self._container = Container(path, threads)
+        self._container = Container(path, threads, format)
         self.info = self._container.info
         self._reformatter = VideoReformatter()  # creating it costs as much as converting a small frame
         self._report: DecodeReport | None = None

@@ -160,8 +160,13 @@ function showHint() {
 async function listModels(chosen = null) {
   const all = await data("/api/models");
   models = new Map(all.map((one) => [one.name, one]));
-  fill($("model"), all.map((one) => [one.name, one.finetuned ? `${one.name} (trained here)` : one.title || one.name]));
+  fill($("model"), all.map((one) => [one.name, modelTitle(one)]));
   if (chosen) $("model").value = chosen;
+}
+
+function modelTitle(one) {
+  if (one.error) return `${one.name} (damaged)`;
+  return one.finetuned ? `${one.name} (trained here)` : one.title || one.name;
 }
 
 /** Another model is selected. */

@@ -1,0 +1,98 @@
+"""Connections that cannot be held for nothing: limits below the application, where uvicorn has none.
+
+- A client has `Limits.head` seconds to send the head of a request, from the first byte or from the connection itself.
+- Few connections may wait for a request, of one address and in all. A further one takes the place of the oldest.
+- A client that does not read what it is sent is disconnected, with all that waits to be sent.
+"""
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from horst.serving.limits import Limits
+
+MAX_UNSENT = 1 << 20  # bytes that a WebSocket client has not read; pongs are not subject to its backpressure
+
+
+def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
+    """The protocols of HTTP and WebSocket connections, for uvicorn."""
+    waiting: dict[Any, None] = {}  # for a request, the oldest first
+
+    class HTTPConnection(H11Protocol):
+        _deadline: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._wait()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.transport.is_closing() or self.transport.get_protocol() is not self or self._busy():
+                self._stop_waiting()
+            elif self._deadline is None:
+                self._wait()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()  # starts the time-out of a connection that is kept alive
+            if not self.transport.is_closing() and not self._busy():
+                waiting[self] = None
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._stop_waiting()
+            super().connection_lost(exc)
+
+        def _busy(self) -> bool:
+            """Whether it has a request that is not answered."""
+            return self.cycle is not None and not self.cycle.response_complete
+
+        def _wait(self) -> None:
+            self._deadline = self.loop.call_later(limits.head, self.transport.abort)
+            waiting[self] = None
+            own = [other for other in waiting if other.client and self.client and other.client[0] == self.client[0]]
+            if len(own) > limits.waiting:
+                own[0].transport.abort()
+                own[0]._stop_waiting()
+            elif len(waiting) > 2 * limits.waiting:
+                oldest = next(iter(waiting))
+                oldest.transport.abort()
+                oldest._stop_waiting()
+
+        def _stop_waiting(self) -> None:
+            waiting.pop(self, None)
+            if self._deadline is not None:
+                self._deadline.cancel()
+                self._deadline = None
+
+    class WebSocketConnection(WebSocketsSansIOProtocol):
+        _stalled: asyncio.TimerHandle | None = None
+
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._stalled = self.loop.call_later(limits.slow, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._resume()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._resume()
+            super().connection_lost(exc)
+
+        def handle_ping(self) -> None:
+            super().handle_ping()
+            if self.transport.get_write_buffer_size() > MAX_UNSENT:
+                self.transport.abort()
+
+        async def send(self, message: Any) -> None:
+            await super().send(message)
+            if self.initial_response is not None and self.close_sent:
+                self.handshake_complete = True  # it was refused: no error, as uvicorn would log
+
+        def _resume(self) -> None:
+            if self._stalled is not None:
+                self._stalled.cancel()
+                self._stalled = None
+
+    return HTTPConnection, WebSocketConnection

@@ -1,0 +1,232 @@
+"""What a client without a token may try: others are served all the while, and nothing is held for long."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import av
+import httpx
+import numpy as np
+import pytest
+import videos
+from servers import Running, check_serving, frame, http, metrics, picture, running, wait_for
+
+from horst.models import save
+from horst.serving import Limits
+from horst.serving.app import page_url
+from horst.serving.client import Client
+from horst.serving.guard import LOCAL, _hostname
+from horst.serving.uploads import OLD
+from horst.video.decode import VideoFile
+from horst.video.encode import write_video
+from horst.video.frame import Frame
+
+LIMITS = Limits(load=1000.0, head=1.0, body=1.0, waiting=20, slow=2.0, streams=4, video_pixels=4_000_000)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    with running(tmp_path_factory.mktemp("attacked"), LIMITS) as server:
+        yield server
+
+
+def connect(server: Running, data: bytes = b"") -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", int(server.url.rsplit(":", 1)[1])))
+    client.settimeout(10)
+    client.sendall(data)
+    return client
+
+
+def ended(client: socket.socket) -> bytes:
+    """All that the server sends until it ends the connection."""
+    found = b""
+    with contextlib.suppress(ConnectionError):
+        while piece := client.recv(65536):
+            found += piece
+    client.close()
+    return found
+
+
+@pytest.mark.parametrize("start", [b"", b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-header: "])
+def test_connections_without_a_request(server: Running, start: bytes) -> None:
+    held = [connect(server, start) for _ in range(10 * LIMITS.waiting)]
+    began = time.monotonic()
+    for _ in range(5):
+        assert http.get(f"{server.url}/healthz").status_code == 200
+    check_serving(server)
+    for client in held:
+        assert ended(client) == b""
+    assert time.monotonic() - began < LIMITS.head + 5
+
+
+def test_kept_alive_connections_need_a_whole_head_too(server: Running) -> None:
+    client, found = connect(server, b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"), b""
+    while not found.endswith(b"}"):
+        found += client.recv(65536)
+    client.sendall(b"GET /healthz HTTP/1.1\r\n")
+    began = time.monotonic()
+    assert ended(client) == b""
+    assert LIMITS.head / 2 < time.monotonic() - began < LIMITS.head + 5
+
+
+def test_uploads_that_stall(server: Running, tmp_path: Path) -> None:
+    head = b"POST /api/predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100000\r\n\r\n"
+    held = [connect(server, head + bytes(10)) for _ in range(LIMITS.uploads + 1)]
+    clip = videos.clip(tmp_path / "clip.mp4", frames=10, fps=10).read_bytes()
+    answer = http.post(f"{server.url}/api/predict", content=clip, timeout=30)
+    assert answer.status_code == 200, answer.text
+    for client in held:
+        assert ended(client).startswith(b"HTTP/1.1 408")
+    assert not list((server.folder / "uploads").iterdir())
+
+
+def test_bodies_that_arrive_are_few(server: Running) -> None:
+    head = b"POST /api/recordings/wave HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 60000000\r\n\r\n"
+    held = [connect(server, head + bytes(100)) for _ in range(LIMITS.bodies)]
+    wait_for(lambda: len(list((server.folder / "uploads").glob("upload-*"))) == LIMITS.bodies)
+    assert http.post(f"{server.url}/api/recordings/wave", content=b"x").status_code == 503
+    for client in held:
+        client.close()
+    wait_for(lambda: not list((server.folder / "uploads").iterdir()))
+
+
+def test_many_pixels(server: Running, tmp_path: Path) -> None:
+    """A video of half a second at thousands of frames per second."""
+    write_video(tmp_path / "dense.mp4", [np.zeros((100, 200, 3), np.uint8)] * 300, 600)
+    answer = http.post(f"{server.url}/api/predict", content=(tmp_path / "dense.mp4").read_bytes(), timeout=30)
+    assert answer.status_code == 413
+    assert "pixels" in answer.json()["error"]["message"]
+
+
+def test_work_ends_when_the_client_leaves(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames, read = VideoFile.frames, 0
+
+    def slow(self: VideoFile) -> Iterator[Frame]:
+        nonlocal read
+        for one in frames(self):
+            time.sleep(0.05)
+            read += 1
+            yield one
+
+    monkeypatch.setattr(VideoFile, "frames", slow)
+    clip = videos.clip(tmp_path / "clip.mp4", frames=200, fps=20).read_bytes()
+    with pytest.raises(httpx.ReadTimeout):
+        http.post(f"{server.url}/api/predict", content=clip, timeout=1.0)
+    wait_for(lambda: not list((server.folder / "uploads").iterdir()), timeout=3.0)
+    assert 0 < read < 100
+
+
+def test_recorded_frames_with_many_pixels(server: Running) -> None:
+    large = frame(0, 0.0, picture(0, size=(1200, 1900)))
+    answer = http.post(f"{server.url}/api/recordings/wave", content=len(large).to_bytes(4, "little") + large)
+    assert answer.status_code == 422
+    assert f"the limit is {LIMITS.recording_pixels}" in answer.json()["error"]["message"]
+
+
+def upgraded(server: Running) -> socket.socket:
+    """A WebSocket whose client does not read."""
+    key = base64.b64encode(os.urandom(16)).decode()
+    upgrade = f"connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: {key}"
+    client = connect(server, f"GET /ws HTTP/1.1\r\nhost: 127.0.0.1\r\n{upgrade}\r\n\r\n".encode())
+    assert client.recv(4096).startswith(b"HTTP/1.1 101")
+    return client
+
+
+def masked(opcode: int, data: bytes) -> bytes:
+    """A frame of the protocol, with a mask of zeros."""
+    assert len(data) < 126
+    return bytes([0x80 | opcode, 0x80 | len(data)]) + bytes(4) + data
+
+
+@pytest.mark.parametrize(
+    "message", [masked(9, bytes(125)), masked(2, frame(1, 0.0, b"no image"))], ids=["ping", "frame"]
+)
+def test_a_client_that_does_not_read(server: Running, message: bytes) -> None:
+    client, sent, burst = upgraded(server), 0, 1000 * message
+    client.settimeout(LIMITS.slow + 8)
+    client.sendall(masked(1, b'{"type": "start"}'))
+    with contextlib.suppress(ConnectionError):
+        while sent < 200 << 20:
+            client.sendall(burst)
+            sent += len(burst)
+    client.close()
+    assert sent < 100 << 20  # the server's buffer has a limit, and those of the kernel
+    wait_for(lambda: "horst_streams 0\n" in metrics(server), timeout=10)
+    check_serving(server)
+
+
+def test_refused_sockets_are_no_errors(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with running(tmp_path, token="secret-token") as server, caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            with pytest.raises(Exception, match="401"), server.socket({}):
+                pass
+    assert not caplog.records
+
+
+def test_a_damaged_model_is_listed_as_such(tmp_path: Path) -> None:
+    with running(tmp_path) as server:
+        for name, text in (("broken", "{"), ("other", '{"format": 99}'), ("empty", "{}"), ("list", "[]")):
+            save(server.model, server.folder / "models" / name)
+            (server.folder / "models" / name / "config.json").write_text(text)
+        save(server.model, server.folder / "models" / "good")
+        answer = http.get(f"{server.url}/api/models")
+        assert answer.status_code == 200
+        found = {one["name"]: one["error"] for one in answer.json() if one["finetuned"]}
+        assert found.pop("good") is None
+        assert set(found) == {"broken", "other", "empty", "list"}
+        assert all("damaged" in error for error in found.values())
+        assert str(tmp_path) not in answer.text
+        refused = http.post(f"{server.url}/api/predict?model=broken", content=b"x")
+        assert refused.status_code == 422
+        assert str(tmp_path) not in refused.text
+
+
+@pytest.mark.parametrize("token", ["a+b%20c&d=e", "[bold]#secret", "100%-secret"])
+def test_tokens_of_any_characters(tmp_path: Path, token: str) -> None:
+    with running(tmp_path, token=token) as server:
+        port = int(server.url.rsplit(":", 1)[1])
+        with Client(page_url("127.0.0.1", port, token)) as client:
+            assert client.ready["model"] == "tiny"
+
+
+def test_host_with_something_behind_an_address() -> None:
+    assert {_hostname(name) for name in ("[::1]", "[::1]:80", "127.0.0.1:8000", "LOCALHOST")} == set(LOCAL)
+    for name in (
+        "[::1]evil.com",
+        "[::1]evil.com:80",
+        "[::1",
+        "::1",
+        "localhost:80:80",
+        "a@localhost",
+        "localhost:",
+        "",
+    ):
+        assert _hostname(name) not in LOCAL, name
+
+
+def test_text_within_a_video_is_no_playlist(server: Running, tmp_path: Path) -> None:
+    """FFmpeg would take it for a description of network streams and open sockets for them."""
+    text = b"\nv=0\nc=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\n"
+    body = (b"G" + text).ljust(188, b"\n") + b"G" + bytes(400)
+    (tmp_path / "body").write_bytes(body)
+    with contextlib.suppress(av.FFmpegError), av.open(str(tmp_path / "body"), timeout=2.0) as guessed:
+        assert guessed.format.name == "sdp"
+    began = time.monotonic()
+    assert http.post(f"{server.url}/api/predict", content=body).status_code == 422
+    assert time.monotonic() - began < 2
+
+
+def test_files_that_a_killed_server_left(tmp_path: Path) -> None:
+    for name in ("upload-old", "upload-new"):
+        (tmp_path / "uploads" / name).mkdir(parents=True)
+    past = time.time() - OLD - 60
+    os.utime(tmp_path / "uploads" / "upload-old", (past, past))
+    with running(tmp_path):
+        assert [left.name for left in (tmp_path / "uploads").iterdir()] == ["upload-new"]
