@@ -97,6 +97,40 @@ def test_bodies_that_arrive_are_few(server: Running) -> None:
     wait_for(lambda: not list((server.folder / "uploads").iterdir()))
 
 
+@pytest.mark.parametrize("length", [None, 10, 10**9])
+def test_large_and_slow_json(server: Running, length: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("horst.serving.guard.BODY_SECONDS", 0.5)
+    how = "transfer-encoding: chunked" if length is None else f"content-length: {length}"
+    head = f"POST /api/teach HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n{how}\r\n\r\n"
+    client, chunk = connect(server, head.encode()), bytes(1 << 15)
+    with contextlib.suppress(ConnectionError):
+        for _ in range(0 if length == 10 else 20):
+            client.sendall(chunk if length else f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
+        assert client.recv(4096).startswith(b"HTTP/1.1 4")
+    client.close()
+    check_serving(server)
+
+
+def test_the_server_stops_while_a_video_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = VideoFile.frames
+
+    def slow(self: VideoFile) -> Iterator[Frame]:
+        for one in frames(self):
+            time.sleep(0.05)
+            yield one
+
+    monkeypatch.setattr(VideoFile, "frames", slow)
+    clip = videos.clip(tmp_path / "clip.mp4", frames=600, fps=20).read_bytes()
+    with running(tmp_path / "served") as server:
+        client = connect(
+            server, b"POST /api/predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % len(clip) + clip
+        )
+        wait_for(lambda: bool(list(server.folder.glob("uploads/*/body"))))
+        began = time.monotonic()
+    assert time.monotonic() - began < 10
+    client.close()
+
+
 def test_many_pixels(server: Running, tmp_path: Path) -> None:
     """A video of half a second at thousands of frames per second."""
     write_video(tmp_path / "dense.mp4", [np.zeros((100, 200, 3), np.uint8)] * 300, 600)

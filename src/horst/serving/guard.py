@@ -3,8 +3,10 @@
 - Host: a server on localhost only answers to the names of localhost, so that no other site can point its name here.
 - Origin: pages of other sites are refused, except those named. Pages of this server and of localhost are allowed.
 - Token: if one is set, `/api`, `/metrics` and `/ws` require it. It is compared in constant time.
+- Body: where no file is uploaded, it is small and arrives soon.
 """
 
+import asyncio
 import hmac
 import re
 from collections.abc import Iterable
@@ -21,6 +23,8 @@ LOCAL = ("localhost", "127.0.0.1", "::1")
 NETLOC = re.compile(r"(\[[0-9a-f:.]+\]|[^\[\]:/?#@\s]+)(?::\d{1,5})?")
 PROTOCOL = "horst"
 """A WebSocket client that cannot set headers offers two subprotocols: this one, and `token.` followed by the token."""
+UPLOADS = ("/api/predict", "/api/render", "/api/recordings/")  # they have limits of their own
+BODY_BYTES, BODY_SECONDS = 64 << 10, 5.0  # of all other requests
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
@@ -56,6 +60,8 @@ class Guard:
         preflight = scope["type"] == "http" and scope["method"] == "OPTIONS" and origin is not None
         response = self._refuse(scope, headers, origin) or (Response(status_code=204) if preflight else None)
         if response is None:
+            if scope["type"] == "http" and not scope["path"].startswith(UPLOADS):
+                receive = _limited(receive)
             await self.app(scope, receive, _with_headers(scope, send, origin))
             return
         if scope["type"] == "websocket":
@@ -91,6 +97,26 @@ class Guard:
         tokens += [name[6:] for name in scope.get("subprotocols") or () if name.startswith("token.")]
         expected = self.token.encode()
         return any(hmac.compare_digest(token.encode("utf-8", "surrogateescape"), expected) for token in tokens)
+
+
+def _limited(receive: Receive) -> Receive:
+    """Ends a body that is too large or too slow, as if the client had left. The answer is an error."""
+    size, end, more = 0, 0.0, True
+
+    async def receive_limited() -> Message:
+        nonlocal size, end, more
+        if not more:  # the body is complete: now it waits for the client to leave
+            return await receive()
+        end = end or asyncio.get_running_loop().time() + BODY_SECONDS
+        try:
+            async with asyncio.timeout_at(end):
+                message = await receive()
+        except TimeoutError:
+            return {"type": "http.disconnect"}
+        size, more = size + len(message.get("body", b"")), message.get("more_body", False)
+        return message if size <= BODY_BYTES else {"type": "http.disconnect"}
+
+    return receive_limited
 
 
 def _with_headers(scope: Scope, send: Send, origin: str | None) -> Send:
