@@ -54,6 +54,20 @@ def ended(client: socket.socket) -> bytes:
     return found
 
 
+def slow_down(monkeypatch: pytest.MonkeyPatch) -> list[Frame]:
+    """Let every frame of a video take 50 ms; returns those that are read."""
+    frames, read = VideoFile.frames, list[Frame]()
+
+    def slow(self: VideoFile) -> Iterator[Frame]:
+        for one in frames(self):
+            time.sleep(0.05)
+            read.append(one)
+            yield one
+
+    monkeypatch.setattr(VideoFile, "frames", slow)
+    return read
+
+
 @pytest.mark.parametrize("start", [b"", b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\nx-header: "])
 def test_connections_without_a_request(server: Running, start: bytes) -> None:
     held = [connect(server, start) for _ in range(10 * LIMITS.waiting)]
@@ -112,14 +126,7 @@ def test_large_and_slow_json(server: Running, length: int | None, monkeypatch: p
 
 
 def test_the_server_stops_while_a_video_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frames = VideoFile.frames
-
-    def slow(self: VideoFile) -> Iterator[Frame]:
-        for one in frames(self):
-            time.sleep(0.05)
-            yield one
-
-    monkeypatch.setattr(VideoFile, "frames", slow)
+    slow_down(monkeypatch)
     clip = videos.clip(tmp_path / "clip.mp4", frames=600, fps=20).read_bytes()
     with running(tmp_path / "served") as server:
         client = connect(
@@ -140,21 +147,12 @@ def test_many_pixels(server: Running, tmp_path: Path) -> None:
 
 
 def test_work_ends_when_the_client_leaves(server: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    frames, read = VideoFile.frames, 0
-
-    def slow(self: VideoFile) -> Iterator[Frame]:
-        nonlocal read
-        for one in frames(self):
-            time.sleep(0.05)
-            read += 1
-            yield one
-
-    monkeypatch.setattr(VideoFile, "frames", slow)
+    read = slow_down(monkeypatch)
     clip = videos.clip(tmp_path / "clip.mp4", frames=200, fps=20).read_bytes()
     with pytest.raises(httpx.ReadTimeout):
         http.post(f"{server.url}/api/predict", content=clip, timeout=1.0)
     wait_for(lambda: not list((server.folder / "uploads").iterdir()), timeout=3.0)
-    assert 0 < read < 100
+    assert 0 < len(read) < 100
 
 
 def test_recorded_frames_with_many_pixels(server: Running) -> None:

@@ -15,7 +15,7 @@ from horst.finetune import Finetuner, Recordings
 from horst.finetune.run import MOTION_POOL
 from horst.models import Predictor
 from horst.serving import errors
-from horst.serving.connections import connection_classes
+from horst.serving.connections import connection_classes, max_connections
 from horst.serving.decoding import Decoders
 from horst.serving.guard import Guard, is_local
 from horst.serving.limits import Limits
@@ -99,7 +99,7 @@ def create_server(app: Guard, *, host: str, port: int, limits: Limits) -> uvicor
         ws_ping_timeout=20.0,
         timeout_keep_alive=20,
         timeout_graceful_shutdown=3,
-        limit_concurrency=4 * limits.streams + 64,
+        limit_concurrency=max_connections(limits),
         server_header=False,
     )
     return uvicorn.Server(config)

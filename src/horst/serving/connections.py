@@ -1,4 +1,4 @@
-"""Connections that cannot be held for nothing: limits below the application, where uvicorn has none.
+"""HTTP and WebSocket connections with limits that uvicorn does not have.
 
 - A client has `Limits.head` seconds to send the head of a request, from the first byte or from the connection itself.
 - Few connections may wait for a request, of one address and in all. A further one takes the place of the oldest.
@@ -14,6 +14,11 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from horst.serving.limits import Limits
 
 MAX_UNSENT = 1 << 20  # bytes that a WebSocket client has not read; pongs are not subject to its backpressure
+
+
+def max_connections(limits: Limits) -> int:
+    """Of a server, at once."""
+    return 4 * limits.streams + 64
 
 
 def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
@@ -51,11 +56,8 @@ def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asy
             self._deadline = self.loop.call_later(limits.head, self.transport.abort)
             waiting[self] = None
             own = [other for other in waiting if other.client and self.client and other.client[0] == self.client[0]]
-            if len(own) > limits.waiting:
-                own[0].transport.abort()
-                own[0]._stop_waiting()
-            elif len(waiting) > 2 * limits.waiting:
-                oldest = next(iter(waiting))
+            if len(own) > limits.waiting or len(waiting) > max_connections(limits) // 2:
+                oldest = own[0] if len(own) > limits.waiting else next(iter(waiting))
                 oldest.transport.abort()
                 oldest._stop_waiting()
 

@@ -91,10 +91,13 @@ class ModelManager:
         """Facts about a model, without loading it if possible."""
         try:
             return self._describe(name)
-        except Exception:  # clients must not see paths of the server
-            log.warning("model %s", name, exc_info=True)
-            error = "the model is damaged, or of another version: teach it again"
-            return ModelInfo(name, name, 0.0, (0, 0), {}, finetuned=True, synthetic=False, error=error)
+        except BusyError as error:
+            reason = str(error)
+        except Exception as error:  # clients must not see paths of the server
+            log.warning("model %s: %s", name, error)
+            reason = "the model is damaged, or of another version"
+        finetuned = name in self.finetuner.models()
+        return ModelInfo(name, name, 0.0, (0, 0), {}, finetuned, synthetic=not finetuned, error=reason)
 
     def _describe(self, name: str) -> ModelInfo:
         folder, tasks = self._folder(name), dict[str, int]()

@@ -165,7 +165,7 @@ async function listModels(chosen = null) {
 }
 
 function modelTitle(one) {
-  if (one.error) return `${one.name} (damaged)`;
+  if (one.error) return `${one.name} (not available)`;
   return one.finetuned ? `${one.name} (trained here)` : one.title || one.name;
 }
 
