@@ -10,6 +10,7 @@ import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import av
 import httpx
@@ -189,16 +190,19 @@ def test_a_client_that_does_not_read(server: Running, message: bytes) -> None:
             client.sendall(burst)
             sent += len(burst)
     client.close()
-    assert sent < 100 << 20  # the server's buffer has a limit, and those of the kernel
+    assert sent < 20 << 20  # the server's buffer has a limit, and those of the kernel
     wait_for(lambda: "horst_streams 0\n" in metrics(server), timeout=10)
     check_serving(server)
 
 
 def test_refused_sockets_are_no_errors(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with running(tmp_path, token="secret-token") as server, caplog.at_level(logging.WARNING):
+    with running(tmp_path, token="secret-token") as server:
+        logger = logging.getLogger("uvicorn.error")  # uvicorn does not pass its records on
+        logger.addHandler(caplog.handler)
         for _ in range(3):
             with pytest.raises(Exception, match="401"), server.socket({}):
                 pass
+        logger.removeHandler(caplog.handler)
     assert not caplog.records
 
 
@@ -243,16 +247,18 @@ def test_host_with_something_behind_an_address() -> None:
         assert _hostname(name) not in LOCAL, name
 
 
-def test_text_within_a_video_is_no_playlist(server: Running, tmp_path: Path) -> None:
-    """FFmpeg would take it for a description of network streams and open sockets for them."""
+def test_text_within_a_video_is_no_playlist(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FFmpeg would take it for a description of network streams."""
     text = b"\nv=0\nc=IN IP4 127.0.0.1\nm=video 5004 RTP/AVP 96\na=rtpmap:96 H264/90000\n"
-    body = (b"G" + text).ljust(188, b"\n") + b"G" + bytes(400)
-    (tmp_path / "body").write_bytes(body)
-    with contextlib.suppress(av.FFmpegError), av.open(str(tmp_path / "body"), timeout=2.0) as guessed:
-        assert guessed.format.name == "sdp"
-    began = time.monotonic()
+    body, opened, formats = (b"G" + text).ljust(188, b"\n") + b"G" + b"\n" * 400, av.open, list[str | None]()
+
+    def watched(path: str, **options: Any) -> Any:
+        formats.append(options.get("format"))
+        return opened(path, **options)
+
+    monkeypatch.setattr(av, "open", watched)
     assert http.post(f"{server.url}/api/predict", content=body).status_code == 422
-    assert time.monotonic() - began < 2
+    assert formats == ["mpegts"]
 
 
 def test_files_that_a_killed_server_left(tmp_path: Path) -> None:
