@@ -36,6 +36,8 @@ def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
         if not isinstance(model.backbone, BNInception):
             raise ConfigError(f"model.tsn is for the backbone bn_inception; this model has {described.backbone.name}")
         load_tsn(model.backbone, read_tsn(Path(choice.tsn)))
+    if choice.init_backbone is not None:
+        _copy(model, open_model(choice.init_backbone), choice.init_backbone, ["backbone"])
     if choice.init is not None:
         initialise(model, choice.init)
     return model
@@ -104,17 +106,21 @@ def initialise(model: Predictor, source: str | Path) -> bool:
     Returns whether those of the head were copied too: only if it predicts the same classes.
     """
     other = open_model(source)
-    for part in ("backbone", "core"):
+    same = model.config.head == other.config.head and model.labels == other.labels
+    _copy(model, other, source, ["backbone", "core", *(["head"] if same else [])])
+    return same
+
+
+def _copy(model: Predictor, other: Predictor, source: str | Path, parts: list[str]) -> None:
+    for part in parts:
         theirs, mine = _options(getattr(other.config, part)), _options(getattr(model.config, part))
         if theirs != mine:
             raise CheckpointError(
                 f"{source} has another {part}: {', '.join(differences(theirs, mine)[:3])}; "
-                "give model.options that agree, or start without init"
+                "give model.options that agree, or start without its weights"
             )
-    same = model.config.head == other.config.head and model.labels == other.labels
-    for part in ("backbone", "core", *(["head"] if same else [])):
+    for part in parts:
         load_checked(getattr(model, part), getattr(other, part).state_dict(), source=f"{source}, {part},")
-    return same
 
 
 def _options(part: Any) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from horst.data.config import PATHS as DATA_PATHS
 from horst.data.config import DataConfig
 from horst.errors import ConfigError
 from horst.extras import require
-from horst.models.hub import is_address
+from horst.models.hub import is_address, pretrained_models
 from horst.ops.backend import Wanted
 from horst.registry import ENVIRONMENT, Registry, import_file
 
@@ -45,7 +45,9 @@ OPTIMISERS: Registry[Any] = Registry(
     import_paths=True,
 )
 """Optimisers by name: called with the parameters, lr, weight_decay and `optimiser.options`."""
-PATH_KEYS = ("model.init", "model.tsn", "batches.cache", *(f"data.{name}" for name in DATA_PATHS))
+MODEL_KEYS = ("model.init", "model.init_backbone")
+"""The entries of a run that are models: names of pretrained ones, or paths."""
+PATH_KEYS = (*MODEL_KEYS, "model.tsn", "batches.cache", *(f"data.{name}" for name in DATA_PATHS))
 """The entries of a run that are paths."""
 
 
@@ -58,6 +60,8 @@ class ModelChoice:
     """Of `horst.create_model`: variant, order, attention, backbone, ..."""
     init: str | None = None
     """A saved model or a run to start from. The head starts with new weights if its labels differ."""
+    init_backbone: str | None = None
+    """A saved model or a run whose backbone to start from. Core and head start with new weights."""
     tsn: str | None = None
     """RULSTM's TSN checkpoint for a bn_inception backbone."""
     freeze_backbone: bool = False
@@ -368,6 +372,8 @@ def absolute_entry(key: str, value: Any, root: Path) -> Any:
     """The value of an entry by its dotted key, with its paths, which are relative to `root`, made absolute."""
     if key == "data" and isinstance(value, str):
         return DataConfig.from_file(root / value).to_dict()
+    if key in MODEL_KEYS and value in pretrained_models() and not (root / value).exists():
+        return value
     return _absolute_path(value, root) if key in PATH_KEYS and isinstance(value, str) else value
 
 

@@ -60,7 +60,7 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     check_checkpoint(run.checkpoint)
     config = RunConfig.from_file(run.config, resumed=True)
     if run.checkpoint.exists():  # it has all weights
-        config = replace(config, model=replace(config.model, init=None, tsn=None))
+        config = replace(config, model=replace(config.model, init=None, init_backbone=None, tsn=None))
     data = data_module(config)
     if is_first():
         now, before = DataIdentity.of(data.source), DataIdentity.read(run.folder)
