@@ -34,7 +34,7 @@ demo: $(VENV)/run.stamp ## See it work: parity, speed, and a trained model on fr
 serve: $(VENV)/serve.stamp ## Serve the page at http://127.0.0.1:8000: webcam, files, samples, teaching; Ctrl-C stops it
 	$(BIN)/horst serve
 
-train-tiny: $(VENV)/train.stamp ## Train a small model from nothing on two cores in ten minutes; goes on where it was stopped
+train-tiny: $(VENV)/train.stamp ## Train a small model on two cores in ten minutes; goes on where it was stopped
 	if test -e runs/train-tiny/config.yaml; then $(BIN)/horst train --resume runs/train-tiny; \
 	else $(BIN)/horst train somethings/cpu --folder runs/train-tiny; fi
 	$(BIN)/horst evaluate runs/train-tiny

@@ -10,6 +10,9 @@ import pytest
 # Maps this small cost more to share between cores than to compute. Processes that tests start inherit it.
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
+# Tests of onnxruntime ask for it. Others would write graphs of many small models, in seconds each.
+os.environ["HORST_ENGINE"] = "torch"
+
 import torch
 
 torch.set_num_threads(1)

@@ -131,7 +131,7 @@ def wait_for(condition: Callable[[], bool], timeout: float = 20.0) -> None:
 def slow_down(cost: StepCost, factor: float, steps: int) -> None:
     """Report steps that take `factor` times the initial duration."""
     for _ in range(steps):
-        cost.update(4, factor * (cost.base + 4 * cost.per_state))
+        cost.update(4, 4, factor * (cost.base + 4 * cost.per_state))
 
 
 def metrics(server: Running) -> str:

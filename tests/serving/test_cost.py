@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from servers import SIZE, slow_down, tiny
 
@@ -12,7 +14,7 @@ from horst.streaming import SessionPool
 
 @pytest.mark.parametrize("slow", [1.0, 2.0])
 def test_cost_is_linear_in_the_states(slow: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pool whose steps take 10 ms plus 2 ms per state, on a clock of its own."""
+    """A pool whose steps take 10 ms plus 2 ms per state and 1 ms per frame, on a clock of its own."""
     now = 0.0
 
     class BatchedStep:
@@ -21,10 +23,10 @@ def test_cost_is_linear_in_the_states(slow: float, monkeypatch: pytest.MonkeyPat
         def __len__(self) -> int:
             return 2 * PROBE_STATES
 
-        def __call__(self, frames: object, rows: range) -> None:
+        def __call__(self, frames: object, rows: range, first: Sequence[int]) -> None:
             nonlocal now
             self.calls += 1
-            now += slow * (0.010 + 0.002 * len(rows))
+            now += slow * (0.010 + 0.002 * len(rows) + 0.001 * len(set(first)))
 
         def reset(self) -> None:
             pass
@@ -35,15 +37,15 @@ def test_cost_is_linear_in_the_states(slow: float, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module.time, "perf_counter", lambda: now)
     cost = StepCost.measure(Pool())  # type: ignore[arg-type]
     assert (cost.base, cost.per_state) == (pytest.approx(slow * 0.010), pytest.approx(slow * 0.002))
-    assert cost.seconds(5) == pytest.approx(slow * 0.020)
-    assert Pool.batched_step.calls <= 2 * PROBES
+    assert cost.seconds(6, 2) == pytest.approx(slow * 0.024)
+    assert Pool.batched_step.calls <= 3 * PROBES
 
 
 def test_measuring_resets_the_pool() -> None:
     pool = SessionPool(tiny(), 8)
     cost = StepCost.measure(pool)
-    assert 0 < cost.seconds(1) < cost.seconds(8)
-    assert cost.seconds(0) == 0
+    assert 0 < cost.seconds(1, 1) < cost.seconds(8, 8)
+    assert cost.seconds(0, 0) == 0
     assert pool.batched_step.frame_counts == [0] * 8
 
 

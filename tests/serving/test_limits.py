@@ -39,7 +39,7 @@ def test_full_server_rejects(tmp_path: Path) -> None:
 def test_loaded_server_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A state takes 30 ms and runs 5 times per second: five fit into a load of 0.8."""
     monkeypatch.setattr(StepCost, "measure", classmethod(lambda cls, pool: cls(0.01, 0.03)))
-    monkeypatch.setattr(StepCost, "update", lambda self, states, seconds: None)
+    monkeypatch.setattr(StepCost, "update", lambda self, states, frames, seconds: None)
     with running(tmp_path, Limits()) as server:
         sockets = [server.socket() for _ in range(8)]
         answer = []
@@ -55,7 +55,7 @@ def test_loaded_server_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_overloaded_server_evicts_the_newest_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("horst.serving.manager.OVERLOAD_SECONDS", 0.5)
     with running(tmp_path, Limits(streams=8)) as server, server.socket({}) as first, server.socket({}) as second:
-        monkeypatch.setattr(StepCost, "seconds", lambda self, states: 10.0 if states > 3 else 0.01)
+        monkeypatch.setattr(StepCost, "seconds", lambda self, states, frames: 10.0 if states > 3 else 0.01)
         answer = receive(second)
         assert (answer["type"], set(answer)) == ("busy", {"type", "message"})
         assert closed_with(second) == 1013

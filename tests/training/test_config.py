@@ -104,6 +104,10 @@ def test_paths_are_relative_to_the_file_that_names_them(tmp_path: Path, monkeypa
     assert Path(config.data.options["folder"]).resolve() == tmp_path / "made"
     assert Path(config.model.tsn or "").resolve() == tmp_path / "configs/tsn.pth"
     assert config.model.init == str(tmp_path / "elsewhere/other")  # named on the command line
+    assert RunConfig.from_file("../configs/run.yaml", ["model.init=kitchen"]).model.init == "kitchen"  # of the package
+    (tmp_path / "elsewhere/kitchen").mkdir()
+    own = RunConfig.from_file("../configs/run.yaml", ["model.init=kitchen"])
+    assert own.model.init == str(tmp_path / "elsewhere/kitchen")
     (tmp_path / "configs/run.yaml").write_text(yaml.safe_dump({**run, "data": "../data.yaml"}))
     (tmp_path / "data.yaml").write_text(yaml.safe_dump(small_runs.plain("made")["data"]))
     assert Path(RunConfig.from_file("../configs/run.yaml").data.options["folder"]).resolve() == tmp_path / "made"

@@ -276,6 +276,19 @@ def test_a_run_starts_from_another(somethings: Path, saved: Path, tmp_path: Path
     small_runs.assert_same(dict(other.head.state_dict()), fresh)
 
 
+def test_a_run_starts_from_the_backbone_of_another(somethings: Path, saved: Path) -> None:
+    given = small_runs.weights(saved)
+    options = {**small_runs.TINY, "order": 2}  # another core
+    _, module = prepare(small_runs.config(somethings, model={"init_backbone": str(saved), "options": options}))
+    _, fresh = prepare(small_runs.config(somethings, model={"options": options}))
+    found, random = dict(module.model.state_dict()), dict(fresh.model.state_dict())
+    small_runs.assert_same(found, {n: given[n] if n.startswith("backbone.") else v for n, v in random.items()})
+    wider = {**small_runs.TINY, "backbone": {"name": "stem", "widths": [8, 16]}}
+    config = small_runs.config(somethings, model={"init_backbone": str(saved), "options": wider})
+    with pytest.raises(CheckpointError, match="another backbone"):
+        prepare(config)
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [

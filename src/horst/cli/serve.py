@@ -1,6 +1,7 @@
 """`horst serve`: a model behind a page and an API, on this machine."""
 
 import contextlib
+import importlib.util
 import socket
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def serve(
         streams: Largest number of live streams at once.
         folder: Folder of recordings, finetuned models and samples.
         base: The model that teaching puts a new head on; see horst teach.
-        threads: CPU threads of the models; all cores but one by default.
+        threads: CPU threads of the models; by default all cores, or all but one without onnxruntime.
         open: Open the page in a browser.
     """
     import asyncio
@@ -58,8 +59,9 @@ def serve(
     limits = Limits(streams=streams)
     if threads is not None:
         check_positive(threads=threads)
-    # One core is left to images and messages: a model that shares all of them with those is slower, not faster.
-    torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - 1))
+    # torch is slower on cores that it shares with images and messages, so one is left to those. onnxruntime is not.
+    shared = 0 if importlib.util.find_spec("onnxruntime") else 1
+    torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - shared))
     where = find_device(device)
     listener = _listen(host, port)
     with listener:

@@ -29,7 +29,7 @@ def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) ->
     if opset not in OPSETS:
         raise ConfigError(f"opset is {opset}; choose from {OPSETS[0]} to {OPSETS[-1]}")
     import_onnx()
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), quiet():
         try:
             written = torch.onnx.export(
                 program,
@@ -129,7 +129,7 @@ def describe(proto: Any, contract: Contract) -> None:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Suppress the progress and deprecation messages of torch's exporter."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

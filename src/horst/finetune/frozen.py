@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from horst.errors import ConfigError
+from horst.export.engine import fast_backbone
 from horst.finetune.job import NOTHING, FinetuneJob, FinetuneProgress, HeldOut, Report
 from horst.heads import OpenRecognitionHead, RecognitionHead, create_head
 from horst.heads.open_set import NEVER
@@ -80,12 +81,13 @@ def train(job: FinetuneJob, base: Predictor, report: Report) -> tuple[Predictor,
 def _features(job: FinetuneJob, base: Predictor, report: Report) -> tuple[list[ClipFeatures], Tensor]:
     """Features of all clips, in order, and (clips, C) of still scenes."""
     features, still = list[ClipFeatures](), list[Tensor]()
+    backbone = fast_backbone(base)
     for index in range(len(job.sources)):
         clip = job.clip(index)
         frames = resample_clip(clip.frames, clip.times, base.fps, base.size)
         with torch.inference_mode():
             # frame by frame: on a CPU the maps of one large frame stay in the cache
-            maps = torch.cat([base.backbone(frame) for frame in frames.split(1)])
+            maps = torch.cat([backbone(frame) for frame in frames.split(1)])
             features.append((index, _means(base, maps)))
             still.append(_means(base, maps[:1].expand(STILL_FRAMES, -1, -1, -1))[-1])
         report(FinetuneProgress(0.95 * (index + 1) / len(job.sources), "computing features"))

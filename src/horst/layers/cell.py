@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from horst.layers.blocks import FF, KeyValue, SpatialFilter, activation, output_block, sinusoidal
 from horst.layers.config import HORSTConfig
 from horst.layers.state import Entry, LayerState, in_order, ring_of, valid_windows
-from horst.ops import Attended, eager
+from horst.ops import Attended, eager, stacked
 from horst.ops.backend import BackendChoice, Wanted, choose
 
 WITH_KERNELS = {
@@ -195,8 +195,12 @@ class HORSTCell(nn.Module):
     ) -> tuple[Attended, Tensor, Entry]:
         """One frame of the recurrence: the attention's result, h, and the entry for the queue."""
         result = self.attend(now.q, now.f_q, window, valid, need_weights=need_weights)
-        h = result.out if self.ff_h is None else self.act(self.ff_h(now.e + result.out))
-        return result, h, self._entry(*self.key_value(now.key_value, h))
+        return result, *self.remember(now, result.out)
+
+    def remember(self, now: Observed, statt: Tensor) -> tuple[Tensor, Entry]:
+        """h, and the entry for the queue."""
+        h = statt if self.ff_h is None else self.act(self.ff_h(now.e + statt))
+        return h, self._entry(*self.key_value(now.key_value, h))
 
     def emit(self, x: Tensor, e: Tensor, statt: Tensor, h: Tensor | None) -> Tensor:
         """y from the layer's input and its memory: h of Eq. (8), or STATT + e if the queue keeps STATT itself."""
@@ -207,8 +211,7 @@ class HORSTCell(nn.Module):
     ) -> Attended:
         """STATT of Eq. (7), or the ablation in the config."""
         b, c, height, width = q.shape
-        config, heads = self.config, self.config.heads
-        size = c // heads * (height * width if config.temporal_scale == "chw" else 1)
+        heads = self.config.heads
         keys, filters, values = (list(column) for column in zip(*window, strict=True))
         if heads > 1:  # a head is a separate sample: channels are split, filters and mask are repeated
             q = _split(q, heads)
@@ -223,16 +226,33 @@ class HORSTCell(nn.Module):
             filters,
             values,
             valid,
-            scale=size**-0.5,
-            mode=config.attention,
-            order=config.order,
-            spatial_weight=config.spatial_weight,
+            **self._attention_options(height, width),
             need_weights=need_weights,
         )
         if heads == 1:
             return result
         weights = (None if w is None else w.unflatten(0, (b, heads)).mean(1) for w in (result.spatial, result.temporal))
         return Attended(result.out.reshape(b, c, height, width), *weights)
+
+    def attend_ring(self, q: Tensor, f_q: Tensor | None, ring: LayerState) -> Tensor:
+        """STATT over a whole ring in a few large operations, for exported graphs."""
+        b, c, height, width = q.shape
+        heads = self.config.heads
+        keys, filters, values, valid = ring.keys, ring.filters, ring.values, ring.valid
+        if heads > 1:
+            q = _split(q, heads)
+            keys, values = (m.unflatten(2, (heads, -1)).movedim(2, 1).flatten(0, 1) for m in (keys, values))
+            filters, valid = (m.repeat_interleave(heads, 0) for m in (filters, valid))
+            f_q = None if f_q is None else f_q.repeat_interleave(heads, 0)
+        options = self._attention_options(height, width)
+        return stacked.statt(q, f_q, keys, filters, values, valid, **options).reshape(b, c, height, width)
+
+    def _attention_options(self, height: int, width: int) -> dict[str, Any]:
+        config = self.config
+        size = self.channels // config.heads * (height * width if config.temporal_scale == "chw" else 1)
+        scale = size**-0.5
+        names = {"order": config.order, "spatial_weight": config.spatial_weight}
+        return {"scale": scale, "mode": config.attention, **names}
 
     def _entry(self, key: Tensor, value: Tensor) -> Entry:
         f_k = key.new_ones(key.shape[0], *key.shape[-2:]) if self.filter_k is None else self.filter_k(key)

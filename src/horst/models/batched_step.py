@@ -5,24 +5,39 @@
     logits = step(frames, active=[0, 3, 5]).logits  # only some streams have a new frame
     step.reset(3)                                   # slot 3 gets a new stream
 
-The state of all streams is in buffers that are allocated once. On a GPU with the kernels of `horst.ops.fused` the whole
-step, from pixels to logits, is captured as a CUDA graph with weights cast once. Elsewhere it runs `Predictor.step`.
-The kernels do not keep attention weights: from the first call that asks for them, `Predictor.step` runs, and continues
-from the state of the kernels. Shapes: B streams, H x W pixels, S states.
+The state of all streams is in buffers that are allocated once. An engine runs the step:
+
+    kernels       on a GPU, `horst.ops.fused`: the whole step, from pixels to logits, in one CUDA graph
+    onnxruntime   on a CPU, where it is installed and there are graphs for the model; see `horst.export.engine`.
+                  Of other cores than HORST it runs the backbone
+    torch         elsewhere, `Predictor.step`
+
+The code decides first, then the environment variable HORST_ENGINE. Kernels and onnxruntime give no attention weights:
+`Predictor.step` runs for calls that ask for them. Shapes: B streams, H x W pixels, S states.
 """
 
 import contextlib
+import importlib.util
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from horst.backbones import PrecomputedMaps
-from horst.errors import InputError
+from horst.config import check_type
+from horst.errors import ConfigError, HorstError, InputError
 from horst.heads import Logits, Unroll
 from horst.layers import HORST, CoreOutput, HORSTState, LayerState, State
 from horst.models.predictor import Predictor, PredictorOutput
+
+if TYPE_CHECKING:
+    from horst.export.engine import Engine
+
+EngineName = Literal["auto", "onnxruntime", "torch"]
+VARIABLE = "HORST_ENGINE"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +63,8 @@ class BatchedStep:
         size: tuple[int, int] | None = None,
         precision: torch.dtype | None = None,
         graph: bool = True,
+        engine: EngineName = "auto",
+        export: bool = False,
     ) -> None:
         """
         Args:
@@ -56,6 +73,8 @@ class BatchedStep:
             size: Height and width of the frames; by default the model's.
             precision: Of the kernels' arithmetic; by default bfloat16 on a GPU. Without kernels, the model's own.
             graph: Capture the step as a CUDA graph where the kernels run on a GPU.
+            engine: What runs the step where there are no kernels. By default the fastest one that is ready.
+            export: Write missing graphs for onnxruntime, once for each architecture. That takes some seconds.
         """
         if batch_size < 1:
             raise InputError(f"batch_size is {batch_size}; it must be at least 1")
@@ -70,14 +89,17 @@ class BatchedStep:
         self.active = torch.ones(batch_size, dtype=torch.uint8, device=self.device)
         shape = (batch_size, *self.size, model.backbone.input_channels)
         frames = torch.zeros(shape, dtype=torch.uint8, device=self.device).permute(0, 3, 1, 2)  # channels last
-        chosen = model.core.backend(self.device).name
-        fused = chosen == "triton" and isinstance(model.core, HORST) and not model.head.unrolls
-        self._runner: _FusedStep | _EagerStep
+        self._runner: _FusedStep | _OnnxStep | _EagerStep
+        self.engine, self.why, opened = choose_engine(model, engine, size=self.size, export=export)
+        """The name of the engine, and the reason for the choice."""
         with torch.inference_mode():
-            if fused:
+            if self.engine == "kernels":
                 self._runner = _FusedStep(model, frames, self.active, precision, graph)
+            elif opened is not None and opened.advances:
+                self._runner = _OnnxStep(opened, model, frames, self.active)
             else:
                 self._runner = _EagerStep(model, frames, self.active)
+                self._runner.backbone = model.backbone if opened is None else opened.maps
 
     def __len__(self) -> int:
         return len(self.active)
@@ -140,12 +162,52 @@ class BatchedStep:
         return slot
 
 
+def choose_engine(
+    model: Predictor, wanted: EngineName = "auto", *, size: tuple[int, int] | None = None, export: bool = False
+) -> tuple[str, str, "Engine | None"]:
+    """The name of the engine, why, and onnxruntime's if that is the one. Arguments: see `BatchedStep`."""
+    by, device = "requested", next(model.parameters()).device
+    if wanted == "auto" and (variable := os.environ.get(VARIABLE)):
+        wanted, by = variable, f"set by {VARIABLE}"  # type: ignore[assignment]
+    check_type("engine", wanted, EngineName)
+    backend = model.core.backend(device)
+    if wanted != "onnxruntime" and backend.name == "triton" and _has_kernels(model):
+        return "kernels", backend.why, None
+    if wanted == "torch":
+        return "torch", by, None
+    try:
+        engine = _open_engine(model, size or model.size, device, export=export or wanted == "onnxruntime")
+    except HorstError as error:
+        if wanted == "onnxruntime":
+            raise ConfigError(f"the engine onnxruntime ({by}) cannot run: {error}") from error
+        return "torch", str(error), None
+    return "onnxruntime", by if wanted == "onnxruntime" else "it is installed and has graphs for this model", engine
+
+
+def _has_kernels(model: Predictor) -> bool:
+    return isinstance(model.core, HORST) and not model.head.unrolls
+
+
+def _open_engine(model: Predictor, size: tuple[int, int], device: torch.device, *, export: bool) -> "Engine":
+    if device.type != "cpu" or next(model.parameters()).dtype != torch.float32:
+        raise ConfigError("onnxruntime runs models in fp32 on a CPU")
+    if model.head.unrolls or size != model.size:
+        raise ConfigError("the graphs are for models that do not unroll, at their own size")
+    for name in ("onnxruntime", "onnx", "onnxscript"):
+        if not importlib.util.find_spec(name):  # without importing it
+            raise ConfigError(f"{name} is not installed: pip install 'horst-video[export]'")
+    from horst.export.engine import open_engine
+
+    return open_engine(model, export=export)
+
+
 class _EagerStep:
     """Runs `Predictor.step`. State is updated in place: a step of some streams costs only those streams."""
 
     def __init__(self, model: Predictor, frames: Tensor, active: Tensor, now: State | None = None) -> None:
         """`now`: a state to continue from; it is modified."""
         self.model, self.active = model, active
+        self.backbone: Callable[[Tensor], Tensor] = model.backbone
         self.fresh = model.init_state(1, *frames.shape[-2:])
         self.now = model.init_state(len(frames), *frames.shape[-2:]) if now is None else now
 
@@ -154,12 +216,10 @@ class _EagerStep:
         return self.now.count
 
     def step(self, frames: Tensor, unroll: Unroll, attention: bool, same: Mapping[int, int]) -> StepOutput:
-        rows = self.active.nonzero().flatten()
-        shown = [same.get(row, row) for row in rows.tolist()]
-        different = sorted(set(shown))
-        maps = self.model.backbone(frames[different].to(rows.device))
+        rows, different, shown = self.distinct(same)
+        maps = self.backbone(frames[different].to(rows.device))
         if len(different) < len(shown):
-            maps = maps[[different.index(row) for row in shown]]
+            maps = maps[shown]
         if len(rows) == len(self.active):  # the returned state is new and replaces the old one
             out, self.now = self.model.step_maps(maps, self.now, unroll=unroll, attention=attention)
             return _output(out)
@@ -167,7 +227,14 @@ class _EagerStep:
         out, after = self.model.step_maps(maps, before, unroll=unroll, attention=attention)
         for buffer, new in _pairs(self.now, after):
             buffer.index_copy_(0, rows, new)
-        return _output(out, lambda x: x.new_full((len(frames), *x.shape[1:]), torch.nan).index_copy_(0, rows, x))
+        return _output(out, lambda x: _spread(x, rows, len(frames)))
+
+    def distinct(self, same: Mapping[int, int]) -> tuple[Tensor, list[int], list[int]]:
+        """The active rows, the rows with distinct frames, and for each active row the index of its frame in these."""
+        rows = self.active.nonzero().flatten()
+        shown = [same.get(row, row) for row in rows.tolist()]
+        different = sorted(set(shown))
+        return rows, different, [different.index(row) for row in shown]
 
     def reset(self, slots: list[int]) -> None:
         for buffer, start in _pairs(self.now, self.fresh):
@@ -175,6 +242,39 @@ class _EagerStep:
 
     def state(self) -> State:
         return self.now.map(Tensor.clone)
+
+
+class _OnnxStep:
+    """Runs both graphs of an engine. An entry of a ring is written in place; no ring is copied if all streams step."""
+
+    def __init__(self, engine: "Engine", model: Predictor, frames: Tensor, active: Tensor) -> None:
+        self.engine = engine
+        self.eager = _EagerStep(model, frames, active)  # has the state, and gives attention weights
+        self.reset, self.state = self.eager.reset, self.eager.state
+
+    @property
+    def count(self) -> Tensor:
+        return self.eager.count
+
+    def step(self, frames: Tensor, unroll: Unroll, attention: bool, same: Mapping[int, int]) -> StepOutput:
+        if attention or unroll is not None:
+            return self.eager.step(frames, unroll, attention, same)
+        rows, different, shown = self.eager.distinct(same)
+        observed = self.engine.observe(frames[different])
+        if len(different) < len(shown):
+            observed = [array[shown] for array in observed]
+        now = [tensor for _, tensor in self.eager.now.tensors()]
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        chosen = slice(first, last) if last - first == len(rows) else rows  # a slice is not a copy
+        logits, written = self.engine.advance(observed, [tensor[chosen].numpy() for tensor in now])
+        order = self.eager.model.core.order
+        for i, layer in enumerate(zip(*[iter(now)] * 4, strict=True)):  # keys, filters, values and count
+            slots = layer[-1][chosen] % order
+            for ring, entry in zip(layer, written[3 * i : 3 * i + 3], strict=False):
+                ring[rows, slots] = torch.from_numpy(entry)
+            layer[-1][chosen] += 1
+        found = Logits(**{task: torch.from_numpy(array) for task, array in logits.items()})
+        return StepOutput(found.map(lambda x: _spread(x, rows, len(frames))))
 
 
 class _FusedStep:
@@ -263,6 +363,13 @@ def _output(out: PredictorOutput, spread: Callable[[Tensor], Tensor] = lambda x:
     if out.core.spatial is None or out.core.temporal is None:
         return StepOutput(logits)
     return StepOutput(logits, spread(out.core.spatial[-1]), spread(out.core.temporal[-1]))
+
+
+def _spread(x: Tensor, rows: Tensor, count: int) -> Tensor:
+    """The rows of the active streams among those of all streams."""
+    if len(rows) == count:
+        return x
+    return x.new_full((count, *x.shape[1:]), torch.nan).index_copy_(0, rows, x)
 
 
 def _pairs(a: State, b: State) -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,7 +1,8 @@
 """What a step of a model costs here and now.
 
-A step of n states takes about `base + per_state * n` seconds. Both are measured before the first session. A factor
-follows later steps and tells how much slower the machine has become. It is a median, so single slow steps do not count.
+A step of n states that see m frames takes about `base + per_state * n + per_frame * m` seconds. The states of a
+session see the same frame. All three are measured before the first session. A factor follows later steps and tells how
+much slower the machine has become. It is a median, so single slow steps do not count.
 """
 
 import statistics
@@ -22,34 +23,36 @@ PRIOR = 5  # the initial measurement counts as this many steps
 
 
 class StepCost:
-    """Duration of a step by its number of states."""
+    """Duration of a step by its number of states and frames."""
 
-    def __init__(self, base: float, per_state: float) -> None:
-        self.base, self.per_state = base, per_state
+    def __init__(self, base: float, per_state: float, per_frame: float = 0.0) -> None:
+        self.base, self.per_state, self.per_frame = base, per_state, per_frame
         self._ratios: deque[tuple[float, float]] = deque(maxlen=WINDOW)  # time, and measured / expected duration
 
     @classmethod
     def measure(cls, pool: SessionPool) -> Self:
-        """Times steps of one state and of several; resets the pool."""
+        """Times steps of one state, and of several with one frame and with a frame each; resets the pool."""
         step = pool.batched_step
         frames = torch.zeros(len(step), 3, *step.size, dtype=torch.uint8)
         end = time.perf_counter() + PROBE_SECONDS
 
-        def fastest_of(states: int) -> float:
+        def fastest_of(states: int, *, shared: bool) -> float:
             durations: list[float] = []
             while len(durations) < PROBES and (not durations or time.perf_counter() < end):
                 start = time.perf_counter()
-                step(frames, range(states))
+                step(frames, range(states), first=[0] * states if shared else range(states))
                 durations.append(time.perf_counter() - start)
             return min(durations)
 
-        fastest = {1: fastest_of(1)}
-        count = min(len(step), PROBE_STATES, max(2, int(PROBE_SECONDS / fastest[1])))  # a session waits for it
-        fastest[count] = fastest_of(count)
+        one = fastest_of(1, shared=True)
+        count = min(len(step), PROBE_STATES, max(2, int(PROBE_SECONDS / one)))  # a session waits for it
+        several, shared = (fastest_of(count, shared=shared) for shared in (False, True))
         step.reset()
-        per_state = (fastest[count] - fastest[1]) / (count - 1) if count > 1 else fastest[1]
-        per_state = max(per_state, 0.1 * fastest[count] / count)
-        return cls(max(fastest[1] - per_state, 0.0), per_state)
+        if count == 1:
+            return cls(0.0, one)
+        per_state = max((shared - one) / (count - 1), 0.1 * several / count)
+        per_frame = max((several - one) / (count - 1) - per_state, 0.0)
+        return cls(max(one - per_state - per_frame, 0.0), per_state, per_frame)
 
     @property
     def factor(self) -> float:
@@ -57,10 +60,13 @@ class StepCost:
         oldest = time.monotonic() - MAX_AGE
         return statistics.median([1.0] * PRIOR + [ratio for when, ratio in tuple(self._ratios) if when >= oldest])
 
-    def seconds(self, states: int) -> float:
+    def seconds(self, states: int, frames: int) -> float:
         """Expected duration of a step."""
-        return self.factor * (self.base + self.per_state * states) if states else 0.0
+        return self.factor * self._expected(states, frames) if states else 0.0
 
-    def update(self, states: int, seconds: float) -> None:
+    def update(self, states: int, frames: int, seconds: float) -> None:
         """Take a measured step into account."""
-        self._ratios.append((time.monotonic(), seconds / (self.base + self.per_state * states)))
+        self._ratios.append((time.monotonic(), seconds / self._expected(states, frames)))
+
+    def _expected(self, states: int, frames: int) -> float:
+        return self.base + self.per_state * states + self.per_frame * frames

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from time import monotonic, perf_counter
 from typing import Any, Literal, TypeVar
 
@@ -140,13 +141,15 @@ class Scheduler:
         self._failures = 0
         self._scheduled = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix=f"model {name}")
-        self.pool = self._executor.submit(SessionPool, model, states).result()
+        self.pool = self._executor.submit(partial(SessionPool, model, states, export=True)).result()
+        log.info("model %s: engine %s, %s", name, self.pool.batched_step.engine, self.pool.batched_step.why)
         self.cost = self._executor.submit(StepCost.measure, self.pool).result()
 
     def load(self, more_states: int = 0) -> float:
         """Fraction of time that its sessions need, and one more with `more_states` states: all are in one batch."""
-        states = sum(len(session.slot.rows) for session in tuple(self.sessions) if not session.closed)
-        return self.model.fps * self.cost.seconds(states + more_states)
+        states = [len(session.slot.rows) for session in tuple(self.sessions) if not session.closed]
+        states += [more_states] if more_states else []
+        return self.model.fps * self.cost.seconds(sum(states), len(states))
 
     def open(self, session: Session, reset: ResetPolicy, **options: Any) -> None:
         """Give the session a slot (`SessionPool.open`). Blocks: not for the event loop. BusyError if there is none."""
@@ -230,7 +233,7 @@ class Scheduler:
         self._failures = 0 if predictions else self._failures
         active, states = (sum(len(slot.rows) for slot in slots) for slots in (predictions, self.pool.slots))
         if active and 2 * active >= states:  # small steps occur when there is time left; they tell little of full ones
-            self.cost.update(active, perf_counter() - start)
+            self.cost.update(active, len(predictions), perf_counter() - start)
         return predictions
 
     def _failed(self, what: str, sessions: list[Session], reason: str = "internal server error") -> None:

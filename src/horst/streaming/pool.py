@@ -25,7 +25,7 @@ import torch
 from horst.errors import BusyError, InputError
 from horst.evaluation.predictions import EARLIEST
 from horst.heads import Unroller
-from horst.models.batched_step import BatchedStep
+from horst.models.batched_step import BatchedStep, EngineName
 from horst.models.predictor import Predictor
 from horst.streaming.late import MAX_AGE, MAX_WAITING, FrameQueue
 from horst.streaming.prediction import AttentionMaps, Prediction
@@ -99,12 +99,21 @@ class Slot:
 class SessionPool:
     """A model and the streams that it serves."""
 
-    def __init__(self, model: Predictor, capacity: int = 16, *, skip_late: bool = True) -> None:
+    def __init__(
+        self,
+        model: Predictor,
+        capacity: int = 16,
+        *,
+        skip_late: bool = True,
+        engine: EngineName = "auto",
+        export: bool = False,
+    ) -> None:
         """`model` in evaluation mode; `capacity` in states: a stream takes as many as its reset policy needs.
 
         `skip_late`: skip late frames as `horst.streaming.late` describes. If False, all frames wait, as for files.
+        `engine`, `export`: see `horst.BatchedStep`.
         """
-        self.batched_step = BatchedStep(model, capacity)
+        self.batched_step = BatchedStep(model, capacity, engine=engine, export=export)
         self.model, self.skip_late = model, skip_late
         self.names = class_names(model)
         self.horizon, self._unroll = horizons(model)
@@ -199,14 +208,20 @@ class StreamSession:
     """A pool with one slot. The model runs before `push` returns."""
 
     def __init__(
-        self, model: Predictor, *, reset: ResetPolicy | None = None, live: bool = False, **options: Any
+        self,
+        model: Predictor,
+        *,
+        reset: ResetPolicy | None = None,
+        live: bool = False,
+        engine: EngineName = "auto",
+        **options: Any,
     ) -> None:
-        """Further options: `SessionPool.open`.
+        """Further options: `SessionPool.open`. `engine`: see `horst.BatchedStep`.
 
         `live`: frames keep arriving while the model runs. If a step takes longer than the time between two samples,
         the oldest samples are skipped, so that the stream does not fall behind.
         """
-        self.pool = SessionPool(model, reset.states if reset else 1, skip_late=False)
+        self.pool = SessionPool(model, reset.states if reset else 1, skip_late=False, engine=engine)
         self.slot = self.pool.open(reset, **options)
         self.live = live
         self._last: float | None = None  # time of the last frame
