@@ -132,7 +132,7 @@ class Engine:
 
     @torch.inference_mode()
     def _difference(self, model: Predictor) -> float:
-        """The largest difference from the model's logits or maps, relative to the largest of these if that is above 1."""
+        """The largest difference from the model's logits or maps, relative to the largest of these above 1."""
         frames = torch.randint(256, (CHECKED, 2, 3, *model.size), generator=torch.Generator().manual_seed(0))
         state = model.init_state(2, *model.size)
         pairs: list[tuple[Tensor, Tensor]] = []

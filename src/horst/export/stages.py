@@ -23,7 +23,7 @@ from torch.export import Dim
 from horst.errors import ExportError
 from horst.export.to_onnx import OPSET, import_onnx, quiet
 from horst.layers import HORST, CoreOutput, LayerState
-from horst.layers.cell import Observed
+from horst.layers.cell import HORSTCell, Observed
 from horst.models import Predictor
 
 FORMAT = 1  # changes with the inputs and outputs of the stages
@@ -36,7 +36,9 @@ class Observe(nn.Module):
     def __init__(self, model: Predictor) -> None:
         super().__init__()
         self.backbone = model.backbone
-        self.cell = model.core.cells[0] if _observes(model) else None  # type: ignore[union-attr]
+        self.cell: HORSTCell | None = None
+        if isinstance(model.core, HORST) and _observes(model):
+            self.cell = model.core.cells[0]
 
     def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
         maps = self.backbone(frames)
