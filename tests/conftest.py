@@ -11,7 +11,7 @@ import pytest
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # Tests of onnxruntime ask for it. Others would write graphs of many small models, in seconds each.
-os.environ["HORST_ENGINE"] = "torch"
+os.environ.setdefault("HORST_ENGINE", "torch")
 
 import torch
 

@@ -49,7 +49,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def environment(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORST_CACHE", str(cache))
-    monkeypatch.delenv("HORST_ENGINE")
+    monkeypatch.setenv("HORST_ENGINE", "auto")
 
 
 def steps(step: horst.BatchedStep, clip: torch.Tensor) -> torch.Tensor:
