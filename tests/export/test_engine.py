@@ -163,6 +163,26 @@ def test_a_graph_of_another_version_is_written_again_or_not_used() -> None:
         path.write_bytes(good)
 
 
+@pytest.mark.parametrize("wrong", [1.0, float("nan")])
+def test_an_engine_that_differs_is_not_used(wrong: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    advance = module.Engine.advance
+
+    def differ(self: Any, observed: Any, state: Any) -> Any:
+        logits, written = advance(self, observed, state)
+        if state[3].any():  # not at the first frame
+            logits["action"] = logits["action"] + wrong
+        return logits, written
+
+    monkeypatch.setattr(module.Engine, "advance", differ)
+    with pytest.raises(ExportError, match="differ"):
+        open_engine(small())
+
+
+def test_a_stream_with_attention_opens_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "open_engine", None)
+    assert small().stream(attention=True).pool.batched_step.engine == "torch"
+
+
 def test_without_graphs_torch_runs_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HORST_CACHE", str(tmp_path))
     step = horst.BatchedStep(small())

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from horst.errors import ExportError, HorstError
 from horst.export import stages
-from horst.export.check import LIMIT
+from horst.export.check import LIMIT, random_frames
 from horst.extras import require
 from horst.heads.base import TASKS
 from horst.io import atomic_write, digest, disk_errors
@@ -39,18 +39,15 @@ def cache_folder() -> Path:
     return Path(os.environ.get("HORST_CACHE") or Path(base) / "horst")
 
 
-def open_engine(model: Predictor, *, export: bool = False, threads: int | None = None) -> "Engine":
-    """The engine of a model. ExportError if there is none.
-
-    `export`: write missing graphs, which takes some seconds. `threads`: torch's number by default.
-    """
+def open_engine(model: Predictor, *, export: bool = False) -> "Engine":
+    """The engine of a model. ExportError if there is none. `export`: write missing graphs, which takes some seconds."""
     paths = [graph_path(model, name) for name in stages.stages(model)]
     missing = not all(path.is_file() for path in paths)
     if missing and not export:
         raise ExportError("there are no graphs for this model yet: pass export=True, or run horst serve once")
     try:
         write_graphs(model)
-        return Engine(model, threads or torch.get_num_threads())
+        return Engine(model)
     except ExportError:
         old = [path for path in paths if path.is_relative_to(cache_folder())]  # perhaps of another version
         if missing or not export or not old:
@@ -58,7 +55,7 @@ def open_engine(model: Predictor, *, export: bool = False, threads: int | None =
         for path in old:
             path.unlink(missing_ok=True)
         write_graphs(model)
-        return Engine(model, threads or torch.get_num_threads())
+        return Engine(model)
 
 
 def fast_backbone(model: Predictor) -> Callable[[Tensor], Tensor]:
@@ -78,14 +75,13 @@ def write_graphs(model: Predictor) -> None:
 
 
 class Engine:
-    """Both stages of a model, with its weights; see `open_engine`."""
+    """Both stages of a model, with its weights and with as many threads as torch has; see `open_engine`."""
 
-    def __init__(self, model: Predictor, threads: int) -> None:
+    def __init__(self, model: Predictor) -> None:
         found = stages.stages(model)
         self.advances = "advance" in found
         """Whether there is a second stage. If not, the first one gives the maps of the backbone."""
         self.tasks = [task for task in TASKS if task in model.head.classes]
-        self._threads = threads
         try:
             self._run = {name: self._open(model, name, stage) for name, stage in found.items()}
             difference = self._difference(model)
@@ -122,7 +118,7 @@ class Engine:
         del proto.graph.input[:]
         proto.graph.input.extend(inputs)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self._threads
+        options.intra_op_num_threads = torch.get_num_threads()
         options.log_severity_level = 3  # errors
         # Spinning threads would take the cores from other computations.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
@@ -133,14 +129,14 @@ class Engine:
     @torch.inference_mode()
     def _difference(self, model: Predictor) -> float:
         """The largest difference from the model's logits or maps, relative to the largest of these above 1."""
-        frames = torch.randint(256, (CHECKED, 2, 3, *model.size), generator=torch.Generator().manual_seed(0))
         state = model.init_state(2, *model.size)
         pairs: list[tuple[Tensor, Tensor]] = []
-        for frame in frames.to(torch.uint8):
+        for frame in random_frames(model, 2, CHECKED, seed=0).unbind(1):
             if not self.advances:
                 pairs.append((self.maps(frame), model.backbone(frame)))
                 break  # the backbone has no memory
             found, _ = self.advance(self.observe(frame), [tensor.numpy() for _, tensor in state.tensors()])
             out, state = model.step(frame, state)
             pairs += [(torch.from_numpy(found[task]), out.logits[task]) for task in self.tasks]
-        return max(float((a - b).abs().max()) / max(1.0, float(b.abs().max())) for a, b in pairs)
+        # torch's maximum is NaN if a value is; Python's may drop it
+        return float(torch.stack([(a - b).abs().max() / b.abs().max().clamp_min(1.0) for a, b in pairs]).max())

@@ -12,7 +12,6 @@ Shapes: F frames, B states.
 """
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 from horst.errors import ExportError
-from horst.export.to_onnx import OPSET, import_onnx, quiet
+from horst.export.to_onnx import OPSET, write_proto
 from horst.layers import HORST, CoreOutput, LayerState
 from horst.layers.cell import HORSTCell, Observed
 from horst.models import Predictor
@@ -109,13 +108,12 @@ def weights(stage: nn.Module) -> dict[str, Tensor]:
 
 def graph(model: Predictor, name: str) -> bytes:
     """The ONNX graph of a stage; its first inputs are the weights."""
-    import_onnx()
     stage = stages(model)[name]
     named = weights(stage)
     inputs = example(model, name)
     batch = Dim("batch", min=1)
     axes = torch.utils._pytree.tree_map(lambda _: {0: batch}, inputs)
-    with torch.no_grad(), warnings.catch_warnings(), quiet():
+    with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about torch's internals
         try:
             program = torch.export.export(
@@ -124,16 +122,10 @@ def graph(model: Predictor, name: str) -> bytes:
                 dynamic_shapes=([None] * len(named), axes),
                 strict=False,
             )
-            names = [*(WEIGHT + key for key in named), *(f"input:{i}" for i in range(len(list(_flat(inputs)))))]
-            written = torch.onnx.export(program, dynamo=True, input_names=names, opset_version=OPSET, verbose=False)
         except (RuntimeError, ValueError, torch._dynamo.exc.TorchDynamoException) as error:
-            raise ExportError(f"torch cannot write this model's step as ONNX: {error}") from error
-    assert written is not None
-    proto: Any = written.model_proto
-    for node in proto.graph.node:
-        del node.metadata_props[:]  # source locations, with paths on this machine
-    del proto.graph.value_info[:]
-    del proto.graph.metadata_props[:]
+            raise ExportError(f"torch cannot trace this model's step: {error}") from error
+    count = len(torch.utils._pytree.tree_leaves(inputs))
+    proto = write_proto(program, [*(WEIGHT + key for key in named), *(f"input:{i}" for i in range(count))], None, OPSET)
     del proto.metadata_props[:]
     used = {name for node in proto.graph.node for name in node.input}
     kept = [value for value in proto.graph.input if value.name in used or not value.name.startswith(WEIGHT)]
@@ -162,7 +154,3 @@ def example(model: Predictor, name: str) -> tuple[Any, ...]:
     with torch.no_grad():
         observed = list(Observe(model).eval()(frames))
         return observed, [tensor for _, tensor in model.init_state(2, *model.size).tensors()]
-
-
-def _flat(inputs: Any) -> Iterator[Tensor]:
-    yield from torch.utils._pytree.tree_leaves(inputs)

@@ -28,14 +28,22 @@ def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) ->
     """The ModelProto of a step."""
     if opset not in OPSETS:
         raise ConfigError(f"opset is {opset}; choose from {OPSETS[0]} to {OPSETS[-1]}")
+    inputs, outputs = ([port.name for port in ports] for ports in (contract.inputs, contract.outputs))
+    proto = write_proto(program, inputs, outputs, opset)
+    describe(proto, contract)
+    return proto
+
+
+def write_proto(program: ExportedProgram, inputs: list[str], outputs: list[str] | None, opset: int) -> Any:
+    """The ModelProto of a program, without source locations. Outputs get torch's names if none are given."""
     import_onnx()
-    with torch.no_grad(), quiet():
+    with torch.no_grad(), _quiet():
         try:
             written = torch.onnx.export(
                 program,
                 dynamo=True,
-                input_names=[port.name for port in contract.inputs],
-                output_names=[port.name for port in contract.outputs],
+                input_names=inputs,
+                output_names=outputs,
                 opset_version=opset,
                 verbose=False,
             )
@@ -47,7 +55,6 @@ def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) ->
         del node.metadata_props[:]  # source locations, with paths on this machine
     del proto.graph.value_info[:]
     del proto.graph.metadata_props[:]
-    describe(proto, contract)
     return proto
 
 
@@ -129,7 +136,7 @@ def describe(proto: Any, contract: Contract) -> None:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Suppress the progress and deprecation messages of torch's exporter."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)

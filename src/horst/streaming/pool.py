@@ -221,6 +221,8 @@ class StreamSession:
         `live`: frames keep arriving while the model runs. If a step takes longer than the time between two samples,
         the oldest samples are skipped, so that the stream does not fall behind.
         """
+        if engine == "auto" and options.get("attention"):
+            engine = "torch"  # attention weights come from there: do not open another one
         self.pool = SessionPool(model, reset.states if reset else 1, skip_late=False, engine=engine)
         self.slot = self.pool.open(reset, **options)
         self.live = live
