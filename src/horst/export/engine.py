@@ -22,7 +22,7 @@ from horst.extras import require
 from horst.heads.base import TASKS
 from horst.io import atomic_write, digest, disk_errors
 from horst.models import Predictor
-from horst.models.batched_step import choose_engine
+from horst.models.engines import choose_engine
 
 CHECKED = 3  # frames of two streams
 

@@ -25,7 +25,8 @@ import torch
 from horst.errors import BusyError, InputError
 from horst.evaluation.predictions import EARLIEST
 from horst.heads import Unroller
-from horst.models.batched_step import BatchedStep, EngineName
+from horst.models.batched_step import BatchedStep
+from horst.models.engines import EngineName
 from horst.models.predictor import Predictor
 from horst.streaming.late import MAX_AGE, MAX_WAITING, FrameQueue
 from horst.streaming.prediction import AttentionMaps, Prediction
