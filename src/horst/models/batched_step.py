@@ -5,8 +5,8 @@
     logits = step(frames, active=[0, 3, 5]).logits  # only some streams have a new frame
     step.reset(3)                                   # slot 3 gets a new stream
 
-The state of all streams is in buffers that are allocated once. An engine runs the step (`horst.models.engines`). Kernels
-and onnxruntime give no attention weights: `Predictor.step` runs for calls that ask for them.
+The state of all streams is in buffers that are allocated once. An engine runs the step (`horst.models.engines`).
+Kernels and onnxruntime give no attention weights: `Predictor.step` runs for calls that ask for them.
 
 Shapes: B streams, H x W pixels, S states.
 """
