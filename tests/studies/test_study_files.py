@@ -69,7 +69,9 @@ def test_horst_is_one_run_in_all_tables(tmp_path: Path) -> None:
 def _without_weights(options: dict[str, Any]) -> dict[str, Any]:
     """Those of ImageNet are not loaded: the model is not filled with any."""
     backbone = options.get("backbone")
-    return {**options, "backbone": {**backbone, "pretrained": False}} if isinstance(backbone, dict) else options
+    if isinstance(backbone, dict) and "pretrained" in backbone:
+        return {**options, "backbone": {**backbone, "pretrained": False}}
+    return options
 
 
 def test_tables_name_the_options_of_their_methods() -> None:
