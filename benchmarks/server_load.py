@@ -29,7 +29,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image as Pictures
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from horst.serving.frames import join_frame
 
@@ -123,6 +123,8 @@ async def stream(
             counts.evicted += evicted
             if not evicted:
                 counts.unanswered += len(waiting)
+    except InvalidStatus:
+        counts.rejected += 1
     except (OSError, TimeoutError, ConnectionClosed) as error:
         print(f"a stream failed: {error!r}")
         counts.failed += 1

@@ -29,6 +29,7 @@ from torch import Tensor
 
 from horst.data.clips import Clip
 from horst.evaluation.metrics import calibration_bins
+from horst.export.engine import fast_backbone
 from horst.finetune import finetune
 from horst.finetune.frozen import resample_clip
 from horst.finetune.run import open_base, read_video
@@ -165,13 +166,20 @@ def show(setting: str, count: int, draws: Sequence[Draw], teach: Teach) -> None:
 
 
 @cache
+def frozen(base: str) -> tuple[Predictor, Callable[[Tensor], Tensor]]:
+    """The base, and its backbone as teaching runs it."""
+    model = open_base(base).eval()
+    return model, fast_backbone(model)
+
+
+@cache
 def features(path: Path, base: str) -> tuple[Tensor, Tensor]:
     """y (T, C) of a clip, and of its first image, held, by the frozen base."""
-    model = open_base(base).eval()
+    model, backbone = frozen(base)
     clip = read_video(path, model.size)
     frames = resample_clip(clip.frames, clip.times, model.fps, model.size)
     with torch.inference_mode():
-        maps = torch.cat([model.backbone(frame) for frame in frames.split(1)])
+        maps = torch.cat([backbone(frame) for frame in frames.split(1)])
         found = [model.core(given.unsqueeze(0))[0].y[0] for given in (maps, maps[:1].expand_as(maps))]
     return found[0].clone(), found[1].clone()
 

@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 import horst
 from horst.finetune import Recordings
 from horst.serving import Limits, create_app
-from horst.serving.app import create_server
+from horst.serving.server import create_server
 from horst.synth import somethings
 
 SCREENS = {"serve": (1280, 1100, 1), "serve-phone": (390, 844, 2)}

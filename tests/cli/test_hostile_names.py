@@ -154,7 +154,7 @@ def test_serve(
     class Over:
         def run(self, sockets: object) -> None: ...
 
-    monkeypatch.setattr("horst.serving.app.create_server", lambda *_, **options: Over())
+    monkeypatch.setattr("horst.serving.server.create_server", lambda *_, **options: Over())
     threads = torch.get_num_threads()
     try:
         told(capsys, ["serve", model, "--port", "0", "--folder", tmp_path], model.name)

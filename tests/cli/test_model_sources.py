@@ -157,7 +157,7 @@ def test_serve(place: Place, source: str, tmp_path: Path, monkeypatch: pytest.Mo
     class Over:
         def run(self, sockets: object) -> None: ...
 
-    monkeypatch.setattr("horst.serving.app.create_server", lambda app, **options: served.append(app) or Over())
+    monkeypatch.setattr("horst.serving.server.create_server", lambda app, **options: served.append(app) or Over())
     monkeypatch.setattr("torch.set_num_threads", lambda count: None)
     made = []
     monkeypatch.setattr("horst.serving.app.create_app", lambda model, folder, **options: made.append((model, options)))

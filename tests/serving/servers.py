@@ -23,9 +23,9 @@ from websockets.sync.client import ClientConnection, connect
 import horst
 from horst.models import Predictor
 from horst.serving import Limits, create_app
-from horst.serving.app import create_server
 from horst.serving.cost import StepCost
 from horst.serving.frames import join_frame
+from horst.serving.server import create_server
 
 FPS = 5.0
 SIZE = (24, 32)

@@ -25,7 +25,7 @@ from horst.cli import main
 from horst.errors import BusyError, ConfigError, InputError
 from horst.models import save
 from horst.serving import Client, Limits
-from horst.serving.client import ServerError
+from horst.serving.client import MAX_LOSSES, ConnectionLostError, ServerError
 from horst.serving.frames import encode_image, split_frame
 from horst.video.decode import VideoFile
 from horst.video.frame import Frame
@@ -153,6 +153,51 @@ def test_rejected_frame_and_timeout() -> None:
             list(client.watch(iter(frames)))
         with pytest.raises(ServerError, match=r"sent nothing for 0\.2 s"):
             list(client.watch(iter(frames)))
+
+
+def test_reconnect_sends_what_was_not_answered() -> None:
+    """The first connection answers one of three frames, the second is busy, the third one answers all."""
+    got: list[list[int]] = []
+
+    def script(socket: ServerConnection, start: dict[str, Any]) -> None:
+        got.append([])
+        if len(got) == 2:
+            say(socket, {"type": "busy", "message": "full"})
+            return
+        say(socket, READY)
+        for count in itertools.count():
+            if len(got) == 1 and count == 3:
+                return
+            number = split_frame(socket.recv(), 1 << 20)[0]  # type: ignore[arg-type]
+            got[-1].append(number)
+            if len(got) > 1 or count == 0:
+                say(socket, {"type": "answer", "frame": number, "status": "not_due"})
+
+    image = videos.picture(3, *SIZE)
+    with scripted(script) as url, Client(url, reconnect=10) as client:
+        for time_ in (0.0, 0.1, 0.2):
+            client.send(image, time_)
+        assert [client.receive()["frame"] for _ in range(3)] == [1, 2, 3]
+        assert client.push(image, 0.3)["frame"] == 4
+    assert got == [[1, 2, 3], [], [2, 3, 4]]
+
+
+@pytest.mark.parametrize("reconnect", [0.0, 60.0])
+def test_a_connection_that_is_always_lost(reconnect: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("horst.serving.client.FIRST_WAIT", 0.01)
+    tries: list[Any] = []
+
+    def script(socket: ServerConnection, start: dict[str, Any]) -> None:
+        tries.append(start)
+        say(socket, READY)
+        socket.recv()
+
+    with scripted(script) as url, Client(url, reconnect=reconnect) as client:
+        with pytest.raises(ConnectionLostError):
+            client.push(videos.picture(3, *SIZE), 0.0)
+        with pytest.raises(InputError, match="closed"):
+            client.send(videos.picture(3, *SIZE), 0.1)
+    assert len(tries) == (1 + MAX_LOSSES if reconnect else 1)
 
 
 @pytest.mark.parametrize(("rate", "granted"), [(10.0, 9), (20.0, 18), (2.0, 2)])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from servers import FPS, check_serving, frame, metrics, picture, receive, running, send, wait_for
-from websockets.exceptions import ConnectionClosed
+from servers import FPS, Running, check_serving, frame, http, metrics, picture, receive, running, send, wait_for
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from horst.errors import ConfigError
 from horst.serving import Limits
@@ -23,13 +25,18 @@ def closed_with(client: object) -> int:
     return closed.value.rcvd.code
 
 
+def refused(server: Running) -> str:
+    """The reason why a handshake is refused as busy."""
+    with pytest.raises(InvalidStatus) as found, server.socket():
+        pass
+    assert found.value.response.status_code == 503
+    return str(json.loads(found.value.response.body)["error"]["message"])
+
+
 def test_full_server_rejects(tmp_path: Path) -> None:
     with running(tmp_path, Limits(load=1000, streams=2)) as server:
         with server.socket({}), server.socket({}) as second:
-            with server.socket() as third:
-                send(third, {"type": "start"})
-                assert receive(third)["type"] == "busy"
-                assert closed_with(third) == 1013
+            assert refused(server) == "server full"
             second.send(frame(1, 0.0))
             assert receive(second)["status"] == "predicted"
         wait_for(lambda: "horst_streams 0\n" in metrics(server))
@@ -40,16 +47,25 @@ def test_loaded_server_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """A state takes 30 ms and runs 5 times per second: five fit into a load of 0.8."""
     monkeypatch.setattr(StepCost, "measure", classmethod(lambda cls, pool: cls(0.01, 0.03)))
     monkeypatch.setattr(StepCost, "update", lambda self, states, frames, seconds: None)
-    with running(tmp_path, Limits()) as server:
-        sockets = [server.socket() for _ in range(8)]
-        answer = []
-        for entered in sockets:
-            client = entered.__enter__()
-            send(client, {"type": "start", "reset": "never"})
-            answer.append(receive(client)["type"])
-        for entered in sockets:
-            entered.__exit__(None, None, None)
-        assert answer == ["ready"] * 5 + ["busy"] * 3
+    with running(tmp_path, Limits()) as server, ExitStack() as sockets:
+        for _ in range(4):
+            sockets.enter_context(server.socket({"reset": "never"}))
+        with server.socket() as client:
+            send(client, {"type": "start", "reset": "every", "states": 3})
+            assert receive(client)["type"] == "busy"
+            assert closed_with(client) == 1013
+        sockets.enter_context(server.socket({"reset": "never"}))
+        assert refused(server) == "server full"
+
+
+def test_room_is_reserved_at_the_handshake(tmp_path: Path) -> None:
+    with running(tmp_path, Limits(load=1000, streams=1, head=1.0)) as server:
+        with server.socket() as silent:
+            assert refused(server) == "server full"
+            assert http.get(f"{server.url}/healthz").json() == {"status": "ok", "full": True}
+            assert receive(silent)["code"] == "idle"
+            assert closed_with(silent) == 1001
+        check_serving(server)
 
 
 def test_overloaded_server_evicts_the_newest_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +80,7 @@ def test_overloaded_server_evicts_the_newest_session(tmp_path: Path, monkeypatch
 
 
 def test_idle_session_is_closed(tmp_path: Path) -> None:
-    with running(tmp_path, Limits(load=1000, idle=0.4)) as server:
+    with running(tmp_path, Limits(load=1000, idle=0.4, head=0.4)) as server:
         with server.socket() as client:
             assert receive(client)["code"] == "idle"
             assert closed_with(client) == 1001

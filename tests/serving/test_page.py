@@ -210,7 +210,7 @@ def test_error_messages(browser: Browser, tmp_path: Path) -> None:
         expect(page.locator("#notice-text")).to_contain_text("Camera access was denied")
         page.click("#play-sample")
         expect(page.locator("#bars li")).not_to_have_count(0)
-        with browsers.page(browser) as other:
+        with browsers.page(browser, "503") as other:
             other.goto(f"{url}#token=a-long-token")
             expect(other.locator("#connection")).to_have_text("ready")
             assert "token" not in other.url

@@ -30,7 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_info_and_models(server: Running) -> None:
-    assert http.get(f"{server.url}/healthz").json() == {"status": "ok"}
+    assert http.get(f"{server.url}/healthz").json() == {"status": "ok", "full": False}
     info = http.get(f"{server.url}/api/info").json()
     assert (info["model"], info["fps"], info["size"], info["needs_token"]) == ("tiny", 5.0, list(SIZE), False)
     assert len(info["labels"]["action"]) == 4

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import os
 import socket
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def serve(
     device: Device = "auto",
     base: Source = "motion_pool",
     threads: int | None = None,
+    drain: float = 5.0,
     open: Flag = False,
 ) -> None:
     """Serve a model: a page for the webcam and for finetuning, a WebSocket for live video, and a REST API.
@@ -32,12 +34,13 @@ def serve(
     Args:
         port: Port; 0 takes a free one.
         host: Address to listen at. Other machines can reach any but the default, which then needs a token.
-        token: Secret that clients must send, at least 8 characters.
+        token: Secret that clients must send, at least 8 characters; HORST_TOKEN by default.
         origin: Pages of other sites that may call, such as https://example.org, separated by commas.
         streams: Largest number of live streams at once.
         folder: Folder of recordings, finetuned models and samples.
         base: The model that teaching puts a new head on; see horst teach.
         threads: CPU threads of the models; by default all cores, or all but one without onnxruntime.
+        drain: Seconds that open sessions have after SIGTERM, while new ones are refused.
         open: Open the page in a browser.
     """
     import asyncio
@@ -52,13 +55,17 @@ def serve(
     from horst.config import check_positive
     from horst.models import open_model
     from horst.models.hub import find_device, model_title
-    from horst.serving.app import check_binding, create_app, create_server, page_url
+    from horst.serving.app import check_binding, create_app, page_url
     from horst.serving.limits import Limits
+    from horst.serving.server import create_server
 
+    token = token or os.environ.get("HORST_TOKEN") or None
     check_binding(host, token)
     limits = Limits(streams=streams)
     if threads is not None:
         check_positive(threads=threads)
+    if not 0 <= drain <= 3600:
+        raise ConfigError(f"drain is {drain:g}; it takes 0 to 3600 seconds")
     # torch is slower on cores that it shares with images and messages, so one is left to those. onnxruntime is not.
     shared = 0 if importlib.util.find_spec("onnxruntime") else 1
     torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - shared))
@@ -81,7 +88,7 @@ def serve(
         if open:
             webbrowser.open(page)
         with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-            create_server(app, host=host, port=port, limits=limits).run(sockets=[listener])
+            create_server(app, host=host, port=port, limits=limits, drain=drain).run(sockets=[listener])
 
 
 def _listen(host: str, port: int) -> socket.socket:

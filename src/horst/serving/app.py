@@ -1,4 +1,4 @@
-"""The application: all routes of one server over its models, behind the guard; and the server that runs it."""
+"""The application: all routes of one server over its models, behind the guard."""
 
 import os
 from collections.abc import AsyncIterator, Iterable
@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-import uvicorn
 from fastapi import FastAPI, WebSocket
 
 from horst import __version__
@@ -15,7 +14,6 @@ from horst.finetune import Finetuner, Recordings
 from horst.finetune.run import MOTION_POOL
 from horst.models import Predictor
 from horst.serving import errors
-from horst.serving.connections import connection_classes, max_connections
 from horst.serving.decoding import Decoders
 from horst.serving.guard import Guard, is_local
 from horst.serving.limits import Limits
@@ -71,6 +69,7 @@ def create_app(
         redirect_slashes=False,
         lifespan=lifespan,
     )
+    app.state.manager = manager
     errors.install(app, manager.metrics)
     app.include_router(api_routes(manager, folder, token=token is not None))
     app.include_router(page_routes(app))
@@ -80,29 +79,6 @@ def create_app(
         await WebSocketSession(socket, manager, decoders).run()
 
     return Guard(app, host=host, token=token, origins=origins)
-
-
-def create_server(app: Guard, *, host: str, port: int, limits: Limits) -> uvicorn.Server:
-    """A server with bounded messages and connections."""
-    http, websocket = connection_classes(limits)
-    config = uvicorn.Config(
-        app,
-        host=host,
-        port=port,
-        log_level="warning",
-        access_log=False,  # URLs may contain the token
-        http=http,
-        ws=websocket,
-        ws_max_size=limits.frame_bytes + 4096,
-        ws_per_message_deflate=False,  # images are compressed already
-        ws_ping_interval=20.0,
-        ws_ping_timeout=20.0,
-        timeout_keep_alive=20,
-        timeout_graceful_shutdown=3,
-        limit_concurrency=max_connections(limits),
-        server_header=False,
-    )
-    return uvicorn.Server(config)
 
 
 def check_binding(host: str, token: str | None) -> None:

@@ -28,7 +28,7 @@ class Limits:
     slow: float = 10.0
     """Time in which a client must accept a message; otherwise it is disconnected."""
     head: float = 10.0
-    """Time in which a client must send the head of a request."""
+    """Time in which a client must send the head of a request, or the first message of a WebSocket."""
     waiting: int = 64
     """Connections of one address without a request. A further one takes the place of the oldest."""
     body: float = 5.0

@@ -1,6 +1,8 @@
 """The models of a server, and which sessions it accepts.
 
-A new session is rejected as busy if there are too many, or if serving it would exceed `Limits.load`. If the machine
+A new session is rejected as busy if there are too many, or if serving it would exceed `Limits.load`. The handshake is
+refused if no session fits, so that a load balancer can try another server; `start` is, if the one that it asks for does
+not. If the machine
 becomes slower later and stays overloaded, the newest session is evicted, so that the others keep their frame rate. The
 last session is never evicted, and none is while a model is being finetuned, as that ends soon.
 """
@@ -8,8 +10,8 @@ last session is never evicted, and none is while a model is being finetuned, as 
 import logging
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -56,6 +58,8 @@ class ModelManager:
         self._lock = threading.RLock()
         self._overloaded_since: float | None = None
         self.stopped = threading.Event()
+        self.draining = False  # it will stop soon and accepts no further session
+        self._expected = 0  # WebSockets that are accepted and have not started a session; of the event loop only
         self._scheduler(name, model)  # now, so that the first session does not wait
         threading.Thread(target=self._watch, name="load", daemon=True).start()
 
@@ -129,6 +133,28 @@ class ModelManager:
         if folder is None:
             return self.model(name)[1].head.task == "anticipation"
         return HEADS[read_config(folder).head.name].task == "anticipation"
+
+    @property
+    def full(self) -> bool:
+        """Whether not even a session with one state of the default model is accepted."""
+        expected = self.metrics.streams + self._expected
+        scheduler = self._schedulers.get(self.name)
+        if expected >= self.limits.streams or scheduler is None:
+            return True
+        more = scheduler.load(1) - scheduler.load()
+        return expected > 0 and self.load + (1 + self._expected) * more > self.limits.load
+
+    @contextmanager
+    def expect_session(self) -> Iterator[None]:
+        """Reserve room for a session while its client connects. BusyError if there is none; the client tries again."""
+        if self.draining or self.full:
+            self.metrics.add(busy=1)
+            raise BusyError("the server is stopping" if self.draining else "server full")
+        self._expected += 1
+        try:
+            yield
+        finally:
+            self._expected -= 1
 
     def open(
         self, session: Session, name: str | None, policy: Callable[[Predictor], ResetPolicy], **options: Any

@@ -2,7 +2,7 @@
 
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import PlainTextResponse
@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from horst import __version__
+from horst.errors import BusyError
 from horst.models import Predictor
 from horst.serving.downloads import download_routes
 from horst.serving.errors import responses
@@ -35,6 +36,11 @@ class ServerInfo(BaseModel):
     needs_token: bool
 
 
+class Health(BaseModel):
+    status: Literal["ok", "draining"]
+    full: bool
+
+
 class VideoPredictions(BaseModel):
     model: str
     fps: float
@@ -48,9 +54,16 @@ def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter
     recordings = Uploads(folder / "uploads", limits, limits.recordings, manager.stopped)
 
     @router.get("/healthz", tags=["state"])
-    async def healthz() -> dict[str, str]:
-        """Whether the server runs."""
-        return {"status": "ok"}
+    async def alive() -> Health:
+        """Whether the server runs: 200 until it ends."""
+        return Health(status="draining" if manager.draining else "ok", full=manager.full)
+
+    @router.get("/healthz/ready", tags=["state"], responses=responses(503))
+    async def ready() -> Health:
+        """Whether it accepts requests: 503 when it is about to end. A server without room for a session is ready."""
+        if manager.draining:
+            raise BusyError("the server is stopping")
+        return Health(status="ok", full=manager.full)
 
     @router.get("/metrics", tags=["state"], response_class=PlainTextResponse, responses=responses())
     async def read_metrics() -> PlainTextResponse:

@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 from horst.errors import BusyError, HorstError, InputError
 from horst.models import Predictor
 from horst.serving.decoding import DecodeQueue, Decoders
-from horst.serving.errors import validation_message
+from horst.serving.errors import error_response, validation_message
 from horst.serving.frames import count_pixels, decode_image, split_frame
 from horst.serving.guard import PROTOCOL
 from horst.serving.limits import Limits
@@ -92,9 +92,17 @@ class WebSocketSession(Session):
     async def run(self) -> None:
         """From the handshake to the end."""
         offered = self.socket.scope.get("subprotocols") or ()
-        await self.socket.accept(PROTOCOL if PROTOCOL in offered else None)
         try:
-            await self._serve()
+            with self.manager.expect_session():
+                await self.socket.accept(PROTOCOL if PROTOCOL in offered else None)
+                await self._open()  # raises no BusyError
+            try:
+                await self._exchange()
+            finally:
+                with contextlib.suppress(BusyError):
+                    self.manager.close(self)
+        except BusyError as error:  # no handshake
+            await self.socket.send_denial_response(error_response(503, str(error), "busy"))
         except _CloseError as error:
             await self._end(error.message, error.close)
         except (WebSocketDisconnect, asyncio.CancelledError):
@@ -104,9 +112,9 @@ class WebSocketSession(Session):
             self.metrics.add(failures=1)
             await self._end({"type": "error", "code": "internal", "message": "internal server error"}, 1011)
 
-    async def _serve(self) -> None:
-        """Open the session and give up its slot at the end."""
-        message = await self._receive()
+    async def _open(self) -> None:
+        """Start the session that the first message asks for."""
+        message = await self._receive(self.limits.head)
         if isinstance(message, bytes) or message.get("type") != "start":
             raise _CloseError("start", "the first message must be start")
         try:
@@ -117,11 +125,6 @@ class WebSocketSession(Session):
             raise _CloseError("busy", str(error), 1013) from error
         except HorstError as error:
             raise _CloseError("start", str(error)) from error
-        try:
-            await self._exchange()
-        finally:
-            with contextlib.suppress(BusyError):
-                self.manager.close(self)
 
     async def _exchange(self) -> None:
         """Answer the frames that the client sends, until it stops."""
@@ -153,7 +156,7 @@ class WebSocketSession(Session):
         """Read messages until the client sends stop."""
         while True:
             await self._room.acquire()  # each message adds one request
-            message = await self._receive()
+            message = await self._receive(self.limits.idle)
             if isinstance(message, bytes):
                 self._take_frame(message)
                 continue
@@ -241,14 +244,14 @@ class WebSocketSession(Session):
             message["message"] = request.message
         return message
 
-    async def _receive(self) -> Any:
-        """The next message: a JSON object or bytes."""
+    async def _receive(self, seconds: float) -> Any:
+        """The next message within this time: a JSON object or bytes."""
         try:
             # Not `wait_for`: in Python 3.11 it loses a cancellation that coincides with the message.
-            async with asyncio.timeout(self.limits.idle):
+            async with asyncio.timeout(seconds):
                 message = await self.socket.receive()
         except TimeoutError:
-            raise _CloseError("idle", f"no message for {self.limits.idle:g} s", 1001) from None
+            raise _CloseError("idle", f"no message for {seconds:g} s", 1001) from None
         if message["type"] == "websocket.disconnect":
             raise WebSocketDisconnect(message.get("code", 1005))
         if message.get("bytes") is not None:

@@ -1,12 +1,13 @@
 // The WebSocket to the server: sends frames, receives answers, and reconnects after growing pauses.
 
-import { request } from "./api.js";
+import { data, request } from "./api.js";
 import { sentence } from "./notice.js";
 import { token } from "./token.js";
 import { joinFrame } from "./wire.js";
 
 const RETRY_SECONDS = [0.5, 1, 2, 4, 8];
 const MAX_IN_FLIGHT = 3; // frames without an answer: more would only add latency
+const BUSY_SECONDS = 3; // before another attempt at a full server
 const TIMEOUT = 10; // seconds without an expected answer after which the connection is closed
 
 export class Connection {
@@ -129,18 +130,24 @@ export class Connection {
       this.on.state("off", "idle");
       return;
     }
-    const wait = Math.max(this.#busy ? 3 : 0, RETRY_SECONDS[Math.min(this.#tries, RETRY_SECONDS.length - 1)]) * (0.9 + 0.2 * Math.random());
+    const wait = Math.max(this.#busy ? BUSY_SECONDS : 0, RETRY_SECONDS[Math.min(this.#tries, RETRY_SECONDS.length - 1)]) * (0.9 + 0.2 * Math.random());
     this.#tries++;
     if (this.#busy) this.on.error(`${sentence(this.#busy)} Retrying...`, true);
     this.#retry(wait, this.#busy ? "server busy" : "connection lost");
-    if (!known && !this.#busy && code === 1006) this.#checkToken();
+    if (!known && !this.#busy && code === 1006) this.#explain();
   }
 
   /** A failed handshake gives no reason; a request does, and asks for a missing token. */
-  async #checkToken() {
-    const before = token();
+  async #explain() {
+    const [before, timer] = [token(), this.#timer];
     await request("/api/info").catch(() => null); // the server may be down: the next attempt will show
-    if (token() !== before && this.#options) this.#connect();
+    if (token() !== before && this.#options) return this.#connect();
+    const { full } = await data("/healthz").catch(() => ({ full: false }));
+    if (!full || this.#timer !== timer) return;
+    clearTimeout(timer);
+    this.#busy = "Server full.";
+    this.on.error(`${this.#busy} Retrying...`, true);
+    this.#retry(BUSY_SECONDS, "server busy");
   }
 
   #retry(seconds, reason) {
