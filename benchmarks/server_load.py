@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from PIL import Image as Pictures
@@ -53,13 +54,19 @@ class Counts:
 
 
 @contextmanager
-def served(model: str, streams: int, threads: int | None, folder: str) -> Iterator[tuple[str, int]]:
-    """Address and process id of a server."""
+def served(
+    model: str, streams: int, threads: int | None, folder: str, *more: str, stderr: IO[str] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Address and process of a server."""
     options = ["--port", "0", "--streams", str(streams), "--folder", folder]
-    options += [] if threads is None else ["--threads", str(threads)]
+    options += [*more] if threads is None else [*more, "--threads", str(threads)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     server = subprocess.Popen(
-        [sys.executable, "-m", "horst", "serve", model, *options], stdout=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-m", "horst", "serve", model, *options],
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        env=environment,
     )
     try:
         assert server.stdout is not None
@@ -71,7 +78,7 @@ def served(model: str, streams: int, threads: int | None, folder: str) -> Iterat
                 break
             except OSError:
                 time.sleep(0.1)
-        yield address, server.pid
+        yield address, server
     finally:
         server.send_signal(signal.SIGINT)
         try:
@@ -203,8 +210,11 @@ def main() -> int:
     parser.add_argument("--reset", default="auto", help="auto uses three states per stream, never uses one")
     parser.add_argument("--threads", type=int, help="of the models; chosen by the server by default")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, served(args.model, args.streams, args.threads, folder) as (url, pid):
-        return asyncio.run(measure(args, url, pid))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(args.model, args.streams, args.threads, folder) as (url, server),
+    ):
+        return asyncio.run(measure(args, url, server.pid))
 
 
 if __name__ == "__main__":

@@ -17,10 +17,13 @@ import httpx
 import numpy as np
 import pytest
 import videos
-from servers import Running, check_serving, frame, http, metrics, picture, running, wait_for
+from servers import Running, check_serving, frame, http, metrics, picture, running, tiny, wait_for
 
+from benchmarks.attackers import ATTACKS
+from benchmarks.attacks import END, measure
 from horst.models import save
 from horst.serving import Limits
+from horst.serving.allowance import Allowance
 from horst.serving.app import page_url
 from horst.serving.client import Client
 from horst.serving.guard import LOCAL, _hostname
@@ -268,3 +271,51 @@ def test_files_that_a_killed_server_left(tmp_path: Path) -> None:
     os.utime(tmp_path / "uploads" / "upload-old", (past, past))
     with running(tmp_path):
         assert [left.name for left in (tmp_path / "uploads").iterdir()] == ["upload-new"]
+
+
+def test_many_small_messages(server: Running) -> None:
+    """What is read at once is little, and the session ends: other clients do not wait."""
+    client = upgraded(server)
+    client.sendall(masked(1, b'{"type": "start"}'))
+    with contextlib.suppress(ConnectionError):
+        for _ in range(100):
+            client.sendall(1000 * masked(2, frame(1, 0.0, b"")))
+    ended(client)
+    wait_for(lambda: "horst_streams 0\n" in metrics(server), timeout=10)
+    check_serving(server)
+
+
+def test_bodies_have_one_rate() -> None:
+    arriving = Allowance(1000.0, 100.0)
+    assert arriving.spend(100) == 0
+    assert arriving.spend(500) == pytest.approx(0.5, abs=0.05)
+    assert arriving.spend(500) == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of another process is read from /proc")
+def test_other_clients_during_attacks(tmp_path: Path) -> None:
+    """Latency and memory during each attack, and the end by SIGTERM during all of them."""
+    model, names = save(tiny(), tmp_path / "tiny"), list(ATTACKS)
+    for _ in range(3):  # again, as tests that run beside it slow one phase or another
+        results, end = measure(names, str(model), 1.5, drain=1.0)
+        assert end < END
+        names = [result.name for result in results if result.problems]
+        if not names:
+            return
+    raise AssertionError(results)
+
+
+@pytest.mark.parametrize("path", ["/api/predict", "/api/teach", "/healthz", "/none"])
+@pytest.mark.parametrize("body", [b"xyz\r\n", b"5\r\nabcde\r\nxyz\r\n", b"0\r\n\x00: x\r\n\r\n"])
+def test_malformed_bodies_are_no_errors(
+    tmp_path: Path, path: str, body: bytes, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with running(tmp_path) as server:
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+        for pause in (0.0, 0.1):  # the body after the answer, too
+            client = connect(server, head)
+            time.sleep(pause)
+            client.sendall(body)
+            assert not ended(client).startswith(b"HTTP/1.1 5")
+        assert "horst_failures_total 0\n" in metrics(server)
+    assert "Traceback" not in capfd.readouterr().err

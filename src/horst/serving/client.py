@@ -30,6 +30,7 @@ LOST = (BusyError, ConnectionLostError)  # another attempt may succeed
 FIRST_WAIT, LONGEST_WAIT = 0.2, 3.0  # seconds between two attempts to connect
 MAX_LOSSES = 5  # of the connection without an answer in between
 
+
 class Client:
     """A stream. Use it as a context manager, from one thread at a time.
 

@@ -2,18 +2,23 @@
 
 - A client has `Limits.head` seconds to send the head of a request, from the first byte or from the connection itself.
 - Few connections may wait for a request, of one address and in all. A further one takes the place of the oldest.
-- A client that does not read what it is sent is disconnected, with all that waits to be sent.
+- A client that does not read what it is sent is disconnected, with all that waits to be sent; so is one that sends too
+  many messages, pings or pongs.
 """
 
 import asyncio
 from typing import Any
 
+from h11 import LocalProtocolError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from horst.serving.allowance import Allowance
 from horst.serving.limits import Limits
 
-MAX_UNSENT = 1 << 20  # bytes that a WebSocket client has not read; pongs are not subject to its backpressure
+READ_BYTES = 16 << 10  # at once: what is read is parsed at once, and may have thousands of messages
+FLOOD = 5  # times `Limits.rate`: messages of a WebSocket per second, as also the answer "rejected" takes time
+CONTROL_RATE = 20.0  # pings and pongs of a WebSocket per second, and at once: they bypass the flow control of messages
 
 
 def max_connections(limits: Limits) -> int:
@@ -38,6 +43,15 @@ def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asy
                 self._stop_waiting()
             elif self._deadline is None:
                 self._wait()
+
+        def send_400_response(self, msg: str) -> None:
+            if self._busy():  # the body of a request is malformed that the application works on: it answers no more
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            try:
+                super().send_400_response(msg)
+            except LocalProtocolError:  # a response was sent, or a part of one
+                self.transport.abort()
 
         def on_response_complete(self) -> None:
             super().on_response_complete()  # starts the time-out of a connection that is kept alive
@@ -69,6 +83,16 @@ def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asy
 
     class WebSocketConnection(WebSocketsSansIOProtocol):
         _stalled: asyncio.TimerHandle | None = None
+        _flooded = False
+
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self._control, self._messages = Allowance(CONTROL_RATE), Allowance(FLOOD * limits.rate)
+
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            if hasattr(transport, "max_size"):  # of asyncio; other loops read as much as they like
+                transport.max_size = READ_BYTES
 
         def pause_writing(self) -> None:
             super().pause_writing()
@@ -82,10 +106,30 @@ def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asy
             self._resume()
             super().connection_lost(exc)
 
-        def handle_ping(self) -> None:
-            super().handle_ping()
-            if self.transport.get_write_buffer_size() > MAX_UNSENT:
+        def handle_events(self) -> None:
+            super().handle_events()
+            if self._flooded:  # not closed in order: it would be read for ten more seconds
                 self.transport.abort()
+
+        def handle_ping(self) -> None:
+            if self._allowed(self._control):
+                super().handle_ping()
+
+        def handle_pong(self, event: Any) -> None:
+            if self._allowed(self._control):
+                super().handle_pong(event)
+
+        def handle_text(self, event: Any) -> None:
+            if self._allowed(self._messages):
+                super().handle_text(event)
+
+        def handle_bytes(self, event: Any) -> None:
+            if self._allowed(self._messages):
+                super().handle_bytes(event)
+
+        def _allowed(self, allowance: Allowance) -> bool:
+            self._flooded = self._flooded or not allowance.take()
+            return not self._flooded
 
         async def send(self, message: Any) -> None:
             await super().send(message)

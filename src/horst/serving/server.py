@@ -6,6 +6,7 @@ WebSockets with 1012, and ends. A second signal, or Ctrl-C, stops it at once.
 """
 
 import signal
+import socket
 from time import monotonic
 from types import FrameType
 
@@ -38,6 +39,14 @@ class Server(uvicorn.Server):
             self.should_exit = True
         return await super().on_tick(counter)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.manager.stopped.set()  # videos that are read end at their next frame
+        for connection in tuple(self.server_state.connections):
+            cycle = getattr(connection, "cycle", None)
+            if cycle is not None and cycle.more_body and not cycle.response_complete:
+                connection.transport.abort()  # the body of a request may never arrive
+        await super().shutdown(sockets)
+
 
 def create_server(app: Guard, *, host: str, port: int, limits: Limits, drain: float = 5.0) -> Server:
     """A server with bounded messages and connections; after SIGTERM, open sessions have `drain` seconds."""
@@ -46,7 +55,7 @@ def create_server(app: Guard, *, host: str, port: int, limits: Limits, drain: fl
         app,
         host=host,
         port=port,
-        log_level="warning",
+        log_level="error",  # not a line for every invalid request
         access_log=False,  # URLs may contain the token
         http=http,
         ws=websocket,

@@ -20,12 +20,14 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from horst.errors import BusyError, VideoError
+from horst.serving.allowance import Allowance
 from horst.serving.errors import ApiError
 from horst.serving.limits import Limits
 from horst.video.decode import VideoFile
 from horst.video.frame import Frame, Size
 
 MAX_SECONDS = 120.0  # computing time for one body
+BODY_RATE = 64 << 20  # bytes per second of all bodies: reading them takes time from the sessions
 MIN_RATE = 16 << 10  # bytes per second of a body, on average
 POLL = 0.25  # seconds between two looks whether the client is still there
 OLD = 3600.0  # seconds after which a file was left by a process that was killed
@@ -54,6 +56,7 @@ class Uploads:
         self.folder, self.limits = folder, limits
         self._bodies, self._places = asyncio.Semaphore(limits.bodies), asyncio.Semaphore(places)
         self._turn, self._stopped = asyncio.Semaphore(1), stopped
+        self._arriving = Allowance(BODY_RATE, BODY_RATE / 16)
         for left in folder.glob("upload-*"):
             if time.time() - left.stat().st_mtime > OLD:
                 shutil.rmtree(left, ignore_errors=True)
@@ -62,7 +65,7 @@ class Uploads:
         """The result of `work` on the file of the body, in a thread. Errors do not name the file."""
         if self._places.locked():  # before it is sent for nothing
             raise BusyError("other uploads are being read: try again later")
-        async with uploaded_file(request, self.folder, self.limits, self._bodies) as path:
+        async with uploaded_file(request, self.folder, self.limits, self._bodies, self._arriving) as path:
             if self._places.locked():
                 raise BusyError("other uploads are being read: try again later")
             async with self._places, self._turn:
@@ -144,7 +147,7 @@ async def read_body(request: Request, limits: Limits) -> AsyncIterator[bytes]:
 
 @contextlib.asynccontextmanager
 async def uploaded_file(
-    request: Request, folder: Path, limits: Limits, places: asyncio.Semaphore
+    request: Request, folder: Path, limits: Limits, places: asyncio.Semaphore, arriving: Allowance
 ) -> AsyncIterator[Path]:
     """The body as a temporary file within `folder`, under a name of our own; it needs a place while it arrives."""
     if places.locked():
@@ -156,6 +159,7 @@ async def uploaded_file(
             with path.open("wb") as file:
                 async for piece in read_body(request, limits):
                     await run_in_threadpool(file.write, piece)
+                    await asyncio.sleep(arriving.spend(len(piece)))
         yield path
 
 

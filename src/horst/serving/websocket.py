@@ -12,7 +12,6 @@ import math
 from collections import deque
 from dataclasses import asdict
 from functools import partial
-from time import monotonic
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +19,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from horst.errors import BusyError, HorstError, InputError
 from horst.models import Predictor
+from horst.serving.allowance import Allowance
 from horst.serving.decoding import DecodeQueue, Decoders
 from horst.serving.errors import error_response, validation_message
 from horst.serving.frames import count_pixels, decode_image, split_frame
@@ -86,7 +86,7 @@ class WebSocketSession(Session):
         self._requests: deque[FrameRequest] = deque()  # without an answer, in order
         self._changed = asyncio.Event()
         self._room = asyncio.Semaphore(MAX_ANSWERS)
-        self._allowance, self._updated = self.limits.rate, monotonic()
+        self._frames = Allowance(self.limits.rate)
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
@@ -180,16 +180,13 @@ class WebSocketSession(Session):
             number = int.from_bytes(message[:4], "little") if len(message) >= 4 else 0
             self._add(FrameRequest(number, math.nan, status="rejected", message=str(error)))
             return
-        request, now = FrameRequest(number, moment), monotonic()
-        self._allowance = min(self.limits.rate, self._allowance + (now - self._updated) * self.limits.rate)
-        self._updated = now
-        if self._allowance < 1:
+        request = FrameRequest(number, moment)
+        if not self._frames.take():
             request.answer("rejected", f"more than {self.limits.rate:g} frames per second")
         elif sum(earlier.submitted for earlier in self._requests) >= self.limits.in_flight:
             request.answer("skipped")
         elif self._decoding.overdrawn:
             request.answer("rejected", "the images of this stream take too long to decode: send smaller ones")
-        self._allowance -= request.status != "rejected"
         pixels = 0
         if request.status is None:
             try:
