@@ -83,8 +83,8 @@ def measure(names: Sequence[str], model: str, seconds: float, drain: float = 5.0
         for name in names:
             before = camera.memory = resident(server.pid)
             with attacked(name, url):
-                attacked_ = camera.stream(seconds, server.pid)
-            results.append(Result(name, quiet, attacked_, len(camera.sent), before, camera.memory))
+                during = camera.stream(seconds, server.pid)
+            results.append(Result(name, quiet, during, len(camera.sent), before, camera.memory))
         with ExitStack() as attacks:
             for name in names:
                 attacks.enter_context(attacked(name, url))
@@ -142,6 +142,7 @@ def attacked(name: str, url: str) -> Iterator[None]:
             assert attacker.stdout is not None
             assert attacker.stdout.readline() == b"ready\n"
             yield
+            assert attacker.poll() is None, f"the attack {name} ended with {attacker.returncode}"
         finally:
             attacker.kill()
 

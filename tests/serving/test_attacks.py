@@ -20,13 +20,14 @@ import videos
 from servers import Running, check_serving, frame, http, metrics, picture, running, tiny, wait_for
 
 from benchmarks.attackers import ATTACKS
+from benchmarks.attackers import message as masked
 from benchmarks.attacks import END, measure
 from horst.models import save
 from horst.serving import Limits
-from horst.serving.allowance import Allowance
 from horst.serving.app import page_url
 from horst.serving.client import Client
 from horst.serving.guard import LOCAL, _hostname
+from horst.serving.rate_limiter import RateLimiter
 from horst.serving.uploads import OLD
 from horst.video.decode import VideoFile
 from horst.video.encode import write_video
@@ -175,12 +176,6 @@ def upgraded(server: Running) -> socket.socket:
     return client
 
 
-def masked(opcode: int, data: bytes) -> bytes:
-    """A frame of the protocol, with a mask of zeros."""
-    assert len(data) < 126
-    return bytes([0x80 | opcode, 0x80 | len(data)]) + bytes(4) + data
-
-
 @pytest.mark.parametrize(
     "message", [masked(9, bytes(125)), masked(2, frame(1, 0.0, b"no image"))], ids=["ping", "frame"]
 )
@@ -286,7 +281,7 @@ def test_many_small_messages(server: Running) -> None:
 
 
 def test_bodies_have_one_rate() -> None:
-    arriving = Allowance(1000.0, 100.0)
+    arriving = RateLimiter(1000.0, 100.0)
     assert arriving.spend(100) == 0
     assert arriving.spend(500) == pytest.approx(0.5, abs=0.05)
     assert arriving.spend(500) == pytest.approx(1.0, abs=0.05)

@@ -13,6 +13,7 @@ from servers import FPS, Running, check_serving, frame, http, metrics, picture, 
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from horst.errors import ConfigError
+from horst.models import save
 from horst.serving import Limits
 from horst.serving.cost import StepCost
 from horst.streaming import SessionPool, Slot
@@ -65,6 +66,14 @@ def test_room_is_reserved_at_the_handshake(tmp_path: Path) -> None:
             assert http.get(f"{server.url}/healthz").json() == {"status": "ok", "full": True}
             assert receive(silent)["code"] == "idle"
             assert closed_with(silent) == 1001
+        check_serving(server)
+
+
+def test_a_replaced_default_model_is_no_full_server(tmp_path: Path) -> None:
+    """A taught model may have the name of the default one: its scheduler is stopped until the next session."""
+    with running(tmp_path, Limits(load=1000)) as server:
+        save(server.model, server.folder / "models" / "tiny")
+        assert http.get(f"{server.url}/api/info").status_code == 200
         check_serving(server)
 
 

@@ -63,7 +63,7 @@ class Replica:
         wait_for(lambda: self.process.poll() is None and answers(f"{self.url}/healthz/ready"), timeout=90)
 
     def streams(self) -> int:
-        found = re.search(r"^horst_streams (\d+)", metrics(Running(self.url, Path(), tiny())), re.M)
+        found = re.search(r"^horst_streams (\d+)", http.get(f"{self.url}/metrics").text, re.M)
         assert found
         return int(found[1])
 
@@ -178,6 +178,5 @@ def test_the_dashboard_uses_metrics_that_exist(server: Running) -> None:
     queries = " ".join(target["expr"] for panel in board["panels"] for target in panel["targets"])
     used = set(re.findall(r"\bhorst_\w+", queries))
     there = set(re.findall(r"^(horst_\w+)", metrics(server), re.M))
-    assert used <= there
     assert used == there
     assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])

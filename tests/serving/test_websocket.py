@@ -276,7 +276,7 @@ def test_default_options_fit_the_limits() -> None:
 def statuses(times: list[float], monkeypatch: pytest.MonkeyPatch, answered: bool = True, **limits: float) -> list[str]:
     """Statuses of frames that arrive at these times: submitted, rejected or skipped."""
     now = 0.0
-    monkeypatch.setattr("horst.serving.allowance.monotonic", lambda: now)
+    monkeypatch.setattr("horst.serving.rate_limiter.monotonic", lambda: now)
     decoders = SimpleNamespace(pool=lambda large: SimpleNamespace(submit=lambda *_: None))
     image = picture(0)
 

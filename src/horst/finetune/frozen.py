@@ -36,7 +36,7 @@ STILL_FRAMES = 8  # of a still scene, after which a recurrent core has settled
 CONSTANT = 0.05  # standard deviations: channels that vary less between still scenes are constant
 RARE = 0.02  # the share of frames in the second halves of held-out clips that are less near, or moved less, than "low"
 MARGIN = (0.2, 0.8)  # thresholds are this far below "low": clips of other recordings are less near, and start later
-SHARPER = 0.8  # times the temperature of cross-validation: its heads have fewer clips than the last one
+TEMPERATURE_FACTOR = 0.8  # times the temperature of cross-validation: its heads have fewer clips than the last one
 TYPICAL = 4.0  # logits by which an action leads "nothing" in a typical frame
 
 ClipFeatures = tuple[int, Tensor]  # a clip, and the spatial means of y (T, C) of its frames
@@ -66,7 +66,7 @@ def train(job: FinetuneJob, base: Predictor, report: Report) -> tuple[Predictor,
     with torch.no_grad():
         # without clips of "nothing" its logits mean nothing
         temperature = _temperature([(clip.logits[:, : len(job.labels)], clip.target) for clip in held_out])
-        temperature *= SHARPER if held_out else 1
+        temperature *= TEMPERATURE_FACTOR if held_out else 1
         head.fc.weight.div_(temperature)
         head.fc.bias.div_(temperature)
         known = held_out or [_hold_out(head, y, job.targets[index]) for index, y in features]

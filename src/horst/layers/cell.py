@@ -250,9 +250,8 @@ class HORSTCell(nn.Module):
     def _attention_options(self, height: int, width: int) -> dict[str, Any]:
         config = self.config
         size = self.channels // config.heads * (height * width if config.temporal_scale == "chw" else 1)
-        scale = size**-0.5
-        names = {"order": config.order, "spatial_weight": config.spatial_weight}
-        return {"scale": scale, "mode": config.attention, **names}
+        options = {"mode": config.attention, "order": config.order, "spatial_weight": config.spatial_weight}
+        return {"scale": size**-0.5, **options}
 
     def _entry(self, key: Tensor, value: Tensor) -> Entry:
         f_k = key.new_ones(key.shape[0], *key.shape[-2:]) if self.filter_k is None else self.filter_k(key)

@@ -13,8 +13,8 @@ from h11 import LocalProtocolError
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from horst.serving.allowance import Allowance
 from horst.serving.limits import Limits
+from horst.serving.rate_limiter import RateLimiter
 
 READ_BYTES = 16 << 10  # at once: what is read is parsed at once, and may have thousands of messages
 FLOOD = 5  # times `Limits.rate`: messages of a WebSocket per second, as also the answer "rejected" takes time
@@ -87,7 +87,7 @@ def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asy
 
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **options)
-            self._control, self._messages = Allowance(CONTROL_RATE), Allowance(FLOOD * limits.rate)
+            self._control, self._messages = RateLimiter(CONTROL_RATE), RateLimiter(FLOOD * limits.rate)
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
@@ -127,7 +127,7 @@ def connection_classes(limits: Limits) -> tuple[type[asyncio.Protocol], type[asy
             if self._allowed(self._messages):
                 super().handle_bytes(event)
 
-        def _allowed(self, allowance: Allowance) -> bool:
+        def _allowed(self, allowance: RateLimiter) -> bool:
             self._flooded = self._flooded or not allowance.take()
             return not self._flooded
 

@@ -138,9 +138,11 @@ class ModelManager:
     def full(self) -> bool:
         """Whether not even a session with one state of the default model is accepted."""
         expected = self.metrics.streams + self._expected
-        scheduler = self._schedulers.get(self.name)
-        if expected >= self.limits.streams or scheduler is None:
+        if expected >= self.limits.streams:
             return True
+        scheduler = self._schedulers.get(self.name)
+        if scheduler is None:  # the model was replaced: the next session loads it
+            return False
         more = scheduler.load(1) - scheduler.load()
         return expected > 0 and self.load + (1 + self._expected) * more > self.limits.load
 

@@ -20,9 +20,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
 from horst.errors import BusyError, VideoError
-from horst.serving.allowance import Allowance
 from horst.serving.errors import ApiError
 from horst.serving.limits import Limits
+from horst.serving.rate_limiter import RateLimiter
 from horst.video.decode import VideoFile
 from horst.video.frame import Frame, Size
 
@@ -56,7 +56,7 @@ class Uploads:
         self.folder, self.limits = folder, limits
         self._bodies, self._places = asyncio.Semaphore(limits.bodies), asyncio.Semaphore(places)
         self._turn, self._stopped = asyncio.Semaphore(1), stopped
-        self._arriving = Allowance(BODY_RATE, BODY_RATE / 16)
+        self._arriving = RateLimiter(BODY_RATE, BODY_RATE / 16)
         for left in folder.glob("upload-*"):
             if time.time() - left.stat().st_mtime > OLD:
                 shutil.rmtree(left, ignore_errors=True)
@@ -147,7 +147,7 @@ async def read_body(request: Request, limits: Limits) -> AsyncIterator[bytes]:
 
 @contextlib.asynccontextmanager
 async def uploaded_file(
-    request: Request, folder: Path, limits: Limits, places: asyncio.Semaphore, arriving: Allowance
+    request: Request, folder: Path, limits: Limits, places: asyncio.Semaphore, arriving: RateLimiter
 ) -> AsyncIterator[Path]:
     """The body as a temporary file within `folder`, under a name of our own; it needs a place while it arrives."""
     if places.locked():

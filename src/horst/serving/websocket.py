@@ -19,13 +19,13 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from horst.errors import BusyError, HorstError, InputError
 from horst.models import Predictor
-from horst.serving.allowance import Allowance
 from horst.serving.decoding import DecodeQueue, Decoders
 from horst.serving.errors import error_response, validation_message
 from horst.serving.frames import count_pixels, decode_image, split_frame
 from horst.serving.guard import PROTOCOL
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelManager
+from horst.serving.rate_limiter import RateLimiter
 from horst.serving.scheduler import FrameRequest, Session
 from horst.streaming import ResetPolicy, reset_policy
 
@@ -86,7 +86,7 @@ class WebSocketSession(Session):
         self._requests: deque[FrameRequest] = deque()  # without an answer, in order
         self._changed = asyncio.Event()
         self._room = asyncio.Semaphore(MAX_ANSWERS)
-        self._frames = Allowance(self.limits.rate)
+        self._frames = RateLimiter(self.limits.rate)
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:

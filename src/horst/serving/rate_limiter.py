@@ -3,7 +3,7 @@
 from time import monotonic
 
 
-class Allowance:
+class RateLimiter:
     """At most `rate` per second on average, and at most `burst` at once; by default as much as in a second."""
 
     def __init__(self, rate: float, burst: float | None = None) -> None:
