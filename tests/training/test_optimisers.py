@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import pytest
+import pytorch_optimizer
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -158,3 +159,35 @@ def test_slow_weights_are_lookaheads() -> None:
     for (p, slow), first, far in zip(slow_weights(optimiser), start, fast, strict=True):
         torch.testing.assert_close(slow, (first + far) / 2)
         assert torch.equal(p, slow)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"rectify": False},
+        {"decouple": False},
+        {"weight_decay": 0.0},
+        {"options": {"fixed_decay": True, "betas": (0.8, 0.99), "eps": 1e-8}},
+        {"options": {"ams_bound": True}},
+        {"options": {"degenerated_to_sgd": False}},
+    ],
+)
+def test_adabelief_is_the_published_one_to_the_last_bit(options: dict[str, Any]) -> None:
+    """Over more steps than the rectification takes, with a parameter that gets no gradient at first."""
+    chosen = Optimiser(lr=0.02, lookahead=False, **options)
+    models = [nn.Sequential(nn.Linear(3, 70), nn.Tanh(), nn.Linear(70, 1)) for _ in range(2)]
+    models[1].load_state_dict(models[0].state_dict())
+    own = {"lr": 0.02, "weight_decay": chosen.weight_decay, **chosen.options}
+    own |= {"weight_decouple": chosen.decouple, "rectify": chosen.rectify}
+    published = pytorch_optimizer.AdaBelief(models[1].parameters(), **own)
+    pairs = [(models[0], chosen.create(models[0].parameters())), (models[1], published)]
+    for step in range(12):
+        for model, optimiser in pairs:
+            model[0].bias.requires_grad_(step > 3)
+            descend(model, optimiser, 1)
+    for found, wanted in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(found, wanted)
+    saved, wanted = (optimiser.state_dict() for _, optimiser in pairs)
+    assert saved["param_groups"] == wanted["param_groups"]
+    assert saved["state"].keys() == wanted["state"].keys()

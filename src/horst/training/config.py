@@ -31,6 +31,7 @@ from horst.models.hub import is_address, pretrained_models
 from horst.ops.backend import Wanted
 from horst.registry import ENVIRONMENT, Registry, import_file
 
+Precision = Literal["auto", "32-true", "bf16-mixed", "16-mixed"]
 RankingForm = Literal["score", "margin", "both"]
 Distance = Literal["mse", "contrastive"]
 
@@ -41,7 +42,7 @@ LOSSES: Registry[Any] = Registry(
 """Losses of one frame by name; see `horst.training.losses.register_loss`."""
 OPTIMISERS: Registry[Any] = Registry(
     "optimiser",
-    {"adabelief": "pytorch_optimizer:AdaBelief", "adamw": "torch.optim:AdamW", "sgd": "torch.optim:SGD"},
+    {"adabelief": "horst.training.optimisers:AdaBelief", "adamw": "torch.optim:AdamW", "sgd": "torch.optim:SGD"},
     import_paths=True,
 )
 """Optimisers by name: called with the parameters, lr, weight_decay and `optimiser.options`."""
@@ -209,7 +210,8 @@ class TrainerOptions:
     """Duration, devices and precision."""
 
     epochs: int = 50
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    precision: Precision = "auto"
+    """auto: bf16-mixed on NVIDIA GPUs that compute in bf16, otherwise 32-true. The run folder records the choice."""
     accumulate: int = 1
     """Batches whose gradients make one step."""
     clip_gradient: float | None = None
@@ -223,8 +225,9 @@ class TrainerOptions:
     """Machines, each started with torchrun or by SLURM."""
     backend: Wanted = "auto"
     """What runs the layers: reference, compiled (takes a minute to start), triton, or the fastest one available."""
-    graphs: bool = False
-    """Capture the step as CUDA graphs, on one GPU: small models are several times faster."""
+    graphs: bool | Literal["auto"] = "auto"
+    """Capture the step as CUDA graphs, which a CPU launches at once: small models are several times faster. auto: on
+    NVIDIA GPUs, if nothing is accumulated and the model can be captured. The run folder records the choice."""
     validate_every: int = 1
     """Epochs between two validations. The last epoch is always validated; 0: only that one."""
     checkpoint_minutes: float = 10.0
@@ -243,7 +246,7 @@ class TrainerOptions:
         check_entries("trainer", self, validate_every="0..", checkpoint_minutes="0..", completion_epochs=most)
         if self.devices != "auto":
             check_entries("trainer", self, devices="1..")
-        if self.graphs and self.accumulate > 1:
+        if self.graphs is True and self.accumulate > 1:
             raise ConfigError(
                 f"trainer.accumulate is {self.accumulate}: trainer.graphs cannot accumulate gradients. "
                 "Set accumulate to 1 and make batches.size larger, or graphs to false"
