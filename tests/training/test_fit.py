@@ -203,7 +203,7 @@ def test_the_best_epoch_is_that_of_the_monitor(
     monkeypatch.setattr(CheckpointCallback, "_checkpoint", kept)
     run = train(config, tmp_path / "run", console=Console(file=text, width=200))
     name = monitor or "area"
-    assert f"best epoch by validation {name}" in text.getvalue().splitlines()[3]
+    assert f"best epoch by validation {name}" in text.getvalue().splitlines()[5]
     assert f"best {said}" in text.getvalue()
     best = values[name].index(max(values[name]))
     small_runs.assert_same(small_runs.weights(run.best), saved[best])

@@ -55,8 +55,8 @@ def train(
         raise ConfigError("name a run, such as somethings/cpu or a YAML file, or --resume RUN")
     config = RunConfig.from_file(run, [*changes, *([f"model.init={init}"] if init is not None else [])])
     if dry_run:
-        fit.prepare(config)
-        print(config.to_yaml(), end="")
+        _, module = fit.prepare(config)
+        print(module.run.to_yaml(), end="")
         return
     data = fit.data_module(config)
     done = fit.train(config, folder, data=data)

@@ -16,7 +16,6 @@ from horst.data.identity import DataIdentity
 from horst.data.module import ClipDataModule, lightning
 from horst.errors import CheckpointError, ConfigError, HorstError, did_you_mean
 from horst.evaluation.measure import metric_names
-from horst.ops.backend import BackendChoice
 from horst.training.build import build_model, loss_for, notices
 from horst.training.callbacks import AveragedWeights, CompletionCallback
 from horst.training.checkpoints import CheckpointCallback, check_checkpoint
@@ -24,6 +23,7 @@ from horst.training.config import RunConfig
 from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
 from horst.training.run import Run
+from horst.training.speed import resolve
 
 MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
 EXPECTED_WARNINGS = (
@@ -49,7 +49,7 @@ def train(
     run = Run(folder or Path("runs") / config.name)
     if is_first():
         run.check_new()
-    return _fit(run, config, *prepare(config, data), console, new=True)
+    return _fit(run, config, data, console, new=True)
 
 
 def resume(folder: str | Path, *, console: Console | None = None) -> Run:
@@ -68,7 +68,7 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
             now.write(run.folder)
         else:
             before.check(now, run.folder)
-    return _fit(run, config, *prepare(config, data), console, new=False)
+    return _fit(run, config, data, console, new=False)
 
 
 def data_module(config: RunConfig) -> ClipDataModule:
@@ -113,9 +113,9 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     return data, TrainingModule(model, config, annotations)
 
 
-def _fit(
-    run: Run, config: RunConfig, data: ClipDataModule, module: TrainingModule, console: Console | None, *, new: bool
-) -> Run:
+def _fit(run: Run, config: RunConfig, data: ClipDataModule | None, console: Console | None, *, new: bool) -> Run:
+    config, choices = resolve(config)
+    data, module = prepare(config, data)
     console, options, counts = console or Console(), config.trainer, data.annotations.counts()
     averages = AveragedWeights(options.ema)
     checkpoints = CheckpointCallback(run, averages, minutes=options.checkpoint_minutes)
@@ -134,7 +134,7 @@ def _fit(
         if new and is_first():  # the last thing before work starts
             run.create(config, DataIdentity.of(data.source))
         if trainer.is_global_zero:
-            for line in _introduction(run, module, backend):
+            for line in _introduction(run, module, [f"backend {backend}", *choices]):
                 console.print(line)
         _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)
     if trainer.is_global_zero:
@@ -145,7 +145,7 @@ def _fit(
 
 def create_trainer(config: RunConfig, *, callbacks: list[Any], validate_every: int | None) -> Any:
     """Lightning's trainer without its own checkpoints, logs and progress bar. `validate_every`: None for never."""
-    options = config.trainer
+    options = resolve(config)[0].trainer
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
     try:
@@ -154,7 +154,7 @@ def create_trainer(config: RunConfig, *, callbacks: list[Any], validate_every: i
             accelerator="gpu" if options.accelerator == "cuda" else options.accelerator,
             devices=options.devices,
             num_nodes=options.nodes,
-            precision=options.precision,
+            precision=options.precision,  # type: ignore[arg-type]  # resolved
             accumulate_grad_batches=options.accumulate,
             gradient_clip_val=options.clip_gradient,
             check_val_every_n_epoch=validate_every or 1,
@@ -191,14 +191,14 @@ def _run_trainer(trainer: Any, module: TrainingModule, data: ClipDataModule, che
             ) from error
 
 
-def _introduction(run: Run, module: TrainingModule, backend: BackendChoice) -> Iterator[str]:
+def _introduction(run: Run, module: TrainingModule, choices: list[str]) -> Iterator[str]:
     annotations, counts = module.annotations, module.annotations.counts()
     size = sum(p.numel() for p in module.model.parameters() if p.requires_grad)
     classes = ", ".join(f"{n} {task}s" for task, n in module.model.head.classes.items())
     clips = f"{counts['train']:,} training and {counts.get('val', 0):,} validation clips, {classes}"
     yield f"{run.folder}: {module.run.model.name}, {size / 1e6:.2f} M trained parameters"
     yield f"{annotations.name}: {clips}"
-    yield f"backend {backend}"
+    yield from choices
     if "val" in counts:
         yield f"best epoch by validation {module.monitor}"
     for notice in (*annotations.notices, *notices(module.run, module.model, annotations)):

@@ -23,6 +23,7 @@ from horst.models import Predictor
 from horst.training.config import RunConfig
 from horst.training.losses import clip_loss, frame_weights
 from horst.training.network import CUDAGraphNetwork, TrainingNetwork
+from horst.training.speed import resolve
 
 AUTOCAST = {"32-true": None, "bf16-mixed": torch.bfloat16, "16-mixed": torch.float16}
 REMEDY = (
@@ -38,7 +39,7 @@ class TrainingModule(lightning.LightningModule):
 
     def __init__(self, model: Predictor, config: RunConfig, annotations: Annotations) -> None:
         super().__init__()
-        self.run = config
+        self.run = config = resolve(config)[0]
         self.annotations = annotations
         self.network = TrainingNetwork(
             model,
@@ -58,8 +59,8 @@ class TrainingModule(lightning.LightningModule):
         return self.network.model
 
     def on_fit_start(self) -> None:
-        if self.run.trainer.graphs and self.device.type == "cuda" and self.trainer.world_size == 1:
-            self._graphs = CUDAGraphNetwork(self.network)
+        if self.run.trainer.graphs and self.device.type == "cuda":
+            self._graphs = CUDAGraphNetwork(self.network, processes=self.trainer.world_size)
 
     def training_step(self, batch: Batch, index: int) -> dict[str, Any] | None:
         self.check_loss()

@@ -4,8 +4,9 @@ No lengths are passed: a model is causal, so the padding after a clip cannot cha
 leaves padding out of the loss and of the heads' batch norms; those of a backbone see it as black frames.
 """
 
+import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from functools import partial
 from typing import Any, Self
@@ -14,9 +15,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from horst.heads.pool import FrameNorm
 from horst.models import Predictor
 from horst.training.config import Loss
 from horst.training.losses import feature_loss
+
+log = logging.getLogger(__name__)
 
 GRAPH_FRAMES = 4
 """CUDA graphs are captured for multiples of this length: capturing takes seconds, and clips of 11 to 20 frames get 9%
@@ -48,36 +52,74 @@ class TrainingNetwork(nn.Module):
         return self
 
     def forward(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, ...]:
+        return self.read(self.encode(frames), valid)
+
+    def encode(self, frames: Tensor) -> tuple[Tensor, ...]:
+        """Backbone and core: what the head reads, then the pooled maps and predicted features if there is a loss."""
         model = self.model
-        with nullcontext() if self.autocast is None else torch.autocast(frames.device.type, self.autocast):
+        with self._autocast(frames):
             with torch.no_grad() if self.freeze_backbone else nullcontext():
                 maps = model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
-            out, _ = model.core(maps)
-            unrolled = {"unroll": list(range(frames.shape[1], 0, -1)), "complete": self.completion and self.training}
-            logits = model.read(out, valid, **(unrolled if model.head.unrolls else {}))
+            out = model.core.encode(maps)
+            seen = tuple(out.named(name) for name in model.head.reads)
+            if self.features is None or not self.training:
+                return seen
+            return *seen, maps.mean((-2, -1)), *(() if out.future is None else (out.future,))
+
+    def read(self, encoded: tuple[Tensor, ...], valid: Tensor) -> tuple[Tensor, ...]:
+        """Head and loss of predicted features."""
+        head, count = self.model.head, len(self.model.head.reads)
+        unrolled = {"unroll": list(range(valid.shape[1], 0, -1)), "complete": self.completion and self.training}
+        with self._autocast(valid):
+            maps = dict(zip(head.reads, encoded[:count], strict=True))
+            logits = head(**maps, valid=valid, **(unrolled if head.unrolls else {}))
             found = tuple(logits[task] for task in logits)
             if self.features is None or not self.training:
                 return found
-            future = out.future if logits.future is None else logits.future
-            assert future is not None  # checked when the run was prepared
+            pooled, *predicted = encoded[count:]
+            (future,) = predicted if logits.future is None else (logits.future,)  # checked when the run was prepared
             options = self.features
-            return *found, feature_loss(future, maps.mean((-2, -1)), valid, options.distance, options.temperature)
+            return *found, feature_loss(future, pooled, valid, options.distance, options.temperature)
+
+    def _autocast(self, like: Tensor) -> AbstractContextManager[Any]:
+        return nullcontext() if self.autocast is None else torch.autocast(like.device.type, self.autocast)
+
+
+class Encoder(nn.Module):
+    """The first half of a `TrainingNetwork` as a module."""
+
+    def __init__(self, network: TrainingNetwork) -> None:
+        super().__init__()
+        self.backbone, self.core = network.model.backbone, network.model.core
+        self.encode = network.encode
+        self.train(network.training)
+
+    def train(self, mode: bool = True) -> Self:
+        return self  # the network decides, for each of its parts
+
+    def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
+        return self.encode(frames)
 
 
 class CUDAGraphNetwork:
-    """A `TrainingNetwork` whose forward and backward pass run as CUDA graphs, on one GPU.
+    """A `TrainingNetwork` whose forward and backward pass run as CUDA graphs.
 
     A clip is hundreds of small operations, which a CPU cannot launch fast enough. A graph has one shape, so clips of
     recognition are padded to a multiple of GRAPH_FRAMES and a graph is captured for each length. Clips of anticipation
     have one length, from whose end an unrolling head counts, and stay as they are. Batches of another size than the
     first run without a graph.
+
+    In a distributed run each process has its own graphs, and gradients are exchanged after them. A head whose batch
+    norms exchange statistics between processes stays outside: processes capture at different times.
     """
 
-    def __init__(self, network: TrainingNetwork) -> None:
+    def __init__(self, network: TrainingNetwork, *, processes: int = 1) -> None:
         self.network = network
+        self.with_head = processes == 1 or not any(isinstance(m, FrameNorm) for m in network.model.head.modules())
         self.multiple = GRAPH_FRAMES if network.model.head.task == "recognition" else 1
         self.batch: int | None = None
         self.captured: dict[tuple[int | bool, ...], Any] = {}
+        self.failed = False
         self.pool: Any = None
         """Graphs share their temporary memory: a step ends before the next one, of any length, begins."""
 
@@ -86,30 +128,49 @@ class CUDAGraphNetwork:
         more = -t % self.multiple
         if self.batch is None:
             self.batch = len(frames)
-        if len(frames) != self.batch or not torch.is_grad_enabled():
+        if self.failed or len(frames) != self.batch or not torch.is_grad_enabled():
             return self.network(frames, valid)
-        frames = F.pad(frames, (0, 0, 0, 0, 0, 0, 0, more)).contiguous()
-        valid = F.pad(valid, (0, more))
-        shape = (*frames.shape, self.network.completion)
+        padded = F.pad(frames, (0, 0, 0, 0, 0, 0, 0, more)).contiguous()
+        given = (padded, F.pad(valid, (0, more))) if self.with_head else (padded,)
+        shape = (*padded.shape, self.network.completion)
         with torch.autocast(frames.device.type, enabled=False):  # the network has its own, inside the graph
             if shape not in self.captured:
-                self.captured[shape] = self._capture(frames, valid)
-            return tuple(a[:, :t] if a.ndim > 1 else a for a in self.captured[shape](frames, valid))
+                try:
+                    self.captured[shape] = self._capture(*given)
+                except torch.OutOfMemoryError:
+                    raise
+                except RuntimeError as error:
+                    self._give_up(error)
+                    return self.network(frames, valid)
+            found = tuple(a[:, :t] if a.ndim > 1 else a for a in self.captured[shape](*given))
+            return found if self.with_head else self.network.read(found, valid)
 
-    def _capture(self, frames: Tensor, valid: Tensor) -> Any:
+    def _capture(self, *given: Tensor) -> Any:
         """Another network of the same parameters, with its forward and backward pass captured."""
         network = self.network
-        other = copy(network)
+        other = copy(network) if self.with_head else Encoder(network)
         buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
         self.pool = self.pool or torch.cuda.graph_pool_handle()
-        with thread_local_capture():
-            made = torch.cuda.make_graphed_callables(
-                other, (frames.clone(), valid.clone()), allow_unused_input=True, pool=self.pool
-            )
-        with torch.no_grad():  # undo the updates of the warm-up passes
-            for name, buffer in network.named_buffers():
-                buffer.copy_(buffers[name])
-        return made
+        try:
+            with thread_local_capture():
+                return torch.cuda.make_graphed_callables(
+                    other,
+                    tuple(tensor.clone() for tensor in given),
+                    num_warmup_iters=1,  # compiles the kernels; more would only take time
+                    allow_unused_input=True,
+                    pool=self.pool,
+                )
+        finally:
+            with torch.no_grad():  # undo the updates of the warm-up passes
+                for name, buffer in network.named_buffers():
+                    buffer.copy_(buffers[name])
+
+    def _give_up(self, error: RuntimeError) -> None:
+        """A part of one's own may wait for the GPU or do other things that no graph can contain."""
+        self.failed = True
+        torch.cuda.set_stream(torch.cuda.default_stream())  # a capture that failed leaves its own
+        cause = str(error.__context__ or error).partition("\n")[0]
+        log.warning("CUDA graphs off: the model cannot be captured (%s)", cause)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ class ProgressCallback(lightning.Callback):
             self._frames += outputs["frames"]
             self._loss = outputs["mean_loss"]
             self._right, self._count = self._right + outputs["right"], self._count + outputs["count"]
-        if self._bar is not None and self._ready - self._shown > SHOW_EVERY:
+        if self._bar is not None and not self._bar.disable and self._ready - self._shown > SHOW_EVERY:
             self._shown = self._ready
             self._bar.update(self._task, completed=batch_idx + 1, status=self._status(trainer))
 

@@ -1,0 +1,73 @@
+"""What a run chooses by itself: precision and CUDA graphs, by the machine."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from horst.training.config import RunConfig, TrainerOptions
+from horst.training.speed import resolve
+
+
+@pytest.fixture(scope="module")
+def config() -> RunConfig:
+    return RunConfig.from_file("ssv2/horst_25_released")
+
+
+def choose(config: RunConfig, **options: Any) -> tuple[TrainerOptions, str]:
+    chosen, said = resolve(replace(config, trainer=TrainerOptions(**options)))
+    return chosen.trainer, "\n".join(said)
+
+
+def gpu(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+
+
+def test_the_papers_runs_are_fast_on_a_gpu(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, (9, 0))
+    assert (config.trainer.precision, config.trainer.graphs, config.trainer.backend) == ("auto",) * 3
+    chosen, said = choose(config, devices=4)
+    assert (chosen.precision, chosen.graphs) == ("bf16-mixed", True)
+    assert "Some GPU computes in bf16" in said
+    assert "CUDA graphs on" in said
+
+
+def test_what_is_requested_is_done(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu(monkeypatch, (9, 0))
+    chosen, said = choose(config, precision="32-true", graphs=False)
+    assert (chosen.precision, chosen.graphs) == ("32-true", False)
+    assert said.count("requested") == 2
+    assert resolve(replace(config, trainer=chosen))[0].trainer == chosen
+
+
+@pytest.mark.parametrize(
+    ("capability", "options", "expected", "why"),
+    [
+        ((7, 5), {}, ("32-true", True), "does not compute in bf16"),
+        ((9, 0), {"accumulate": 2}, ("bf16-mixed", False), "trainer.accumulate is 2"),
+        ((9, 0), {"accelerator": "cpu"}, ("32-true", False), "for NVIDIA GPUs"),
+    ],
+)
+def test_what_cannot_be_is_off_and_the_reason_is_said(
+    config: RunConfig,
+    monkeypatch: pytest.MonkeyPatch,
+    capability: tuple[int, int],
+    options: Any,
+    expected: Any,
+    why: str,
+) -> None:
+    gpu(monkeypatch, capability)
+    chosen, said = choose(config, **options)
+    assert (chosen.precision, chosen.graphs) == expected
+    assert why in said
+
+
+def test_a_cpu_trains_as_before(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    chosen, _ = choose(config)
+    assert (chosen.precision, chosen.graphs) == ("32-true", False)
