@@ -52,11 +52,10 @@ def test_a_core_with_other_kernels_runs_eagerly() -> None:
     torch.manual_seed(0)
     model = horst.create_model("conv_lstm_tiny", num_classes=4, size=(24, 20), hidden=[4], stride=[1]).eval()
     plain = torch.stack([alone(model, clip(3, 2)[:, i]) for i in range(2)], 1)
-    model.core.use_backend("triton")
+    model.to("cuda" if torch.cuda.is_available() else "cpu").core.use_backend("triton")
     step = horst.BatchedStep(model, 2)
-    torch.testing.assert_close(
-        torch.stack([step(now).logits.action for now in clip(3, 2)]), plain, rtol=1e-4, atol=1e-5
-    )
+    found = torch.stack([step(now).logits.action.cpu() for now in clip(3, 2)])
+    torch.testing.assert_close(found, plain, rtol=1e-4, atol=1e-5)
 
 
 def check(step: horst.BatchedStep, model: Predictor) -> None:
@@ -159,6 +158,15 @@ def test_the_kernels_give_the_same(variant: str, options: dict[str, Any]) -> Non
     check(step, small(variant, **options))
 
 
+def test_the_kernels_run_in_half_precision() -> None:
+    """In float16, because Triton's interpreter computes bfloat16 incorrectly."""
+    model = small().to("cuda" if torch.cuda.is_available() else "cpu")
+    model.core.use_backend("triton")
+    step, frames = horst.BatchedStep(model, 1, precision=torch.float16), clip(3, 1)
+    found = torch.cat([step(now).logits.action.cpu() for now in frames])
+    torch.testing.assert_close(found, alone(small(), frames[:, 0]), rtol=2e-2, atol=2e-2)
+
+
 def test_slots_with_the_same_frame_share_the_backbone() -> None:
     """The states of a stream that is reset every few seconds differ in age only."""
     model = horst.create_model("horst_tiny", num_classes=4, size=(32, 32)).eval()
@@ -179,3 +187,32 @@ def test_slots_with_the_same_frame_share_the_backbone() -> None:
     assert seen == [4, 2, 3, 1] * 3
     with pytest.raises(InputError, match="first is"):
         shared(shown[0], [0, 1], first=[0, 2])
+
+
+@pytest.mark.parametrize(
+    ("variant", "options"),
+    [
+        ("released", {}),
+        ("paper", {"hidden": [6], "stride": [2], "heads": 3}),
+        ("released", {"hidden": [6], "stride": [1], "attention": "temporal", "order": 3}),
+    ],
+)
+def test_the_kernels_give_attention_weights(variant: str, options: dict[str, Any]) -> None:
+    """Those of the model itself, oldest frame first, for streams of any age; NaN for streams without a frame."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    plain, model = horst.BatchedStep(small(variant, **options), 2), small(variant, **options).to(device)
+    model.core.use_backend("triton")
+    step = horst.BatchedStep(model, 2, precision=torch.float32)
+    for t, now in enumerate(clip(6, 2)):
+        if t == 4:
+            step.reset(1)
+            plain.reset(1)
+        active = [1] if t in (1, 2) else None
+        found, wanted = (one(now, active, attention=t != 3) for one in (step, plain))
+        assert type(step._runner).__name__ == "_FusedStep"
+        pairs = [(found.logits.action, wanted.logits.action)]
+        if t != 3:
+            pairs += [(found.spatial, wanted.spatial), (found.temporal, wanted.temporal)]
+        for a, b in pairs:
+            assert a is not None
+            torch.testing.assert_close(a.cpu(), b, rtol=1e-4, atol=1e-5, equal_nan=True)

@@ -51,7 +51,8 @@ def train(norm: str, graphs: bool, rank: int, processes: int) -> dict[str, Tenso
     graphed = CUDAGraphNetwork(network, processes=processes) if graphs else None
     step: nn.Module = Step(network, graphed)
     if processes > 1:
-        step = DistributedDataParallel(step)
+        with torch.cuda.stream(torch.cuda.Stream()):  # as Lightning does: no capture may wait for the default stream
+            step = DistributedDataParallel(step)
     optimiser = torch.optim.SGD(network.parameters(), lr=0.1)
     generator, part = (
         torch.Generator().manual_seed(1),

@@ -204,6 +204,7 @@ def test_the_best_epoch_is_that_of_the_monitor(
     run = train(config, tmp_path / "run", console=Console(file=text, width=200))
     name = monitor or "area"
     assert f"best epoch by validation {name}" in text.getvalue().splitlines()[5]
+    assert RunConfig.from_file(run.config).trainer.precision == "32-true"  # what `auto` was
     assert f"best {said}" in text.getvalue()
     best = values[name].index(max(values[name]))
     small_runs.assert_same(small_runs.weights(run.best), saved[best])

@@ -98,15 +98,15 @@ class HORSTCell(nn.Module):
         return LayerState.start(self.zero_entry(*self.output_size(height, width)), batch_size, self.config.order)
 
     def forward(
-        self, x: Tensor, state: LayerState | None, lengths: Sequence[int], attention: bool
-    ) -> tuple[CellOutput, LayerState]:
+        self, x: Tensor, state: LayerState | None, lengths: Sequence[int], attention: bool, *, need_state: bool = True
+    ) -> tuple[CellOutput, LayerState | None]:
         """A clip x (B, T, C_in, H_in, W_in), from a state or from the initial one."""
         # The kernels give attention weights without a gradient: PyTorch runs if one may be needed.
         chosen = self.backend(x.device).name
         if chosen == "triton" and not (attention and torch.is_grad_enabled()):
             from horst.layers import fused  # needs Triton
 
-            out, after = fused.clip(self, x, state, lengths)
+            out, after = fused.clip(self, x, state, lengths, need_state=need_state)
             return CellOutput._make(out if attention else (*out[:3], None, None)), after
         b, t = x.shape[:2]
         order = self.config.order
@@ -135,7 +135,7 @@ class HORSTCell(nn.Module):
             spatial = torch.stack([_aligned(a.spatial, order) for a in attended], 1)
             temporal = torch.stack([_aligned(a.temporal, order) for a in attended], 1)
         y, e = (m.unflatten(0, (b, t)) for m in (y, seen.e))
-        after = ring_of(entries, lengths, before, order, fresh=state is None)
+        after = ring_of(entries, lengths, before, order, fresh=state is None) if need_state else None
         return CellOutput(y, e, statt, spatial, temporal), after
 
     def backend(self, device: torch.device) -> BackendChoice:

@@ -204,6 +204,10 @@ class Core(nn.Module):
         zero and its state is that of its own last frame. `attention` adds the weights to the output.
         """
 
+    def encode(self, x: Tensor) -> CoreOutput:
+        """`forward` of whole clips x (B, T, C, H, W) for training, where the state after them is not needed."""
+        return self(x)[0]
+
     @abstractmethod
     def step(self, x: Tensor, state: Any, *, attention: bool = False) -> tuple[CoreOutput, Any]:
         """One frame x (B, C, H, W) of every stream. The state passed in is not changed."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from horst.layers.blocks import FF, ResidualOutput, sinusoidal
 from horst.layers.cell import HORSTCell
-from horst.layers.state import Entry, LayerState, ring_of, valid_windows
+from horst.layers.state import Entry, LayerState, in_order, ring_of, valid_windows
 from horst.ops.fused.layer import LayerResult, run
 from horst.ops.fused.maps import picture, pixels
 from horst.ops.fused.statt import AttentionForm, KVCache
@@ -21,9 +21,9 @@ from horst.ops.fused.weights import LayerForm, LayerWeights
 
 
 def clip(
-    cell: HORSTCell, x: Tensor, state: LayerState | None, lengths: Sequence[int]
-) -> tuple[tuple[Tensor, ...], LayerState]:
-    """A clip x (B, T, C_in, H_in, W_in): the fields of a `CellOutput`, and the state after it."""
+    cell: HORSTCell, x: Tensor, state: LayerState | None, lengths: Sequence[int], *, need_state: bool = True
+) -> tuple[tuple[Tensor, ...], LayerState | None]:
+    """A clip x (B, T, C_in, H_in, W_in): the fields of a `CellOutput`, and the state after it if it is needed."""
     order = cell.config.order
     b, t = x.shape[:2]
     frames = x.permute(1, 0, 3, 4, 2).flatten(0, 1).permute(0, 3, 1, 2)  # time-major and channels-last in one copy
@@ -36,18 +36,21 @@ def clip(
     windows = valid_windows(count, t, order).to(torch.uint8)
     form = layer_form(cell, height, width)
     done = run(pixels(frames), start, windows, weights(cell), form, position(cell, count, t))
-    after = _after(done, state, count, lengths, order, form.size, cell.key_value.norm.weight.dtype)
+    after = None
+    if need_state:
+        after = _after(done, state, count, lengths, order, form.size, cell.key_value.norm.weight.dtype)
 
     def clips(m: Tensor) -> Tensor:
         return m.view(t, b, height, width, -1).permute(1, 0, 4, 2, 3)
 
-    def seen(w: Tensor) -> Tensor:
-        """(T, B * heads, ...) -> (B, T, ...), the mean over heads."""
-        by_head = w.unflatten(1, (b, cell.config.heads)).transpose(0, 1)
-        return by_head.squeeze(2) if cell.config.heads == 1 else by_head.mean(2)
+    spatial, temporal = (over_heads(w, cell.config.heads).transpose(0, 1) for w in (done.spatial, done.temporal))
+    spatial = spatial.unflatten(-1, (height, width))
+    return (clips(done.y), clips(done.e), clips(done.statt), spatial, temporal), after
 
-    spatial = seen(done.spatial).unflatten(-1, (height, width))
-    return (clips(done.y), clips(done.e), clips(done.statt), spatial, seen(done.temporal)), after
+
+def over_heads(weights: Tensor, heads: int) -> Tensor:
+    """(T, B * heads, ...) -> (T, B, ...), the mean over heads."""
+    return weights if heads == 1 else weights.unflatten(1, (-1, heads)).mean(2)
 
 
 def _after(
@@ -159,3 +162,9 @@ def step(
     x = F.max_pool2d(x, cell.stride) if cell.stride > 1 else x
     done = layer(pixels(x), valid, count, active, position(cell, count, 1))
     return tuple(picture(m, layer.form.size) for m in done)
+
+
+def step_attention(layer: StepLayer, oldest_first: Tensor) -> tuple[Tensor, Tensor]:
+    """S(Q, K) (B, S, H, W) and T(Q, K) (B, S) of the last step, from the slots in order of time (B, S)."""
+    spatial, temporal = (in_order(over_heads(w, layer.form.how.heads)[0], oldest_first) for w in layer.attended[:2])
+    return spatial.unflatten(-1, layer.form.size), temporal

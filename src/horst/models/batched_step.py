@@ -6,12 +6,11 @@
     step.reset(3)                                   # slot 3 gets a new stream
 
 The state of all streams is in buffers that are allocated once. An engine runs the step (`horst.models.engines`).
-Kernels and onnxruntime give no attention weights: `Predictor.step` runs for calls that ask for them.
+onnxruntime gives no attention weights: `Predictor.step` runs for calls that ask for them.
 
 Shapes: B streams, H x W pixels, S states.
 """
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -125,8 +124,8 @@ class BatchedStep:
         if not set(same.values()) <= set(same):
             raise InputError(f"first is {first}; it takes slots of active, {active}")
         if isinstance(self._runner, _FusedStep):
-            if not attention and unroll is None:  # heads that unroll have no kernels: the model raises the error
-                return StepOutput(self._runner.step(frames))
+            if unroll is None:  # heads that unroll have no kernels: the model raises the error
+                return self._runner.step(frames, attention)
             self._runner = _EagerStep(self.model, frames, self.active, self._runner.state())
         return self._runner.step(frames, unroll, attention, same)
 
@@ -241,7 +240,7 @@ class _FusedStep:
         assert isinstance(model.core, HORST)  # the only core with these kernels
         self.model, self.core, self.frames, self.active = model, model.core, frames, active
         self.precision = precision or (torch.bfloat16 if cuda else torch.float32)
-        self.backbone, self._layer_step = prepared(model.backbone, self.precision), fused.step
+        self.backbone, self._layers = prepared(model.backbone, self.precision), fused
         self.count = torch.zeros(len(frames), dtype=torch.int64, device=active.device)
         height, width = model.backbone.output_size(*frames.shape[-2:])
         self.layers, self.zeros = [], []
@@ -255,26 +254,38 @@ class _FusedStep:
         if graph and cuda:
             self._capture()
 
-    def step(self, frames: Tensor) -> Logits:
+    def step(self, frames: Tensor, attention: bool) -> StepOutput:
         self.frames.copy_(frames, non_blocking=True)
         if self._replay is None:
-            return self._run()
-        self._replay()
-        return self.output.map(Tensor.clone)
+            logits = self._run()
+        else:
+            self._replay()
+            logits = self.output.map(Tensor.clone)
+        if not attention:
+            return StepOutput(logits)
+        order = self.core.order
+        slot, before = torch.arange(order, device=self.count.device), self.count - self.active
+        weights = self._layers.step_attention(self.layers[-1], (before.unsqueeze(1) + slot) % order)
+        return StepOutput(logits, *map(self._only_active, weights))
 
     def _run(self) -> Logits:
         model, order = self.model, self.core.order
         slot = torch.arange(order, device=self.count.device)
         count = self.count.unsqueeze(1)
         valid = ((slot < count) | ((count == 0) & (slot == order - 1))).to(torch.uint8)
-        half = self.precision != torch.float32
-        with torch.autocast(self.active.device.type, self.precision) if half else contextlib.nullcontext():
+        autocast = torch.autocast(self.active.device.type, self.precision, enabled=self.precision != torch.float32)
+        with autocast:
             y = e = statt = self.backbone(self.frames)
-            for cell, layer in zip(self.core.cells, self.layers, strict=True):
-                y, e, statt = self._layer_step(cell, layer, y, valid, self.count, self.active, self.precision)
+        for cell, layer in zip(self.core.cells, self.layers, strict=True):  # they choose their own precision
+            y, e, statt = self._layers.step(cell, layer, y, valid, self.count, self.active, self.precision)
+        with autocast:
             logits = model.read(CoreOutput(y, (e,), (statt,)))
         self.count += self.active
-        return logits.map(Tensor.float)
+        return logits.map(lambda x: self._only_active(x.float()))
+
+    def _only_active(self, x: Tensor) -> Tensor:
+        """NaN in the rows (B, ...) of streams without a frame."""
+        return x.masked_fill((self.active == 0).view(-1, *[1] * (x.ndim - 1)), torch.nan)
 
     def _capture(self) -> None:
         """Run the step a few times, capture it, and reset all streams."""

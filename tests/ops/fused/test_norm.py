@@ -263,7 +263,7 @@ def test_squeeze_excite(size: tuple[int, ...], act: Any, device: str) -> None:
     mean = means.clone().requires_grad_()
     gate = torch.sigmoid(mean @ mix)
     out = hole(n, p, channels, dtype=c.x.dtype, device=c.x.device)
-    fused.scale_apply(c.x, stats, c.weight, c.bias, gate.detach(), out, act)
+    fused.apply(c.x, stats, c.weight, c.bias, (out,), act=act, gate=gate.detach())
     assert untouched(out)
     check(out, y)
 

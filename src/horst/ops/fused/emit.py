@@ -43,7 +43,7 @@ def excited(pre: Tensor, memory: Tensor, w: LayerWeights, form: LayerForm) -> Ke
     means = torch.empty(pre.shape[0], pre.shape[2], dtype=torch.float32, device=pre.device)
     stats = norm.norm(pre, w.y_norm, w.y_bias, None, act=form.act, add=more, means=means)
     gate = _gate(means, *_mlp(w))
-    norm.scale_apply(pre, stats, w.y_norm, w.y_bias, gate, y, form.act)
+    norm.apply(pre, stats, w.y_norm, w.y_bias, (y,), act=form.act, gate=gate)
     return Kept(y, pre, stats, None, means, gate)
 
 

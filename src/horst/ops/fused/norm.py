@@ -75,14 +75,29 @@ def norm(
     return stats
 
 
-def scale_apply(x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor, gate: Tensor, out: Tensor, act: Act) -> None:
-    """Squeeze-excite's output z + z * gate, with z = act(norm(x)) and the gate (N, C) after its sigmoid."""
-    n, p, c = x.shape
+def apply(
+    x: Tensor,
+    stats: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    outs: tuple[Tensor, ...] | None = None,
+    *,
+    groups: int = 1,
+    act: Act = "none",
+    gate: Tensor | None = None,
+) -> Tensor:
+    """act(GroupNorm(x)) from its statistics, as `norm` writes it, into `outs` or a new tensor; returns the first.
+
+    With `gate` (N, C; one group) it is squeeze-excite's output z + z * gate, the gate after its sigmoid.
+    """
+    n, p, c = x.shape[0], x.shape[1], x.shape[2] // groups
     bp, cp = _tile(p, c, "norm")
-    kernels.apply_kernel[n * triton.cdiv(p, bp), 1](
-        *_map(x), None, stats, weight, bias, gate, *_map(out), *_map(None), None, p, 0.0,
+    first, second = (torch.empty_like(x), None) if outs is None else (outs[0], outs[1] if groups == 2 else None)
+    kernels.apply_kernel[n * triton.cdiv(p, bp), groups](
+        *_map(x), None, stats, weight, bias, gate, *_map(first), *_map(second), None, p, 0.0,
         c, act, bp, cp, 1, num_warps=LAUNCHES["norm"].warps,
     )  # fmt: skip
+    return first
 
 
 def gate_sums(dy: Tensor, x: Tensor, stats: Tensor, weight: Tensor, bias: Tensor, act: Act) -> Tensor:

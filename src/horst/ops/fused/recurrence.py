@@ -63,6 +63,17 @@ def forward(
     return Tape(out, with_e, memory, weights, kv, stats, pooled, h, h_stats, tuple(h_pre))
 
 
+def again(tape: Tape, w: LayerWeights) -> Tape:
+    """The tape with all keys and values, of which it has kept those before the clip: the others are computed again."""
+    keys, filters, values = tape.memory
+    t, before = len(tape.key_value), len(keys)
+    all_keys, all_values = (m.new_empty(before + t, *m.shape[1:]) for m in (keys, values))
+    all_keys[:before], all_values[:before] = keys, values
+    entries = all_keys[before:].flatten(0, 1), all_values[before:].flatten(0, 1)
+    norm.apply(tape.key_value.flatten(0, 1), tape.stats.flatten(0, 1), w.kv_norm, w.kv_bias, entries, groups=2)
+    return tape._replace(memory=KVCache(all_keys, filters, all_values))
+
+
 class RecurrenceGrads(NamedTuple):
     """The result of the backward pass."""
 
