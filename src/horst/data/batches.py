@@ -71,15 +71,10 @@ class ClipDataset(Dataset[Item | BadClip]):
         except (VideoError, InputError, OSError) as error:  # InputError: nothing precedes the action
             return BadClip(example.id, index, str(error), labels)
         frames = torch.from_numpy(clip.frames)
-        return Item(
-            frames=frames.permute(0, 3, 1, 2) if frames.dtype == torch.uint8 else frames,  # a view: copying is slow
-            times=torch.from_numpy(clip.times),
-            observed=torch.from_numpy(clip.observed),
-            labels=labels,
-            id=example.id,
-            index=index,
-            note=clip.note,
-        )
+        if frames.dtype == torch.uint8:
+            frames = frames.permute(0, 3, 1, 2)  # a view: copying is slow
+        times, observed = torch.from_numpy(clip.times), torch.from_numpy(clip.observed)
+        return Item(frames, times, observed, labels, example.id, index, clip.note)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,10 +189,9 @@ class BadClips:
         if batch.bad and len(self) > max(self.limit * self.seen, min(self.MINIMUM, self.limit * self.total)):
             some = "; ".join(f"{ident}: {why}" for ident, why in self.listed[:5])
             more = f"; and {len(self) - 5} more" if len(self) > 5 else ""
-            raise DataError(
-                f"{len(self)} of {self.seen} training clips read so far ({self.total} in all) are bad, more than the "
-                f"limit of {self.limit:.3g}: repair them, leave them out, or raise batches.bad_limit. {some}{more}"
-            )
+            count = f"{len(self)} of {self.seen} training clips read so far ({self.total} in all)"
+            remedy = "repair them, leave them out, or raise batches.bad_limit"
+            raise DataError(f"{count} are bad, more than the limit of {self.limit:.3g}: {remedy}. {some}{more}")
 
     def merge(self, state: dict[str, Any]) -> None:
         """Add the `state_dict` of another process. Only `add` checks the limit."""
@@ -214,10 +208,8 @@ class BadClips:
         return {"seen": self._seen.clone(), "bad": [(c.index, c.id, c.why) for c in self._bad.values()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if len(state["seen"]) != self.total:
-            raise DataError(
-                f"the checkpoint was made with {len(state['seen'])} training clips and there are {self.total} now: "
-                "resume with the same data"
-            )
+        if (before := len(state["seen"])) != self.total:
+            clips = f"{before} training clips and there are {self.total} now"
+            raise DataError(f"the checkpoint was made with {clips}: resume with the same data")
         self._seen, self._bad = torch.zeros(self.total, dtype=torch.bool), {}
         self.merge(state)

@@ -16,20 +16,11 @@ from numpy.typing import NDArray
 
 from horst.config import Task, check_positive, check_type
 from horst.data.example import Example, SequenceTiming
-from horst.errors import ConfigError, DamagedVideoError, DataError, MissingVideoError, VideoError
+from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, MissingVideoError, VideoError
+from horst.video import sampling
 from horst.video.frame import Frame, Image, Size, is_image_sequence
 from horst.video.images import ImageSequence
-from horst.video.sampling import (
-    SLACK,
-    UNOBSERVED,
-    Anticipation,
-    Indices,
-    anticipation_frames,
-    frames_at,
-    observed_frames,
-    start_frame,
-    ticks,
-)
+from horst.video.sampling import SLACK, UNOBSERVED, Anticipation, Indices
 
 EPIC_FPS = 30.0  # anticipation: positions are counted at this rate, as RULSTM does, whatever the rate of the media
 MAX_EXCESS = 0.5  # seconds by which images may end later than their video: EPIC's own end up to 0.25 s later
@@ -95,14 +86,30 @@ def read_clip(example: Example, task: Task, config: ClipConfig) -> Clip:
 
 def clip_times(start: float, end: float, config: ClipConfig) -> NDArray[np.float64]:
     """Recognition: the times of a clip's frames, up to the observed fraction."""
-    times = ticks(start, end, config.fps)
-    return times[: observed_frames(len(times), config.observe)]
+    times = sampling.ticks(start, end, config.fps)
+    return times[: sampling.observed_frames(len(times), config.observe)]
+
+
+def every_nth(stored: float, wanted: float) -> int | None:
+    """Every how many frames of the rate `stored` the rate `wanted` needs; None if it is no whole number."""
+    every = round(stored / wanted)
+    return every if every >= 1 and abs(every * wanted - stored) <= 1e-6 * stored else None
 
 
 def seen_frames(example: Example, config: ClipConfig) -> Indices:
     """Anticipation: the positions before the action, as frame numbers from 1 at EPIC_FPS."""
-    start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
-    return anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
+    start = example.start_frame
+    if start is None:
+        start = sampling.start_frame(example.start, EPIC_FPS)
+    return sampling.anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
+
+
+def nothing_precedes(example: Example, config: ClipConfig) -> bool:
+    """Anticipation: whether an action is too early, which is no fault of the data."""
+    try:
+        return not len(seen_frames(example, config))
+    except InputError:
+        return True
 
 
 def frame_times(numbers: Indices) -> NDArray[np.float64]:
@@ -132,7 +139,7 @@ def _recognition(example: Example, config: ClipConfig) -> Clip:
         begins = np.asarray([frame.time for frame in frames])
     wanted = clip_times(start, max(end, start), config)
     note = _missing_end(example.media, begins[-1], wanted, interval, config)
-    chosen = frames_at(begins, wanted)
+    chosen = sampling.frames_at(begins, wanted)
     images = [sequence.read(sequence.numbers[i]) if sequence is not None else frames[i].image for i in chosen]
     return Clip(np.stack(images), begins[chosen], note)
 
@@ -256,10 +263,8 @@ def _open_images(
 
 
 def unknown_rate(media: Path) -> DataError:
-    return DataError(
-        f"{media} holds numbered images, which do not state their frame rate: set frames_fps in the data config, or "
-        "give the CSV file a column fps"
-    )
+    remedy = "set frames_fps in the data config, or give the CSV file a column fps"
+    return DataError(f"{media} holds numbered images, which do not state their frame rate: {remedy}")
 
 
 def check_timing(media: Path, numbers: list[int], timing: SequenceTiming) -> None:

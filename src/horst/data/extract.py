@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -32,19 +32,7 @@ from horst.video.frame import Image
 
 Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
 Read = Callable[[Example, ClipConfig], Clip]
-
-
-class BackboneLike(Protocol):
-    """The parts of `horst.backbones.Backbone` that are used here; this package must not import it."""
-
-    channels: int
-    made_from: Part | None
-
-    def __call__(self, frames: torch.Tensor) -> Any: ...
-    def output_size(self, height: int, width: int) -> tuple[int, int]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def to(self, device: Any) -> Any: ...
-    def eval(self) -> Any: ...
+Backbone = Any  # a `horst.backbones.Backbone`: this package must not import it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +45,7 @@ class ExtractReport:
 
 def extract(
     config: DataConfig,
-    backbone: BackboneLike,
+    backbone: Backbone,
     folder: str | Path,
     *,
     part: int = 0,
@@ -118,7 +106,7 @@ def extract(
     return ExtractReport(len(mine), tuple(bad))
 
 
-def _maps(backbone: BackboneLike, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
+def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
     frames = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
     with torch.inference_mode():
         maps = backbone(frames).half()
@@ -129,7 +117,7 @@ def _maps(backbone: BackboneLike, device: Any, shape: list[int], images: Sequenc
     return maps.cpu().numpy()
 
 
-def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: BackboneLike) -> dict[str, Any]:
+def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: Backbone) -> dict[str, Any]:
     made = backbone.made_from or Part(name=type(backbone).__qualname__)
     used = ("size", "fps") if annotations.task == "recognition" else ("size", "steps", "stride")
     weights = hashlib.sha256()  # maps of two trainings of one architecture must not be in one store

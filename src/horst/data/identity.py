@@ -105,18 +105,16 @@ class DataIdentity:
             if found.digest != stored:
                 raise ValueError("its digest does not match")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(
-                f"{path} is damaged ({error}): delete it to continue without comparing the data with those of the run"
-            ) from error
+            remedy = "delete it to continue without comparing the data with those of the run"
+            raise DataError(f"{path} is damaged ({error}): {remedy}") from error
         return found
 
     def check(self, now: Self, folder: Path) -> None:
         """ConfigError if the run in `folder`, which was trained on these data, would continue on others."""
         if changes := self.differences(now):
-            raise ConfigError(
-                f"{folder} was trained on other data: {'; '.join(changes)}. Restore the data or start a new run. "
-                f"If the files were only copied or touched, delete {folder / RECORD} and resume again"
-            )
+            touched = f"If the files were only copied or touched, delete {folder / RECORD} and resume again"
+            other = f"{folder} was trained on other data: {'; '.join(changes)}"
+            raise ConfigError(f"{other}. Restore the data or start a new run. {touched}")
 
     def differences(self, now: Self) -> list[str]:
         """What changed from these data to `now`, in words; empty if they are the same."""

@@ -179,18 +179,14 @@ def evaluate_predictions(
     unseen = (predictions.last_seen == -torch.inf) & predictions.read[:, None]
     shown = {"size": list(clip.size), "fps": float(1 / clip.stride if anticipation else clip.fps)}
     made_for = {"size": list(model.size), "fps": float(model.fps)} if model is not None else shown
+    read, unlabelled = predictions.read, predictions.labels["action"] == UNKNOWN
+    rows = {"read": read, "missing": ~read, "left_out": left_out(predictions, annotations), "unlabelled": unlabelled}
+    counts = {"examples": len(predictions), **{name: int(found.sum()) for name, found in rows.items()}}
     return Evaluation(
         data=annotations.name,
         split=split,
         task=predictions.task,
-        counts={
-            "examples": len(predictions),
-            "read": int(predictions.read.sum()),
-            "missing": int((~predictions.read).sum()),
-            "left_out": int(left_out(predictions, annotations).sum()),
-            "unlabelled": int((predictions.labels["action"] == UNKNOWN).sum()),
-            "train": annotations.counts().get("train", 0),
-        },
+        counts=counts | {"train": annotations.counts().get("train", 0)},
         protocol={
             "mode": clip.mode if anticipation else "prefix",
             "leaks": leaks,

@@ -102,7 +102,6 @@ class LiveSource:
             raise InputError(f"{self.source}: cameras are named camera:0, camera:1, ...")
         form, pattern = CAMERAS[sys.platform]
         if form not in {known for names in av.formats_available for known in names.split(",")}:
-            raise VideoError(
-                self.source, f"this build of FFmpeg (PyAV {av.__version__}) does not support cameras: {form}"
-            )
+            build = f"this build of FFmpeg (PyAV {av.__version__})"
+            raise VideoError(self.source, f"{build} does not support cameras: {form}")
         return form, pattern.format(number)
