@@ -81,8 +81,7 @@ class ClipDataset(Dataset[Item | BadClip]):
 class Batch:
     """Clips of different lengths, padded at their ends. It is empty if all clips were bad."""
 
-    frames: Tensor
-    """(B, T, 3, H, W) uint8, zero in the padding, with channels last in memory; or maps (B, T, C, h, w) as stored."""
+    frames: Tensor  # (B, T, 3, H, W) uint8, 0 in the padding, channels last in memory; or stored maps (B, T, C, h, w)
     lengths: Tensor  # (B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU
     times: Tensor  # (B, T) float64, NaN in the padding and where unobserved; always on the CPU
     observed: Tensor  # (B, T) bool, False in the padding
@@ -129,17 +128,10 @@ def collate(items: Iterable[Item | BadClip]) -> Batch:
         times[row, :length] = item.times
         observed[row, :length] = item.observed
     tasks = sorted({task for item in given for task in item.labels})
-    return Batch(
-        frames=frames,
-        lengths=lengths,
-        times=times,
-        observed=observed,
-        labels={task: torch.tensor([i.labels.get(task, UNKNOWN) for i in good], dtype=torch.int64) for task in tasks},
-        ids=tuple(item.id for item in good),
-        indices=tuple(item.index for item in good),
-        bad=tuple(item for item in given if isinstance(item, BadClip)),
-        notes=tuple(item.note for item in good),
-    )
+    labels = {task: torch.tensor([i.labels.get(task, UNKNOWN) for i in good], dtype=torch.int64) for task in tasks}
+    ids, indices, notes = (tuple(getattr(item, name) for item in good) for name in ("id", "index", "note"))
+    bad = tuple(item for item in given if isinstance(item, BadClip))
+    return Batch(frames, lengths, times, observed, labels, ids, indices, bad, notes)
 
 
 def _empty_frames(items: list[Item], longest: int) -> Tensor:

@@ -103,17 +103,14 @@ def check_data(
 def _notices(task: Task, clip: ClipConfig, early: int, checked: Sequence[MediaCheck]) -> Iterator[str]:
     """Of actions that are too early, and of files with too low a frame rate."""
     if early:
-        yield (
-            f"{early:,} actions start in the first {clip.stride:g} s of their video, so no frame precedes them. In "
-            "training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
-        )
+        remedy = "In training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
+        where = f"in the first {clip.stride:g} s of their video"
+        yield f"{early:,} actions start {where}, so no frame precedes them. {remedy}"
     rates = [fps for _, fps, _ in checked if fps]
     slow = [fps for fps in rates if fps < SLOWER * clip.fps]
     if slow and task == "recognition":
-        yield (
-            f"{len(slow):,} of {len(rates):,} files have a lower frame rate than clip.fps = {clip.fps:g}, down to "
-            f"{min(slow):g}: clips repeat their frames. Set clip.fps to {min(slow):g} to show each once"
-        )
+        lower = f"a lower frame rate than clip.fps = {clip.fps:g}, down to {min(slow):g}: clips repeat their frames"
+        yield f"{len(slow):,} of {len(rates):,} files have {lower}. Set clip.fps to {min(slow):g} to show each once"
 
 
 def _by_media(examples: Sequence[Example]) -> dict[tuple[Path, str], list[Example]]:

@@ -7,6 +7,7 @@ nothing could be read is tried again, because its disk may be back.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ import numpy as np
 import torch
 
 from horst.config import check_positive
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Failed, Timed, read_frames, seen_frames
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Timed, read_frames, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.features import FORMAT, MICROSECONDS, ExtractedVideo, FeatureStore, Maps, maps_file, write_maps
@@ -171,12 +172,14 @@ def anticipation_stream(
             wanted.append((example, seen_frames(example, config).tolist()))
     numbers = sorted({n for _, of in wanted for n in of})
     found: set[int] = set()
-    failed: Failed = {}
-    stream = read_frames(examples[0], numbers, config.size, failed)
+    failed: dict[int, VideoError] = {}
+    stream = read_frames(examples[0], numbers, config.size)
     if read is not None:
-        stream = _from_packed(read, config, wanted, failed)
+        stream = _from_packed(read, config, wanted)
     for number, time, image in stream:
-        if number not in found:
+        if isinstance(image, VideoError):
+            failed[number] = image
+        elif number not in found:
             found.add(number)
             video.times[number] = time
             yield number, image
@@ -185,12 +188,12 @@ def anticipation_stream(
             video.add_bad(example, str(failed.get(lost[0], f"frame {lost[0]} is not in the packed data set")))
 
 
-def _from_packed(read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]], failed: Failed) -> Timed:
+def _from_packed(read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]]) -> Iterator[Timed]:
     for example, numbers in wanted:
         try:
             clip = read(example, config)
         except VideoError as error:
-            failed.update(dict.fromkeys(numbers, error))
+            yield from ((number, math.nan, error) for number in numbers)
         else:
             for i in np.flatnonzero(clip.observed):
                 number, time = numbers[i], float(clip.times[i])

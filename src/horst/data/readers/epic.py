@@ -5,9 +5,7 @@ actions.csv numbers the actions. The official files have timestamps, verbs and n
 occur in training and validation, numbered in the order of (verb, noun) unless there is an actions.csv.
 
 EPIC-Kitchens 55 has no official validation split: with the official files, the videos in RULSTM's validation_videos.csv
-are for validation and all others for training. That is RULSTM's split.
-
-docs/guides/data.md lists the files and the options.
+are for validation and all others for training. That is RULSTM's split. docs/guides/data.md lists files and options.
 """
 
 import math
@@ -136,20 +134,18 @@ def _read_segments(folder: Path, origin: Origin, version: Version) -> Iterator[S
                 raise DataError(f"{row}: segment {ident} ends at frame {end}, before its start {start}")
             if (before := first.setdefault((split, ident), row)) is not row:
                 raise DataError(f"{row}: the id {ident!r} is in {before} too; remove one of the segments")
-            yield (
-                row,
-                Example(
-                    id=ident,
-                    split=split,
-                    media=Path(video),
-                    labels=labels,
-                    start=(start - 1) / EPIC_FPS,
-                    end=end / EPIC_FPS,
-                    start_frame=start,
-                    video=video,
-                    group=video.split("_")[0],
-                ),
+            example = Example(
+                id=ident,
+                split=split,
+                media=Path(video),
+                labels=labels,
+                start=(start - 1) / EPIC_FPS,
+                end=end / EPIC_FPS,
+                start_frame=start,
+                video=video,
+                group=video.split("_")[0],
             )
+            yield row, example
 
 
 def _validation_videos(folder: Path) -> frozenset[str]:

@@ -41,13 +41,8 @@ def read_folder(
         labels, timing = {"action": names.index(file.parent.name)}, sequence_timing(file, frames_fps)
         ident = str(file.relative_to(root))
         examples.append(Example(id=ident, split=split, media=file, labels=labels, timing=timing))
-    return Annotations(
-        name=root.name,
-        task="recognition",
-        examples=tuple(examples),
-        classes={"action": tuple(names)},
-        mirror=mirror_classes(names, mirror),
-    )
+    classes, flips = {"action": tuple(names)}, mirror_classes(names, mirror)
+    return Annotations(name=root.name, task="recognition", examples=tuple(examples), classes=classes, mirror=flips)
 
 
 def _is_clip(path: Path) -> bool:
