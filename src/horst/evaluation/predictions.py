@@ -46,8 +46,7 @@ class Predictions:
     scores: Mapping[str, Tensor]  # (N, P, C) float32 by task: logits; -inf where no frame had been observed
     read: Tensor  # (N,) bool: the clip could be read
     empty: Tensor  # (N,) bool, anticipation: the action starts so early that no frame precedes it
-    answers: Tensor
-    """(N, T) int64, recognition: the predicted action at each frame; -1 after the end. T is 0 for anticipation."""
+    answers: Tensor  # (N, T) int64: the predicted action at each frame, -1 after the end; T is 0 for anticipation
     lengths: Tensor  # (N,) int64: frames of each clip; 0 if it could not be read
     last_seen: Tensor  # (N, P) float64: time in the media of the latest frame shown so far; -inf if there was none
     limits: Tensor  # (N, P) float64: the latest time that the protocol allows
@@ -152,12 +151,8 @@ class Collector:
         lengths, observed = batch.lengths, batch.observed.cpu()
         columns = self._columns(lengths)  # (B, P)
         times = batch.times.masked_fill(batch.times.isnan(), -torch.inf)
-        found = {
-            "index": torch.tensor(batch.indices),
-            "lengths": lengths,
-            "last_seen": times.cummax(1).values.gather(1, columns),
-            "limits": times.gather(1, columns),
-        }
+        found = {"index": torch.tensor(batch.indices), "lengths": lengths, "limits": times.gather(1, columns)}
+        found["last_seen"] = times.cummax(1).values.gather(1, columns)
         unobserved = ~observed.gather(1, columns)[..., None]
         for task in logits:
             rows = columns.to(logits[task].device)[..., None].expand(-1, -1, logits[task].shape[-1])
