@@ -143,6 +143,11 @@ def encode_checked(data: dict[str, Any]) -> str:
     return _CHECKSUM % zlib.crc32(rest.encode()) + rest
 
 
+def write_checked(path: Path, data: dict[str, Any]) -> None:
+    """Write `encode_checked(data)` atomically."""
+    write_text(path, encode_checked(data))
+
+
 def decode_checked(raw: bytes) -> dict[str, Any]:
     """The mapping of `encode_checked`. ValueError if the checksum is wrong; JSON without a checksum is accepted."""
     start = raw[:_CHECKSUM_LENGTH]

@@ -20,8 +20,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, the step o
 class Augment(RandAugment):
     """Augmentation of training clips."""
 
-    mirror: bool = True
-    """Flip half of the clips whose label after a flip is known; none if the annotations do not state it."""
+    mirror: bool = True  # flip half of the clips whose label after a flip is known from the annotations
 
 
 NO_AUGMENT = Augment(operations=0, mirror=False)

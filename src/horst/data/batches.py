@@ -71,23 +71,17 @@ class ClipDataset(Dataset[Item | BadClip]):
         except (VideoError, InputError, OSError) as error:  # InputError: nothing precedes the action
             return BadClip(example.id, index, str(error), labels)
         frames = torch.from_numpy(clip.frames)
-        return Item(
-            frames=frames.permute(0, 3, 1, 2) if frames.dtype == torch.uint8 else frames,  # a view: copying is slow
-            times=torch.from_numpy(clip.times),
-            observed=torch.from_numpy(clip.observed),
-            labels=labels,
-            id=example.id,
-            index=index,
-            note=clip.note,
-        )
+        if frames.dtype == torch.uint8:
+            frames = frames.permute(0, 3, 1, 2)  # a view: copying is slow
+        times, observed = torch.from_numpy(clip.times), torch.from_numpy(clip.observed)
+        return Item(frames, times, observed, labels, example.id, index, clip.note)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
     """Clips of different lengths, padded at their ends. It is empty if all clips were bad."""
 
-    frames: Tensor
-    """(B, T, 3, H, W) uint8, zero in the padding, with channels last in memory; or maps (B, T, C, h, w) as stored."""
+    frames: Tensor  # (B, T, 3, H, W) uint8, 0 in the padding, channels last in memory; or stored maps (B, T, C, h, w)
     lengths: Tensor  # (B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU
     times: Tensor  # (B, T) float64, NaN in the padding and where unobserved; always on the CPU
     observed: Tensor  # (B, T) bool, False in the padding
@@ -134,17 +128,10 @@ def collate(items: Iterable[Item | BadClip]) -> Batch:
         times[row, :length] = item.times
         observed[row, :length] = item.observed
     tasks = sorted({task for item in given for task in item.labels})
-    return Batch(
-        frames=frames,
-        lengths=lengths,
-        times=times,
-        observed=observed,
-        labels={task: torch.tensor([i.labels.get(task, UNKNOWN) for i in good], dtype=torch.int64) for task in tasks},
-        ids=tuple(item.id for item in good),
-        indices=tuple(item.index for item in good),
-        bad=tuple(item for item in given if isinstance(item, BadClip)),
-        notes=tuple(item.note for item in good),
-    )
+    labels = {task: torch.tensor([i.labels.get(task, UNKNOWN) for i in good], dtype=torch.int64) for task in tasks}
+    ids, indices, notes = (tuple(getattr(item, name) for item in good) for name in ("id", "index", "note"))
+    bad = tuple(item for item in given if isinstance(item, BadClip))
+    return Batch(frames, lengths, times, observed, labels, ids, indices, bad, notes)
 
 
 def _empty_frames(items: list[Item], longest: int) -> Tensor:
@@ -194,10 +181,9 @@ class BadClips:
         if batch.bad and len(self) > max(self.limit * self.seen, min(self.MINIMUM, self.limit * self.total)):
             some = "; ".join(f"{ident}: {why}" for ident, why in self.listed[:5])
             more = f"; and {len(self) - 5} more" if len(self) > 5 else ""
-            raise DataError(
-                f"{len(self)} of {self.seen} training clips read so far ({self.total} in all) are bad, more than the "
-                f"limit of {self.limit:.3g}: repair them, leave them out, or raise batches.bad_limit. {some}{more}"
-            )
+            count = f"{len(self)} of {self.seen} training clips read so far ({self.total} in all)"
+            remedy = "repair them, leave them out, or raise batches.bad_limit"
+            raise DataError(f"{count} are bad, more than the limit of {self.limit:.3g}: {remedy}. {some}{more}")
 
     def merge(self, state: dict[str, Any]) -> None:
         """Add the `state_dict` of another process. Only `add` checks the limit."""
@@ -214,10 +200,8 @@ class BadClips:
         return {"seen": self._seen.clone(), "bad": [(c.index, c.id, c.why) for c in self._bad.values()]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if len(state["seen"]) != self.total:
-            raise DataError(
-                f"the checkpoint was made with {len(state['seen'])} training clips and there are {self.total} now: "
-                "resume with the same data"
-            )
+        if (before := len(state["seen"])) != self.total:
+            clips = f"{before} training clips and there are {self.total} now"
+            raise DataError(f"the checkpoint was made with {clips}: resume with the same data")
         self._seen, self._bad = torch.zeros(self.total, dtype=torch.bool), {}
         self.merge(state)

@@ -60,10 +60,8 @@ class BucketSampler(ClipSampler):
         self.seed, self.drop_last, self.prefix = seed, drop_last, prefix
         self.epoch, self.start_batch = 0, 0
         if not len(self):
-            raise InputError(
-                f"{len(self.lengths)} clips do not fill a batch of {batch_size} on {replicas} replicas, and incomplete "
-                "batches are dropped: make batches smaller, or keep the last"
-            )
+            clips = f"{len(self.lengths)} clips do not fill a batch of {batch_size} on {replicas} replicas"
+            raise InputError(f"{clips}, and incomplete batches are dropped: make batches smaller, or keep the last")
 
     @property
     def sampler(self) -> Self:

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from horst.config import Task
-from horst.data.clips import ClipConfig, frame_prefix, gaps, open_images, read_clip, seen_frames
-from horst.data.example import FIT_SPLITS, Annotations, Example
+from horst.data.clips import ClipConfig, frame_prefix, gaps, nothing_precedes, open_images, read_clip
+from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
 from horst.data.source import Depth, Source
 from horst.errors import DataError, InputError, VideoError
@@ -70,7 +70,8 @@ def check_data(
     fit the duration of the video. With "frames", a clip of the first and the last example of each file is read too.
     """
     annotations, clip = source.annotations, clip or ClipConfig()
-    early = {e.id for e in annotations.examples if _nothing_precedes(annotations.task, e, clip)}
+    anticipated = annotations.examples if annotations.task == "anticipation" else ()
+    early = {example.id for example in anticipated if nothing_precedes(example, clip)}
     missing: tuple[str, ...] = ()
     checked: list[MediaCheck] = []
     if (problems := source.problems(clip, depth)) is not None:
@@ -99,28 +100,17 @@ def check_data(
     )
 
 
-def _nothing_precedes(task: Task, example: Example, clip: ClipConfig) -> bool:
-    """Whether an action is too early to be anticipated, which is no fault of the data."""
-    try:
-        return task == "anticipation" and not len(seen_frames(example, clip))
-    except InputError:
-        return True
-
-
 def _notices(task: Task, clip: ClipConfig, early: int, checked: Sequence[MediaCheck]) -> Iterator[str]:
     """Of actions that are too early, and of files with too low a frame rate."""
     if early:
-        yield (
-            f"{early:,} actions start in the first {clip.stride:g} s of their video, so no frame precedes them. In "
-            "training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
-        )
+        remedy = "In training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
+        where = f"in the first {clip.stride:g} s of their video"
+        yield f"{early:,} actions start {where}, so no frame precedes them. {remedy}"
     rates = [fps for _, fps, _ in checked if fps]
     slow = [fps for fps in rates if fps < SLOWER * clip.fps]
     if slow and task == "recognition":
-        yield (
-            f"{len(slow):,} of {len(rates):,} files have a lower frame rate than clip.fps = {clip.fps:g}, down to "
-            f"{min(slow):g}: clips repeat their frames. Set clip.fps to {min(slow):g} to show each once"
-        )
+        lower = f"a lower frame rate than clip.fps = {clip.fps:g}, down to {min(slow):g}: clips repeat their frames"
+        yield f"{len(slow):,} of {len(rates):,} files have {lower}. Set clip.fps to {min(slow):g} to show each once"
 
 
 def _by_media(examples: Sequence[Example]) -> dict[tuple[Path, str], list[Example]]:
@@ -170,11 +160,9 @@ def _read_clips(task: Task, clip: ClipConfig, examples: Sequence[Example]) -> li
 
 
 def _histogram(annotations: Annotations) -> tuple[tuple[str, int, int], ...]:
-    train, val = (
-        Counter(e.labels["action"] for e in annotations.examples if e.split == split and e.labels)
-        for split in FIT_SPLITS
-    )
-    rows = [(name, train[i], val[i]) for i, name in enumerate(annotations.classes.get("action", ()))]
+    count = Counter((e.split, e.labels["action"]) for e in annotations.examples if e.labels)
+    actions = annotations.classes.get("action", ())
+    rows = [(name, count["train", i], count["val", i]) for i, name in enumerate(actions)]
     return tuple(sorted(rows, key=lambda row: -row[1] - row[2]))
 
 

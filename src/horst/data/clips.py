@@ -1,7 +1,4 @@
-"""Clips: the frames of an example that the task observes, read from a video or from numbered images.
-
-Shapes: T frames, H x W pixels.
-"""
+"""Clips: the frames of an example that the task observes, from a video or images. Shapes: T frames, H x W pixels."""
 
 import math
 from collections.abc import Iterator
@@ -16,45 +13,30 @@ from numpy.typing import NDArray
 
 from horst.config import Task, check_positive, check_type
 from horst.data.example import Example, SequenceTiming
-from horst.errors import ConfigError, DamagedVideoError, DataError, MissingVideoError, VideoError
+from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, MissingVideoError, VideoError
+from horst.video import sampling
 from horst.video.frame import Frame, Image, Size, is_image_sequence
 from horst.video.images import ImageSequence
-from horst.video.sampling import (
-    SLACK,
-    UNOBSERVED,
-    Anticipation,
-    Indices,
-    anticipation_frames,
-    frames_at,
-    observed_frames,
-    start_frame,
-    ticks,
-)
+from horst.video.sampling import SLACK, UNOBSERVED, Anticipation, Indices
 
 EPIC_FPS = 30.0  # anticipation: positions are counted at this rate, as RULSTM does, whatever the rate of the media
 MAX_EXCESS = 0.5  # seconds by which images may end later than their video: EPIC's own end up to 0.25 s later
 BETTER_FIT = 1 / 60  # seconds by which another frame rate must fit better to be suggested
 MAX_GAP = 10.0  # seconds without a needed frame that are skipped by seeking instead of decoded
-Timed = Iterator[tuple[int, float, Image]]  # frames with their numbers and the seconds at which they begin
-Failed = dict[int, VideoError]  # why frames could not be read, by number
+Timed = tuple[int, float, Image | VideoError]
+"""The number of a frame, the seconds at which it begins, and its image or why it could not be read."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ClipConfig:
     """The form of a clip."""
 
-    size: tuple[int, int] = (224, 224)
-    """Height and width that frames are resized to, without keeping the aspect ratio."""
-    fps: float = 12.0
-    """Recognition: frame rate that clips are resampled to."""
-    observe: float = 1.0
-    """Recognition: observed fraction of a clip, from its start; rounded up to whole frames."""
-    steps: int = 14
-    """Anticipation: number of positions before the action."""
-    stride: float = 0.25
-    """Anticipation: seconds between positions."""
-    mode: Anticipation = "rulstm"
-    """Anticipation: what positions before the start of the video show; see `anticipation_frames`."""
+    size: tuple[int, int] = (224, 224)  # height and width that frames are resized to, whatever their aspect ratio
+    fps: float = 12.0  # recognition: frame rate that clips are resampled to
+    observe: float = 1.0  # recognition: observed fraction of a clip, from its start; rounded up to whole frames
+    steps: int = 14  # anticipation: number of positions before the action
+    stride: float = 0.25  # anticipation: seconds between positions
+    mode: Anticipation = "rulstm"  # anticipation: what positions before the video show; see `anticipation_frames`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", tuple(self.size))
@@ -95,14 +77,30 @@ def read_clip(example: Example, task: Task, config: ClipConfig) -> Clip:
 
 def clip_times(start: float, end: float, config: ClipConfig) -> NDArray[np.float64]:
     """Recognition: the times of a clip's frames, up to the observed fraction."""
-    times = ticks(start, end, config.fps)
-    return times[: observed_frames(len(times), config.observe)]
+    times = sampling.ticks(start, end, config.fps)
+    return times[: sampling.observed_frames(len(times), config.observe)]
+
+
+def every_nth(stored: float, wanted: float) -> int | None:
+    """Every how many frames of the rate `stored` the rate `wanted` needs; None if it is no whole number."""
+    every = round(stored / wanted)
+    return every if every >= 1 and abs(every * wanted - stored) <= 1e-6 * stored else None
 
 
 def seen_frames(example: Example, config: ClipConfig) -> Indices:
     """Anticipation: the positions before the action, as frame numbers from 1 at EPIC_FPS."""
-    start = example.start_frame if example.start_frame is not None else start_frame(example.start, EPIC_FPS)
-    return anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
+    start = example.start_frame
+    if start is None:
+        start = sampling.start_frame(example.start, EPIC_FPS)
+    return sampling.anticipation_frames(start, EPIC_FPS, config.steps, config.stride, config.mode)
+
+
+def nothing_precedes(example: Example, config: ClipConfig) -> bool:
+    """Anticipation: whether an action is too early, which is no fault of the data."""
+    try:
+        return not len(seen_frames(example, config))
+    except InputError:
+        return True
 
 
 def frame_times(numbers: Indices) -> NDArray[np.float64]:
@@ -132,7 +130,7 @@ def _recognition(example: Example, config: ClipConfig) -> Clip:
         begins = np.asarray([frame.time for frame in frames])
     wanted = clip_times(start, max(end, start), config)
     note = _missing_end(example.media, begins[-1], wanted, interval, config)
-    chosen = frames_at(begins, wanted)
+    chosen = sampling.frames_at(begins, wanted)
     images = [sequence.read(sequence.numbers[i]) if sequence is not None else frames[i].image for i in chosen]
     return Clip(np.stack(images), begins[chosen], note)
 
@@ -150,40 +148,37 @@ def _missing_end(media: Path, last: float, wanted: NDArray[np.float64], interval
 def _anticipation(example: Example, config: ClipConfig) -> Clip:
     numbers = seen_frames(example, config)
     frames, times = np.zeros((len(numbers), *config.size, 3), np.uint8), np.full(len(numbers), np.nan)
-    failed: Failed = {}
     wanted = np.unique(numbers[numbers != UNOBSERVED]).tolist()
-    for number, time, image in read_frames(example, wanted, config.size, failed, threads=1):
+    for number, time, image in read_frames(example, wanted, config.size, threads=1):
+        if isinstance(image, VideoError):
+            raise image
         times[numbers == number], frames[numbers == number] = time, image
-    for error in failed.values():
-        raise error
     return Clip(frames, times)
 
 
-def read_frames(example: Example, numbers: list[int], size: Size, failed: Failed, threads: int | None = None) -> Timed:
-    """Anticipation: the frames of an example's media with these numbers, which increase. Adds errors to `failed`."""
+def read_frames(example: Example, numbers: list[int], size: Size, threads: int | None = None) -> Iterator[Timed]:
+    """Anticipation: the frames of an example's media with these numbers, which increase, or why they are missing."""
     left = list(numbers)
     try:
         if is_image_sequence(example.media):
-            yield from _from_images(open_images(example, size), left, failed)
+            images = open_images(example, size)
+            while left:
+                yield _image_at(images, left.pop(0))
         else:
-            yield from _from_video(example.media, size, left, failed, threads)
+            yield from _from_video(example.media, size, left, threads)
     except VideoError as error:
-        failed.update(dict.fromkeys(left, error))
+        yield from ((number, math.nan, error) for number in left)
 
 
-def _from_images(images: ImageSequence, left: list[int], failed: Failed) -> Timed:
-    while left:
-        number = left.pop(0)
-        place = images.number_at((number - 1) / EPIC_FPS)
-        try:
-            image = images.read(place)
-        except VideoError as error:
-            failed[number] = error
-        else:
-            yield number, images.time_of(place), image
+def _image_at(images: ImageSequence, number: int) -> Timed:
+    place = images.number_at((number - 1) / EPIC_FPS)
+    try:
+        return number, images.time_of(place), images.read(place)
+    except VideoError as error:
+        return number, math.nan, error
 
 
-def _from_video(media: Path, size: Size, left: list[int], failed: Failed, threads: int | None) -> Timed:
+def _from_video(media: Path, size: Size, left: list[int], threads: int | None) -> Iterator[Timed]:
     """As `VideoFile.at`, but frame by frame: those of a long video do not fit into memory."""
     from horst.video import VideoFile  # packed data and images are read without FFmpeg
 
@@ -192,7 +187,7 @@ def _from_video(media: Path, size: Size, left: list[int], failed: Failed, thread
             begin, shown = (left[0] - 1) / EPIC_FPS, None
             for frame in video.frames(begin):
                 while shown is not None and left and frame.time > (left[0] - 1) / EPIC_FPS + SLACK:
-                    yield from _take(media, shown, left, failed)
+                    yield _take(media, shown, left.pop(0))
                 if not left or (shown is not None and (left[0] - 1) / EPIC_FPS > frame.time + MAX_GAP):
                     break
                 shown = frame
@@ -201,17 +196,14 @@ def _from_video(media: Path, size: Size, left: list[int], failed: Failed, thread
                     raise DamagedVideoError(media, f"no frame decodes at {begin:g} s")
                 while left:  # the last frame stays, but not for long
                     check_end(media, shown.time, (left[0] - 1) / EPIC_FPS, 1 / (video.info.fps or EPIC_FPS))
-                    yield from _take(media, shown, left, failed)
+                    yield _take(media, shown, left.pop(0))
 
 
-def _take(media: Path, frame: Frame, left: list[int], failed: Failed) -> Timed:
-    number = left.pop(0)
+def _take(media: Path, frame: Frame, number: int) -> Timed:
     try:
-        time = shown_time(media, frame.time, (number - 1) / EPIC_FPS)
+        return number, shown_time(media, frame.time, (number - 1) / EPIC_FPS), frame.image
     except VideoError as error:
-        failed[number] = error
-    else:
-        yield number, time, frame.image
+        return number, math.nan, error
 
 
 def shown_time(media: Path, time: float, wanted: float) -> float:
@@ -256,10 +248,8 @@ def _open_images(
 
 
 def unknown_rate(media: Path) -> DataError:
-    return DataError(
-        f"{media} holds numbered images, which do not state their frame rate: set frames_fps in the data config, or "
-        "give the CSV file a column fps"
-    )
+    remedy = "set frames_fps in the data config, or give the CSV file a column fps"
+    return DataError(f"{media} holds numbered images, which do not state their frame rate: {remedy}")
 
 
 def check_timing(media: Path, numbers: list[int], timing: SequenceTiming) -> None:

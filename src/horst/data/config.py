@@ -15,12 +15,9 @@ PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")  
 class Fold:
     """Cross-validation: which part of train and val is for validation. See `horst.data.folds`."""
 
-    count: int
-    """Number of folds."""
-    index: int = 0
-    """The fold that is for validation, from 0."""
-    seed: int = 0
-    """Seed of the assignment; the same for all folds of a cross-validation."""
+    count: int  # number of folds
+    index: int = 0  # the fold that is for validation, from 0
+    seed: int = 0  # of the assignment; the same for all folds of a cross-validation
 
     def __post_init__(self) -> None:
         if self.count < 2:
@@ -36,8 +33,7 @@ class DataConfig:
     source: str
     options: dict[str, Any] = field(default_factory=dict)
     clip: ClipConfig = field(default_factory=ClipConfig)
-    fold: Fold | None = None
-    """None: the train and val splits of the source."""
+    fold: Fold | None = None  # None: the train and val splits of the source
     unset: frozenset[str] = field(default=frozenset(), compare=False)
     """Those of `size` and `fps` that a file left out: an evaluated model replaces these defaults of `clip`."""
 

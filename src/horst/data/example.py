@@ -32,13 +32,11 @@ class Example:
     id: str
     split: Split
     media: Path  # a video file, or a folder or tar file of images
-    labels: Mapping[str, int]
-    """Class indices: "action", and with anticipation "verb" and "noun" if they are known. Empty without labels."""
+    labels: Mapping[str, int]  # classes: "action", with anticipation "verb" and "noun" if known; empty without labels
     start: float = 0.0  # of the action, in seconds
     end: float | None = None  # of the action, in seconds; None: the end of the media
     start_frame: int | None = None  # EPIC: the frame at which the action starts, numbered from 1 at 30 fps
-    video: str = ""
-    """The video's name in the annotations, which also selects its images in a folder of several videos."""
+    video: str = ""  # its name in the annotations, which also selects its images in a folder of several videos
     group: str = ""  # examples of one group, such as a participant or a recording, stay in one fold
     timing: SequenceTiming | None = field(default=None, compare=False)
     """The timing of media that is a folder or tar file of images. Like `media` it may differ between machines."""
@@ -74,8 +72,7 @@ class Annotations:
     """Sets of classes with their own metrics, such as "many-shot verb"."""
     example_sets: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Sets of examples, by id, with their own metrics, such as "unseen" and "tail"."""
-    mirror: tuple[int, ...] = ()
-    """The action after a horizontal flip, -1 if there is none. Empty: unknown, nothing is flipped."""
+    mirror: tuple[int, ...] = ()  # the action after a horizontal flip, -1 if none. Empty: unknown, nothing is flipped
     notices: tuple[str, ...] = ()  # what the data set and its metrics lack, for people to read
 
     def __post_init__(self) -> None:

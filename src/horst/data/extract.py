@@ -7,19 +7,20 @@ nothing could be read is tried again, because its disk may be back.
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 
 from horst.config import check_positive
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Failed, Timed, read_frames, seen_frames
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Timed, read_frames, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.features import FORMAT, MICROSECONDS, ExtractedVideo, FeatureStore, Maps, maps_file, write_maps
@@ -32,19 +33,7 @@ from horst.video.frame import Image
 
 Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
 Read = Callable[[Example, ClipConfig], Clip]
-
-
-class BackboneLike(Protocol):
-    """The parts of `horst.backbones.Backbone` that are used here; this package must not import it."""
-
-    channels: int
-    made_from: Part | None
-
-    def __call__(self, frames: torch.Tensor) -> Any: ...
-    def output_size(self, height: int, width: int) -> tuple[int, int]: ...
-    def state_dict(self) -> dict[str, Any]: ...
-    def to(self, device: Any) -> Any: ...
-    def eval(self) -> Any: ...
+Backbone = Any  # a `horst.backbones.Backbone`: this package must not import it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +46,7 @@ class ExtractReport:
 
 def extract(
     config: DataConfig,
-    backbone: BackboneLike,
+    backbone: Backbone,
     folder: str | Path,
     *,
     part: int = 0,
@@ -118,7 +107,7 @@ def extract(
     return ExtractReport(len(mine), tuple(bad))
 
 
-def _maps(backbone: BackboneLike, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
+def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
     frames = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
     with torch.inference_mode():
         maps = backbone(frames).half()
@@ -129,7 +118,7 @@ def _maps(backbone: BackboneLike, device: Any, shape: list[int], images: Sequenc
     return maps.cpu().numpy()
 
 
-def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: BackboneLike) -> dict[str, Any]:
+def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: Backbone) -> dict[str, Any]:
     made = backbone.made_from or Part(name=type(backbone).__qualname__)
     used = ("size", "fps") if annotations.task == "recognition" else ("size", "steps", "stride")
     weights = hashlib.sha256()  # maps of two trainings of one architecture must not be in one store
@@ -183,12 +172,14 @@ def anticipation_stream(
             wanted.append((example, seen_frames(example, config).tolist()))
     numbers = sorted({n for _, of in wanted for n in of})
     found: set[int] = set()
-    failed: Failed = {}
-    stream = read_frames(examples[0], numbers, config.size, failed)
+    failed: dict[int, VideoError] = {}
+    stream = read_frames(examples[0], numbers, config.size)
     if read is not None:
-        stream = _from_packed(read, config, wanted, failed)
+        stream = _from_packed(read, config, wanted)
     for number, time, image in stream:
-        if number not in found:
+        if isinstance(image, VideoError):
+            failed[number] = image
+        elif number not in found:
             found.add(number)
             video.times[number] = time
             yield number, image
@@ -197,12 +188,12 @@ def anticipation_stream(
             video.add_bad(example, str(failed.get(lost[0], f"frame {lost[0]} is not in the packed data set")))
 
 
-def _from_packed(read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]], failed: Failed) -> Timed:
+def _from_packed(read: Read, config: ClipConfig, wanted: list[tuple[Example, list[int]]]) -> Iterator[Timed]:
     for example, numbers in wanted:
         try:
             clip = read(example, config)
         except VideoError as error:
-            failed.update(dict.fromkeys(numbers, error))
+            yield from ((number, math.nan, error) for number in numbers)
         else:
             for i in np.flatnonzero(clip.observed):
                 number, time = numbers[i], float(clip.times[i])

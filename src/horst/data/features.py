@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, frame_times, seen_frames
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, every_nth, frame_times, seen_frames
 from horst.data.example import Annotations, ClipId, Example
 from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError
@@ -104,10 +104,8 @@ class FeatureStore(Source):
         """ConfigError for another size. Rates and positions are compared frame by frame."""
         frames, maps = self.index["clip"]["size"], list(self.map[1:])
         if list(config.size) not in (frames, maps):
-            raise ConfigError(
-                f"{self.folder} has maps of {maps}, of frames of {frames}, and clip.size is {list(config.size)}: "
-                f"set it to {maps}, or extract again"
-            )
+            stored = f"{self.folder} has maps of {maps}, of frames of {frames}"
+            raise ConfigError(f"{stored}, and clip.size is {list(config.size)}: set it to {maps}, or extract again")
 
     def lengths(self, examples: Sequence[Example], config: ClipConfig) -> list[int | None]:
         every, found = max(1, round(self.fps / config.fps)), []
@@ -139,8 +137,7 @@ class FeatureStore(Source):
         return Clip(maps, times)
 
     def _recognition(self, example: Example, config: ClipConfig) -> Clip:
-        every = round(self.fps / config.fps)
-        if every < 1 or abs(every * config.fps - self.fps) > 1e-6 * self.fps:
+        if (every := every_nth(self.fps, config.fps)) is None:
             raise DataError(f"{self.folder} has maps at {self.fps:g} fps, which is no multiple of {config.fps:g}")
         clips = self.video(example.video).clips
         if (example.start, example.end) not in clips:
@@ -153,28 +150,20 @@ class FeatureStore(Source):
     def read_maps(self, name: str, numbers: Sequence[int] | Indices) -> Maps:
         """The maps of some frames of a video, in the given order."""
         found, places = np.unique(self._places(name, np.asarray(numbers, np.int64)), return_inverse=True)
-        stored = np.empty((len(found), *self.map), np.float16)
-        length, path, done = stored[:1].nbytes, self.path(name), 0
+        stored = np.empty((len(found), *self.map), "<f2")
+        path, checksums, checked = self.path(name), self.video(name).checksums, self._checked.setdefault(name, set())
         with path.open("rb", buffering=0) as file:
-            for run in np.split(found, np.flatnonzero(np.diff(found) != 1) + 1):  # neighbours in one read
-                file.seek(int(run[0]) * length)
-                data = file.read(len(run) * length)
-                if len(data) != len(run) * length:
+            for run in np.split(np.arange(len(found)), np.flatnonzero(np.diff(found) != 1) + 1):
+                neighbours = stored[run[0] : run[-1] + 1]  # in one read
+                file.seek(int(found[run[0]]) * stored[0].nbytes)
+                if file.readinto(neighbours.data) != neighbours.nbytes:
                     raise DataError(f"{path} is cut off: delete it and extract again")
-                self._verify(name, run, data)
-                stored[done : done + len(run)] = np.frombuffer(data, "<f2").reshape(-1, *self.map)
-                done += len(run)
-        return stored[places]
-
-    def _verify(self, name: str, places: Indices, data: bytes) -> None:
-        checksums, length = self.video(name).checksums, len(data) // len(places)
-        checked = self._checked.setdefault(name, set())
-        for i, place in enumerate(places.tolist()):
+        for place, one in zip(found.tolist(), stored, strict=True):
             if checksums is not None and place not in checked:
-                if zlib.crc32(data[i * length : (i + 1) * length]) != checksums[place]:
-                    path, why = self.path(name), f"the checksum of map {place} differs"
-                    raise DataError(f"{path} is damaged ({why}): delete it, extract again")
+                if zlib.crc32(one.data) != checksums[place]:
+                    raise DataError(f"{path} is damaged (map {place} has another checksum): delete it, extract again")
                 checked.add(place)
+        return stored[places]
 
     def _places(self, name: str, numbers: Indices) -> Indices:
         stored = self.video(name).numbers
@@ -183,10 +172,8 @@ class FeatureStore(Source):
         absent = places == len(stored)
         absent[~absent] = stored[order[places[~absent]]] != numbers[~absent]
         if absent.any():
-            raise DataError(
-                f"{self.folder}: frame {numbers[absent][0]} of {name} is not stored; "
-                f"maps were extracted for clips of {self.index['clip']}"
-            )
+            why = f"maps were extracted for clips of {self.index['clip']}"
+            raise DataError(f"{self.folder}: frame {numbers[absent][0]} of {name} is not stored; {why}")
         return order[places]
 
     def video(self, name: str) -> StoredVideo:
@@ -225,12 +212,9 @@ class FeatureStore(Source):
 def open_features(folder: str | Path) -> FeatureStore:
     """The data source "features": a complete feature store."""
     store = FeatureStore(folder)
-    missing = store.missing()
-    if missing:
-        raise DataError(
-            f"{folder} is not complete: {len(missing)} of {len(store.videos)} videos are missing, "
-            f"such as {missing[0]}; run horst extract again, for every part"
-        )
+    if missing := store.missing():
+        lost = f"{len(missing)} of {len(store.videos)} videos are missing, such as {missing[0]}"
+        raise DataError(f"{folder} is not complete: {lost}; run horst extract again, for every part")
     return store
 
 

@@ -30,15 +30,11 @@ def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, b
         raise DataError(f"{annotations.name}: {several}; folds need unique ids")
     groups = connected(examples, by_media=by_media)
     if len(groups) < count:
-        raise ConfigError(
-            f"{annotations.name}: {count} folds need {count} groups or more, and its {len(examples)} examples are of "
-            f"{len(groups)}; choose a smaller fold.count"
-        )
+        few = f"{count} folds need {count} groups or more, and its {len(examples)} examples are of {len(groups)}"
+        raise ConfigError(f"{annotations.name}: {few}; choose a smaller fold.count")
     validation = {example.id for example in assign_folds(groups, count, seed)[index]}
-    moved = tuple(
-        replace(e, split="val" if e.id in validation else "train") if e.split in FIT_SPLITS else e
-        for e in annotations.examples
-    )
+    splits = {example.id: "val" if example.id in validation else "train" for example in examples}
+    moved = tuple(replace(e, split=splits[e.id]) if e.split in FIT_SPLITS else e for e in annotations.examples)
     notices = annotations.notices
     if annotations.example_sets:
         names = ", ".join(annotations.example_sets)

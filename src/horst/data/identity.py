@@ -9,7 +9,7 @@ Cached clips are compared by media and sampling, runs and studies by media and e
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -74,13 +74,9 @@ class DataIdentity:
         for e in examples:
             labels = {task: names[task][label] for task, label in e.labels.items()}
             found.append([e.id, e.split, labels, digest(_place(e))[:12], media[e.media][0]])
-        return cls(
-            task=annotations.task,
-            classes={task: list(of) for task, of in names.items()},
-            meaning=digest([annotations.action_parts, annotations.mirror]),
-            media=dict(media.values()),
-            examples=found,
-        )
+        classes = {task: list(of) for task, of in names.items()}
+        meaning = digest([annotations.action_parts, annotations.mirror])
+        return cls(annotations.task, classes, meaning, dict(media.values()), found)
 
     @property
     def digest(self) -> str:
@@ -105,18 +101,16 @@ class DataIdentity:
             if found.digest != stored:
                 raise ValueError("its digest does not match")
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(
-                f"{path} is damaged ({error}): delete it to continue without comparing the data with those of the run"
-            ) from error
+            remedy = "delete it to continue without comparing the data with those of the run"
+            raise DataError(f"{path} is damaged ({error}): {remedy}") from error
         return found
 
     def check(self, now: Self, folder: Path) -> None:
         """ConfigError if the run in `folder`, which was trained on these data, would continue on others."""
         if changes := self.differences(now):
-            raise ConfigError(
-                f"{folder} was trained on other data: {'; '.join(changes)}. Restore the data or start a new run. "
-                f"If the files were only copied or touched, delete {folder / RECORD} and resume again"
-            )
+            touched = f"If the files were only copied or touched, delete {folder / RECORD} and resume again"
+            other = f"{folder} was trained on other data: {'; '.join(changes)}"
+            raise ConfigError(f"{other}. Restore the data or start a new run. {touched}")
 
     def differences(self, now: Self) -> list[str]:
         """What changed from these data to `now`, in words; empty if they are the same."""
@@ -127,19 +121,16 @@ class DataIdentity:
         lines = [line for task in {**self.classes, **now.classes} for line in self._class_changes(now, task)]
         before, after = _by_key(self.examples), _by_key(now.examples)
         splits = {ident: split for split, ident in after}
-        gone = [key for key in before if key not in after]
-        moved = [key for key in gone if key[1] in splits and (splits[key[1]], key[1]) not in before]
-        moved_to = {(splits[key[1]], key[1]) for key in moved}
-        both = [key for key in before if key in after]
-        lines += _listed("example", "moved", moved, lambda key: f"{key[1]} from {key[0]} to {splits[key[1]]}")
-        lines += _listed("example", "missing", [k for k in gone if k not in moved], lambda key: f"{key[1]} ({key[0]})")
-        new = [key for key in after if key not in before and key not in moved_to]
-        lines += _listed("example", "new", new, lambda key: f"{key[1]} ({key[0]})")
-        for place, what in ((0, "have other labels"), (1, "have other times"), (2, "are in other files")):
-            changed = [key for key in both if before[key][place] != after[key][place]]
-            lines += _listed("example", what, [_change(k[1], before[k], after[k], place) for k in changed], str)
+        gone, new = [key for key in before if key not in after], [key for key in after if key not in before]
+        moved = {ident: split for split, ident in gone if ident in splits and (splits[ident], ident) not in before}
+        lines += _listed("example", "moved", [f"{i} from {split} to {splits[i]}" for i, split in moved.items()])
+        for how, keys in (("missing", gone), ("new", new)):
+            lines += _listed("example", how, [f"{ident} ({split})" for split, ident in keys if ident not in moved])
+        for place, what in enumerate(("have other labels", "have other times", "are in other files")):
+            changed = [key for key in before if key in after and before[key][place] != after[key][place]]
+            lines += _listed("example", what, [_change(k[1], before[k], after[k], place) for k in changed])
         replaced = [m for m in self.media if m in now.media and self.media[m] != now.media[m]]
-        lines += _listed("file", "were replaced", replaced, str)
+        lines += _listed("file", "were replaced", replaced)
         return lines or ["examples are in another order, or classes have other parts"]
 
     def _class_changes(self, now: Self, task: str) -> list[str]:
@@ -147,7 +138,7 @@ class DataIdentity:
         gone, added = [n for n in old if n not in new], [n for n in new if n not in old]
         if len(gone) == len(added) == 1:
             return [f"the {task} {gone[0]!r} is now {added[0]!r}"]
-        lines = _listed(task, "missing", gone, repr) + _listed(task, "new", added, repr)
+        lines = _listed(task, "missing", [*map(repr, gone)]) + _listed(task, "new", [*map(repr, added)])
         return lines or ([f"the {task}s are in another order"] if old != new else [])
 
 
@@ -170,9 +161,8 @@ def _change(ident: str, before: Sequence[Any], after: Sequence[Any], at: int) ->
     return ident if at == 1 else f"{ident}: {old} before, {new} now"
 
 
-def _listed(what: str, how: str, items: Sequence[Any], name: Callable[[Any], str]) -> list[str]:
-    if not items:
+def _listed(what: str, how: str, names: Sequence[str]) -> list[str]:
+    if not names:
         return []
-    more = f" and {len(items) - MAX_LISTED} more" if len(items) > MAX_LISTED else ""
-    names = ", ".join(map(name, items[:MAX_LISTED]))
-    return [f"{len(items)} {what}{'s' if len(items) > 1 else ''} {how} ({names}{more})"]
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return [f"{len(names)} {what}{'s' if len(names) > 1 else ''} {how} ({', '.join(names[:MAX_LISTED])}{more})"]

@@ -35,12 +35,10 @@ import lightning as lightning  # noqa: E402
 class ClipDataModule(ClipBatches, lightning.LightningDataModule):
     """The clips of one data config: `train` shuffled, augmented and cut to random prefixes, `val` unchanged.
 
-    `bad_clips` counts the training clips that cannot be read, and stops the run if there are too many. A resumed fit
-    continues with the batch after the last one that was trained on.
-
-    Arguments are those of `ClipBatches`, `augment` for training clips on the device, and entries of `batches` in run
-    files: `prefix` (the lowest and highest observed fraction of a training clip, drawn for each clip and epoch; it
-    replaces the config's `clip.observe`), `bad_limit` (see `BadClips`), `drop_last`, `preload` (`horst.data.preload`).
+    A resumed fit continues with the batch after the last one that was trained on. Arguments are those of `ClipBatches`,
+    `augment` for training clips on the device, and entries of `batches` in run files: `prefix` (the lowest and highest
+    observed fraction of a training clip, drawn for each clip and epoch; it replaces the config's `clip.observe`),
+    `bad_limit` (see `BadClips`), `drop_last`, `preload` (`horst.data.preload`).
     """
 
     def __init__(

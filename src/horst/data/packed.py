@@ -22,22 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horst.config import from_dict
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, clip_times, seen_frames
+from horst.data.clips import EPIC_FPS, Clip, ClipConfig, clip_times, every_nth, seen_frames
 from horst.data.example import FIT_SPLITS, Annotations, Example
 from horst.data.folds import Link, connected, links
 from horst.data.jobs import run_jobs
 from horst.data.source import Depth, Source, media_names
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
-from horst.io import (
-    INDEX,
-    atomic_write,
-    claim_folder,
-    disk_errors,
-    encode_checked,
-    file_stamp,
-    read_checked,
-    write_text,
-)
+from horst.io import INDEX, atomic_write, claim_folder, disk_errors, file_stamp, read_checked, write_checked
 from horst.video.images import decode_picture, encode_picture
 from horst.video.sampling import UNOBSERVED, frames_at
 
@@ -157,18 +148,13 @@ class Packed(Source):
         """ConfigError if the stored frames are too small or of another rate."""
         if self.clip is None or self.native:
             return
+        packed = f"{self.folder} was packed with"
         if any(wanted > stored for wanted, stored in zip(config.size, self.clip.size, strict=True)):
-            raise ConfigError(
-                f"{self.folder} was packed with clip.size {list(self.clip.size)} and clip.size is {list(config.size)}: "
-                "choose one that is not larger, or pack again"
-            )
-        if self.annotations.task == "recognition":
-            every = round(self.fps / config.fps)
-            if every < 1 or abs(every * config.fps - self.fps) > 1e-6 * self.fps:
-                raise ConfigError(
-                    f"{self.folder} was packed with clip.fps {self.fps:g}, which is no multiple of clip.fps "
-                    f"{config.fps:g}: choose another, or pack again"
-                )
+            sizes = f"clip.size {list(self.clip.size)} and clip.size is {list(config.size)}"
+            raise ConfigError(f"{packed} {sizes}: choose one that is not larger, or pack again")
+        if self.annotations.task == "recognition" and every_nth(self.fps, config.fps) is None:
+            rates = f"clip.fps {self.fps:g}, which is no multiple of clip.fps {config.fps:g}"
+            raise ConfigError(f"{packed} {rates}: choose another, or pack again")
 
     def read(self, example: Example, config: ClipConfig) -> Clip:
         """The clip of an example, as `read_clip` reads it from the original."""
@@ -212,11 +198,10 @@ class Packed(Source):
         absent = (wanted != UNOBSERVED) & ~found.any(1)
         if absent.any():
             made = self.clip or ClipConfig(steps=len(times))
-            raise ConfigError(
-                f"{self.folder} was packed with clip.steps {made.steps} and clip.stride {made.stride:g}, and has no "
-                f"frame {wanted[absent][0]} of example {example.id}, which clip.steps {config.steps} and clip.stride "
-                f"{config.stride:g} need: make them agree, or pack again"
-            )
+            there, here = (f"clip.steps {c.steps} and clip.stride {c.stride:g}" for c in (made, config))
+            frame = f"no frame {wanted[absent][0]} of example {example.id}"
+            packed = f"{self.folder} was packed with {there}, and has {frame}"
+            raise ConfigError(f"{packed}, which {here} need: make them agree, or pack again")
         return np.where(wanted == UNOBSERVED, -1, found.argmax(1))
 
 
@@ -276,7 +261,7 @@ def _write_shard(folder: Path, read_clips: ReadClips, quality: int, job: tuple[i
             clips.append({**example.to_dict(), "offsets": offsets, "times": times, "crc32": checksums})
         file.flush()
         os.fsync(file.fileno())
-    write_text(_shard(folder, number, "json"), encode_checked({"made_of": stamps, "clips": clips}))
+    write_checked(_shard(folder, number, "json"), {"made_of": stamps, "clips": clips})
 
 
 def _media_stamps(examples: Sequence[Example]) -> list[str]:

@@ -53,10 +53,8 @@ class Source:
 
     def lengths(self, examples: Sequence[Example], config: ClipConfig) -> list[int | None]:
         """Recognition: the number of frames of each clip, without decoding it; None if it is unknown."""
-        return [
-            None if end is None else len(clip_times(example.start, max(end, example.start), config))
-            for example, end in zip(examples, self._ends(examples), strict=True)
-        ]
+        spans = zip(examples, self._ends(examples), strict=True)
+        return [None if end is None else len(clip_times(e.start, max(end, e.start), config)) for e, end in spans]
 
     def media_stamps(self, examples: Sequence[Example]) -> dict[Path, tuple[str, str]]:
         """(name, stamp) of each media file or folder. The name is the same on all machines; see `file_stamp`."""

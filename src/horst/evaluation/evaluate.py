@@ -6,9 +6,7 @@
 
 One forward pass over each clip gives the predictions at every position: a model is causal, so its logits at a frame are
 those that it would give if the clip ended there. In a distributed run each process evaluates its share of the clips,
-and every process gets the complete result.
-
-Clips have the frame size and rate that the data config names, or else those of the model.
+and every process gets the complete result. Clips have the frame size and rate of the data config, or else of the model.
 """
 
 import hashlib
@@ -179,26 +177,18 @@ def evaluate_predictions(
     unseen = (predictions.last_seen == -torch.inf) & predictions.read[:, None]
     shown = {"size": list(clip.size), "fps": float(1 / clip.stride if anticipation else clip.fps)}
     made_for = {"size": list(model.size), "fps": float(model.fps)} if model is not None else shown
+    read, unlabelled = predictions.read, predictions.labels["action"] == UNKNOWN
+    rows = {"read": read, "missing": ~read, "left_out": left_out(predictions, annotations), "unlabelled": unlabelled}
+    counts = {"examples": len(predictions), **{name: int(found.sum()) for name, found in rows.items()}}
+    protocol: dict[str, Any] = {"mode": clip.mode if anticipation else "prefix", "leaks": leaks}
+    protocol |= {"unobserved": predictions.count_by_position(unseen)}
+    protocol |= {"taus" if anticipation else "fractions": list(predictions.positions)}
     return Evaluation(
         data=annotations.name,
         split=split,
         task=predictions.task,
-        counts={
-            "examples": len(predictions),
-            "read": int(predictions.read.sum()),
-            "missing": int((~predictions.read).sum()),
-            "left_out": int(left_out(predictions, annotations).sum()),
-            "unlabelled": int((predictions.labels["action"] == UNKNOWN).sum()),
-            "train": annotations.counts().get("train", 0),
-        },
-        protocol={
-            "mode": clip.mode if anticipation else "prefix",
-            "leaks": leaks,
-            "unobserved": predictions.count_by_position(unseen),
-            "taus" if anticipation else "fractions": list(predictions.positions),
-            **shown,
-            **({"made_for": made_for} if made_for != shown else {}),
-        },
+        counts=counts | {"train": annotations.counts().get("train", 0)},
+        protocol=protocol | shown | ({"made_for": made_for} if made_for != shown else {}),
         metrics=measure(predictions, annotations),
         unmeasured=unmeasured(predictions, annotations),
         classes={task: len(names) for task, names in annotations.classes.items()},

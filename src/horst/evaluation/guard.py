@@ -19,10 +19,9 @@ def count_leaks(predictions: Predictions, mode: Anticipation) -> dict[str, int]:
     late = predictions.last_seen > predictions.limits + SLACK
     if mode == "strict" and late.any():
         row, column = late.nonzero()[0].tolist()
-        raise DataError(
-            f"{int(late.any(1).sum())} of {len(predictions)} examples saw more than they may: {predictions.ids[row]} "
-            f"at {predictions.names()[column]} saw {predictions.last_seen[row, column]:.3f} s, its limit is "
-            f"{predictions.limits[row, column]:.3f} s. Set clip.mode to rulstm to count such examples, or use data "
-            "that was packed in mode strict"
-        )
+        count = f"{int(late.any(1).sum())} of {len(predictions)} examples saw more than they may"
+        first = f"{predictions.ids[row]} at {predictions.names()[column]} saw"
+        seen = f"{predictions.last_seen[row, column]:.3f} s, its limit is {predictions.limits[row, column]:.3f} s"
+        remedy = "Set clip.mode to rulstm to count such examples, or use data that was packed in mode strict"
+        raise DataError(f"{count}: {first} {seen}. {remedy}")
     return predictions.count_by_position(late)

@@ -108,10 +108,7 @@ def primary_metric(task: Task, clip: ClipConfig | None = None, data: str = "") -
 
 
 def metric_names(annotations: Annotations, split: Split, clip: ClipConfig, predicted: Iterable[str]) -> list[str]:
-    """The metrics that `measure` will compute for a split, of those where higher is better.
-
-    `predicted`: the tasks that the model predicts.
-    """
+    """The metrics that `measure` computes for a split and the tasks `predicted`, of those where higher is better."""
     names = [position_name(annotations.task, position) for position in positions(annotations.task, clip)]
     examples = annotations.split(split).examples
     ids = [example.id for example in examples]

@@ -27,17 +27,15 @@ def label_ranks(scores: Tensor, labels: Tensor) -> Tensor:
     This is the expensive part of accuracy and recall: the functions `..._of_ranks` compute them from here.
     """
     if scores.ndim != 2 or labels.shape != scores.shape[:1]:
-        raise InputError(
-            f"scores have shape {tuple(scores.shape)} and labels {tuple(labels.shape)}; (N, C) and (N,) are needed"
-        )
+        shapes = f"scores have shape {tuple(scores.shape)} and labels {tuple(labels.shape)}"
+        raise InputError(f"{shapes}; (N, C) and (N,) are needed")
     if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
         raise InputError(f"labels are {labels.dtype}; whole numbers are needed")
     wrong = (labels < UNKNOWN) | (labels >= scores.shape[1])
     if wrong.any():
         row = int(wrong.nonzero()[0])
-        raise InputError(
-            f"example {row} has label {int(labels[row])}; there are {scores.shape[1]} classes from 0 on, -1 is unknown"
-        )
+        known = f"there are {scores.shape[1]} classes from 0 on, -1 is unknown"
+        raise InputError(f"example {row} has label {int(labels[row])}; {known}")
     nan = scores.isnan().any(1)
     if nan.any():
         raise InputError(f"the scores of example {int(nan.nonzero()[0])} are NaN")
@@ -90,9 +88,8 @@ def marginalize(
     if parts.shape != (actions,):
         raise InputError(f"there are {actions} actions and {tuple(parts.shape)} classes for them: one each is needed")
     if actions and not 0 <= int(parts.min()) <= int(parts.max()) < num_classes:
-        raise InputError(
-            f"actions have classes {int(parts.min())} to {int(parts.max())}; there are {num_classes}, counted from 0"
-        )
+        found = f"{int(parts.min())} to {int(parts.max())}"
+        raise InputError(f"actions have classes {found}; there are {num_classes}, counted from 0")
     summed = action_probabilities @ torch.nn.functional.one_hot(parts, num_classes).to(action_probabilities.dtype)
     if rulstm_empty:
         empty = torch.bincount(parts, minlength=num_classes) == 0

@@ -87,10 +87,7 @@ def paper_tables() -> Mapping[str, PaperTable]:
 
 
 def differences(table: PaperTable, row: str, config: Mapping[str, Any], counts: Mapping[str, int]) -> list[str]:
-    """How a run differs from the row that it names: ["order is 1, not 8"].
-
-    `config` is its config.yaml, `counts` those of its evaluation.
-    """
+    """How a run, by its config.yaml and the counts of its evaluation, differs from a row: ["order is 1, not 8"]."""
     method = next((method for method in METHODS.values() if method.rows.get(table.name) == row), None)
     if method is None:
         return [f"no method of the package is the row {row!r}"]

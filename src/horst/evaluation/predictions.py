@@ -10,7 +10,6 @@ Shapes: N examples, P positions, C classes, T frames of the longest clip, B clip
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self, get_args
@@ -22,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from horst.data.batches import Batch
-from horst.data.clips import EPIC_FPS, ClipConfig, seen_frames
+from horst.data.clips import EPIC_FPS, ClipConfig, nothing_precedes
 from horst.data.example import UNKNOWN, Annotations, Example, Task
 from horst.data.loader import gather
 from horst.errors import ConfigError, DataError, InputError
@@ -47,8 +46,7 @@ class Predictions:
     scores: Mapping[str, Tensor]  # (N, P, C) float32 by task: logits; -inf where no frame had been observed
     read: Tensor  # (N,) bool: the clip could be read
     empty: Tensor  # (N,) bool, anticipation: the action starts so early that no frame precedes it
-    answers: Tensor
-    """(N, T) int64, recognition: the predicted action at each frame; -1 after the end. T is 0 for anticipation."""
+    answers: Tensor  # (N, T) int64: the predicted action at each frame, -1 after the end; T is 0 for anticipation
     lengths: Tensor  # (N,) int64: frames of each clip; 0 if it could not be read
     last_seen: Tensor  # (N, P) float64: time in the media of the latest frame shown so far; -inf if there was none
     limits: Tensor  # (N, P) float64: the latest time that the protocol allows
@@ -105,21 +103,16 @@ class Predictions:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
             if metadata["format"] != FORMAT:
                 raise ValueError(f"format is {metadata['format']}, not {FORMAT}")
-            predictions = cls.from_tensors(
-                tensors,
-                task=metadata["task"],
-                positions=tuple(metadata["positions"]),
-                ids=tuple(metadata["ids"]),
-                missing=tuple((ident, reason) for ident, reason in metadata["missing"]),
-            )
+            task, places, ids, missing = (metadata[name] for name in PLAIN)
+            missing = tuple((ident, reason) for ident, reason in missing)
+            predictions = cls.from_tensors(tensors, task=task, positions=tuple(places), ids=tuple(ids), missing=missing)
             predictions._check()
             return predictions
         except FileNotFoundError as error:
             raise DataError(f"{path}: there is no such file; `horst evaluate` writes it") from error
         except (OSError, SafetensorError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DataError(
-                f"{path} is damaged, or holds no predictions of this version ({error}): evaluate again"
-            ) from error
+            damaged = f"{path} is damaged, or holds no predictions of this version ({error})"
+            raise DataError(f"{damaged}: evaluate again") from error
 
     def _check(self) -> None:
         """ValueError if the parts do not fit together."""
@@ -158,12 +151,8 @@ class Collector:
         lengths, observed = batch.lengths, batch.observed.cpu()
         columns = self._columns(lengths)  # (B, P)
         times = batch.times.masked_fill(batch.times.isnan(), -torch.inf)
-        found = {
-            "index": torch.tensor(batch.indices),
-            "lengths": lengths,
-            "last_seen": times.cummax(1).values.gather(1, columns),
-            "limits": times.gather(1, columns),
-        }
+        found = {"index": torch.tensor(batch.indices), "lengths": lengths, "limits": times.gather(1, columns)}
+        found["last_seen"] = times.cummax(1).values.gather(1, columns)
         unobserved = ~observed.gather(1, columns)[..., None]
         for task in logits:
             rows = columns.to(logits[task].device)[..., None].expand(-1, -1, logits[task].shape[-1])
@@ -199,10 +188,8 @@ class Collector:
         bad = {i: why for _, theirs in gathered for i, why in theirs.items() if not read[i]}
         never = [i for i in range(total) if not read[i] and i not in bad]
         if never:
-            raise DataError(
-                f"there are no predictions for {len(never)} of {total} examples of {self.annotations.name}, such as "
-                f"{examples[never[0]].id}: evaluate all of them"
-            )
+            lost = f"{len(never)} of {total} examples of {self.annotations.name}, such as {examples[never[0]].id}"
+            raise DataError(f"there are no predictions for {lost}: evaluate all of them")
         anticipation = self.annotations.task == "anticipation"
         return Predictions(
             task=self.annotations.task,
@@ -211,7 +198,7 @@ class Collector:
             labels={task: label_tensor(examples, task) for task in self.annotations.classes},
             scores={t: table(f"scores.{t}", -torch.inf, count, w, dtype=torch.float32) for t, w in widths.items()},
             read=read,
-            empty=torch.tensor([anticipation and self._is_empty(example) for example in examples]) & ~read,
+            empty=torch.tensor([anticipation and nothing_precedes(e, self.config) for e in examples]) & ~read,
             answers=table("answers", -1, longest, dtype=torch.int64),
             lengths=table("lengths", 0, dtype=torch.int64),
             last_seen=table("last_seen", -torch.inf, count),
@@ -226,15 +213,11 @@ class Collector:
                 raise DataError(f"the batch has {ident} as example {index}, and the annotations have another one there")
         for task in logits:
             known, shape = len(self.annotations.classes.get(task, ())), tuple(logits[task].shape)
-            if shape[:-1] != tuple(batch.observed.shape):
-                raise InputError(
-                    f"{task} logits have shape {shape}; they need (B, T, C) with (B, T) = {tuple(batch.observed.shape)}"
-                )
+            if shape[:-1] != (frames := tuple(batch.observed.shape)):
+                raise InputError(f"{task} logits have shape {shape}; they need (B, T, C) with (B, T) = {frames}")
             if shape[-1] != known:
-                raise ConfigError(
-                    f"the model predicts {shape[-1]} classes of {task} and {self.annotations.name} has {known}: "
-                    "the model is for other data"
-                )
+                classes = f"{shape[-1]} classes of {task} and {self.annotations.name} has {known}"
+                raise ConfigError(f"the model predicts {classes}: the model is for other data")
 
     def _columns(self, lengths: Tensor) -> Tensor:
         """(B, P): the frame at which each position is evaluated."""
@@ -243,22 +226,14 @@ class Collector:
                 return lengths[:, None] - 1
             return torch.tensor([[observed_frames(n, f) - 1 for f in self.positions] for n in lengths.tolist()])
         if lengths.ne(self.config.steps).any():
-            raise DataError(
-                f"a clip of {self.annotations.name} has {int(lengths[lengths != self.config.steps][0])} positions and "
-                f"clip.steps is {self.config.steps}: set clip.steps to what the data has"
-            )
+            other = f"{int(lengths[lengths != self.config.steps][0])} positions and clip.steps is {self.config.steps}"
+            raise DataError(f"a clip of {self.annotations.name} has {other}: set clip.steps to what the data has")
         return torch.arange(self.config.steps)[-len(self.positions) :].expand(len(lengths), -1)
 
     def _limits(self, examples: Sequence[Example]) -> Tensor:
         """(N, P): start - tau_a. If the annotations count frames, the start is the time of its frame."""
         frames = [e.start * EPIC_FPS if e.start_frame is None else e.start_frame - 1 for e in examples]
         return torch.tensor(frames, dtype=torch.float64)[:, None] / EPIC_FPS - torch.tensor(self.positions).double()
-
-    def _is_empty(self, example: Example) -> bool:
-        with suppress(InputError):
-            seen_frames(example, self.config)
-            return False
-        return True
 
 
 def positions(task: Task, config: ClipConfig) -> tuple[float, ...]:

@@ -73,10 +73,8 @@ def notes(evaluation: Evaluation) -> list[str]:
     if "made_for" in protocol:
         lines.append(f"the clips have {_frames(protocol)}; the model was made for {_frames(protocol['made_for'])}")
     if evaluation.task == "anticipation":
-        leaks = _by_position(protocol["leaks"])
-        lines.append(
-            f"protocol {protocol['mode']}: " + (f"examples that saw too much: {leaks}" if leaks else "no leak")
-        )
+        leaks = f"examples that saw too much: {_by_position(protocol['leaks'])}" if protocol["leaks"] else "no leak"
+        lines.append(f"protocol {protocol['mode']}: {leaks}")
     lines += [f"not measured: {name} ({why})" for name, why in evaluation.unmeasured.items()]
     if protocol.get("unobserved"):
         lines.append(f"no frame observed yet (misses): {_by_position(protocol['unobserved'])}")

@@ -79,9 +79,7 @@ class Container:
         for packet in packets:
             yield packet
             if number != self._passes:  # PyAV would crash on a closed container, and mix the packets of two passes
-                raise InputError(
-                    f"{self.path}: it was closed or read again during this pass; open it twice to read it twice"
-                )
+                raise InputError(f"{self.path}: it was closed or read again in this pass; open it twice for two passes")
 
     def _check_open(self) -> None:
         if self._closed:
@@ -105,11 +103,9 @@ class Container:
     def _first_time(self) -> Fraction:
         """The clock at the first frame that is shown, in seconds."""
         if self._container.format.flags & NO_TIMESTAMPS:
-            raise NotAVideoError(
-                self.path,
-                f"a stream without timestamps ({self._container.format.name}): put it into a container with its frame "
-                f"rate, for example with ffmpeg -framerate 30 -i {Path(self.path).name} -c copy video.mkv",
-            )
+            example = f"ffmpeg -framerate 30 -i {Path(self.path).name} -c copy video.mkv"
+            remedy = f"put it into a container with its frame rate, for example with {example}"
+            raise NotAVideoError(self.path, f"a stream without timestamps ({self._container.format.name}): {remedy}")
         base = self.stream.time_base or Fraction(0)
         read: list[Any] = []
         first: int | None = None

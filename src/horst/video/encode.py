@@ -19,10 +19,7 @@ CODECS: dict[str, tuple[str, dict[str, str]]] = {
 
 
 def write_video(path: str | Path, frames: Iterable[Image], fps: float, *, threads: int = 1) -> int:
-    """Encode RGB frames (H, W, 3) to `path`, by its ending (.webm or .mp4); returns how many there were.
-
-    The file is written under another name and renamed when it is complete.
-    """
+    """Encode RGB frames (H, W, 3) to `path` atomically, by its ending (.webm or .mp4); returns how many there were."""
     path = Path(path)
     if path.suffix not in CODECS:
         raise InputError(f"{path}: videos are written as {' or '.join(CODECS)}")

@@ -109,9 +109,8 @@ class ImageSequence(Closing):
             number = int(digits[-1])
             if number in found:
                 both = " and ".join(sorted([found[number][0], path]))
-                raise NotAVideoError(
-                    self.path, f"{both} are both frame {number}: remove one, or use a folder for each video"
-                )
+                remedy = "remove one, or use a folder for each video"
+                raise NotAVideoError(self.path, f"{both} are both frame {number}: {remedy}")
             found[number] = path, place
         return {number: place for number, (_, place) in found.items()}
 

@@ -34,13 +34,10 @@ class LiveSource:
     """A camera ("camera:0") or an address ("rtsp://...", "http://...")."""
 
     source: str
-    size: Size | None = None
-    """(height, width) of the frames, by default their own."""
-    timeout: float = 5.0
-    """Seconds without an answer after which a connection counts as broken."""
+    size: Size | None = None  # (height, width) of the frames, by default their own
+    timeout: float = 5.0  # seconds without an answer after which a connection counts as broken
     patience: float = 0.0
-    """Seconds without a frame until a source that ended or failed is given up; until then it is reopened. 0: never
-    reopen."""
+    """A source that ended or failed is reopened until no frame came for so many seconds. 0: never reopen."""
     options: Mapping[str, str] = field(default_factory=dict)
     """FFmpeg options: {"rtsp_flags": "listen"} waits for a camera that sends to this machine, {"framerate": "30"}
     requests a frame rate."""
@@ -102,7 +99,6 @@ class LiveSource:
             raise InputError(f"{self.source}: cameras are named camera:0, camera:1, ...")
         form, pattern = CAMERAS[sys.platform]
         if form not in {known for names in av.formats_available for known in names.split(",")}:
-            raise VideoError(
-                self.source, f"this build of FFmpeg (PyAV {av.__version__}) does not support cameras: {form}"
-            )
+            build = f"this build of FFmpeg (PyAV {av.__version__})"
+            raise VideoError(self.source, f"{build} does not support cameras: {form}")
         return form, pattern.format(number)

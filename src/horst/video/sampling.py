@@ -87,7 +87,6 @@ def anticipation_frames(
     frames = np.floor((start_frame / fps - offsets) * fps).astype(np.int64)
     valid = frames >= 1
     if not valid.any():
-        raise InputError(
-            f"the action starts at frame {start_frame}, too early for a frame {stride} s before it: leave it out"
-        )
+        early = f"too early for a frame {stride} s before it"
+        raise InputError(f"the action starts at frame {start_frame}, {early}: leave it out")
     return np.where(valid, frames, UNOBSERVED if mode == "strict" else frames[valid].min())

@@ -5,9 +5,7 @@ actions.csv numbers the actions. The official files have timestamps, verbs and n
 occur in training and validation, numbered in the order of (verb, noun) unless there is an actions.csv.
 
 EPIC-Kitchens 55 has no official validation split: with the official files, the videos in RULSTM's validation_videos.csv
-are for validation and all others for training. That is RULSTM's split.
-
-docs/guides/data.md lists the files and the options.
+are for validation and all others for training. That is RULSTM's split. docs/guides/data.md lists files and options.
 """
 
 import math
@@ -27,10 +25,8 @@ from horst.video.frame import VIDEO_SUFFIXES, is_image_sequence
 T = TypeVar("T")
 Version = Literal["ek55", "ek100"]
 Frames = Literal["rulstm", "official", "native"]
-PUBLIC = {
-    "ek55": "https://github.com/epic-kitchens/epic-kitchens-55-annotations",
-    "ek100": "https://github.com/epic-kitchens/epic-kitchens-100-annotations",
-}  # where the official annotation files are
+# where the official annotation files are
+PUBLIC = {f"ek{n}": f"https://github.com/epic-kitchens/epic-kitchens-{n}-annotations" for n in (55, 100)}
 INFO = {"ek55": ("EPIC_video_info.csv", "video"), "ek100": ("EPIC_100_video_info.csv", "video_id")}
 SUFFIXES = (".MP4", *VIDEO_SUFFIXES)
 Origin = Literal["rulstm", "official"]
@@ -138,29 +134,26 @@ def _read_segments(folder: Path, origin: Origin, version: Version) -> Iterator[S
                 raise DataError(f"{row}: segment {ident} ends at frame {end}, before its start {start}")
             if (before := first.setdefault((split, ident), row)) is not row:
                 raise DataError(f"{row}: the id {ident!r} is in {before} too; remove one of the segments")
-            yield (
-                row,
-                Example(
-                    id=ident,
-                    split=split,
-                    media=Path(video),
-                    labels=labels,
-                    start=(start - 1) / EPIC_FPS,
-                    end=end / EPIC_FPS,
-                    start_frame=start,
-                    video=video,
-                    group=video.split("_")[0],
-                ),
+            example = Example(
+                id=ident,
+                split=split,
+                media=Path(video),
+                labels=labels,
+                start=(start - 1) / EPIC_FPS,
+                end=end / EPIC_FPS,
+                start_frame=start,
+                video=video,
+                group=video.split("_")[0],
             )
+            yield row, example
 
 
 def _validation_videos(folder: Path) -> frozenset[str]:
     path = folder / VALIDATION_VIDEOS
     if not path.exists():
-        raise DataError(
-            f"{path} is missing: EPIC-Kitchens 55 has no official validation split, and this list of videos makes one. "
-            f"RULSTM's is at {RULSTM_PUBLIC}; or list videos of your choice, one in each line"
-        )
+        why = "EPIC-Kitchens 55 has no official validation split, and this list of videos makes one"
+        remedy = f"RULSTM's is at {RULSTM_PUBLIC}; or list videos of your choice, one in each line"
+        raise DataError(f"{path} is missing: {why}. {remedy}")
     if not (found := frozenset(text for _, text in read_lines(path))):
         raise DataError(f"{path} lists no video: write one in each line")
     return found
@@ -198,9 +191,8 @@ def _read_actions(folder: Path, verbs: int, nouns: int, segments: Sequence[Segme
     known = set(pairs)
     for row, example, (verb, noun) in used:
         if (verb, noun) not in known:
-            raise DataError(
-                f"{row}: segment {example.id} has verb {verb} and noun {noun}, and no action in {path} has them"
-            )
+            pair = f"verb {verb} and noun {noun}"
+            raise DataError(f"{row}: segment {example.id} has {pair}, and no action in {path} has them")
     for verb, noun in pairs:
         if not (0 <= verb < verbs and 0 <= noun < nouns):
             raise DataError(f"{folder}: an action has verb {verb} of {verbs} and noun {noun} of {nouns}")
@@ -317,20 +309,15 @@ def epic_timing(
         return None
     flat = media.suffix != ".tar" and media.name != video
     if flat and frames not in (None, "rulstm"):
-        raise DataError(
-            f"{media}: frames is {frames!r}, but names such as {video}_frame_0000000001.jpg are RULSTM's, at 30 fps: "
-            "set frames: rulstm, or point media at a folder or tar file for each video"
-        )
+        why = f"frames is {frames!r}, but names such as {video}_frame_0000000001.jpg are RULSTM's, at 30 fps"
+        remedy = "set frames: rulstm, or point media at a folder or tar file for each video"
+        raise DataError(f"{media}: {why}: {remedy}")
     if frames is None and not flat:
-        raise DataError(
-            f"{media} holds numbered images, which do not state their frame rate. Set the option frames: official "
-            "(EPIC's own rgb_frames: 60 or 50 fps), native (every frame of the video file) or rulstm (30 fps)"
-        )
+        choices = "official (60 or 50 fps: EPIC's own rgb_frames), native (all frames of the video) or rulstm (30 fps)"
+        raise DataError(f"{media} holds images, which do not state their frame rate. Set the option frames: {choices}")
     if frames == "native" and info is None:
-        raise DataError(
-            f"{folder / INFO[version][0]} has no frame rate of {video}, and frames is 'native': get that file "
-            f"from {PUBLIC[version]}, or set frames to official or rulstm"
-        )
+        remedy = f"get that file from {PUBLIC[version]}, or set frames to official or rulstm"
+        raise DataError(f"{folder / INFO[version][0]} has no frame rate of {video}, and frames is 'native': {remedy}")
     fps, duration = info or (None, None)
     rates = {"rulstm": EPIC_FPS, "official": official_fps(video), **({"native": fps} if fps is not None else {})}
     chosen = rates.pop(frames or "rulstm")

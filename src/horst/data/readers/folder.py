@@ -41,13 +41,8 @@ def read_folder(
         labels, timing = {"action": names.index(file.parent.name)}, sequence_timing(file, frames_fps)
         ident = str(file.relative_to(root))
         examples.append(Example(id=ident, split=split, media=file, labels=labels, timing=timing))
-    return Annotations(
-        name=root.name,
-        task="recognition",
-        examples=tuple(examples),
-        classes={"action": tuple(names)},
-        mirror=mirror_classes(names, mirror),
-    )
+    classes, flips = {"action": tuple(names)}, mirror_classes(names, mirror)
+    return Annotations(name=root.name, task="recognition", examples=tuple(examples), classes=classes, mirror=flips)
 
 
 def _is_clip(path: Path) -> bool:
@@ -144,11 +139,10 @@ def _action_parts(rows: list[CsvRow], classes: Mapping[str, tuple[str, ...]]) ->
     """(verb, noun) of every action. An action has one pair."""
     first: dict[str, CsvRow] = {}
     for row in rows:
-        old, new = ((r.cells["verb"], r.cells["noun"]) for r in (first.setdefault(row.cells["label"], row), row))
+        before = first.setdefault(row.text("label"), row)
+        new, old = (f"{r.cells['verb']!r} {r.cells['noun']!r}" for r in (row, before))
         if old != new:
-            raise DataError(
-                f"{row}: the action {row.cells['label']!r} is {new[0]!r} {new[1]!r} here and {old[0]!r} {old[1]!r} in "
-                f"line {first[row.cells['label']].line}; give each pair of verb and noun its own label"
-            )
+            both = f"the action {row.text('label')!r} is {new} here and {old} in line {before.line}"
+            raise DataError(f"{row}: {both}; give each pair of verb and noun its own label")
     chosen = [first[action].cells for action in classes["action"]]
     return tuple((classes["verb"].index(c["verb"]), classes["noun"].index(c["noun"])) for c in chosen)

@@ -55,13 +55,8 @@ def read_ssv2(
             examples.append(Example(id=str(item["id"]), split=split, media=media, labels=label, timing=timing))
     if not examples:
         raise DataError(f"{folder} has no train.json, validation.json or test.json, by either naming")
-    return Annotations(
-        name=name,
-        task="recognition",
-        examples=tuple(examples),
-        classes={"action": tuple(templates)},
-        mirror=_read_mirror(folder / "mirror.json", number),
-    )
+    classes, mirror = {"action": tuple(templates)}, _read_mirror(folder / "mirror.json", number)
+    return Annotations(name=name, task="recognition", examples=tuple(examples), classes=classes, mirror=mirror)
 
 
 def without_brackets(template: str) -> str:
