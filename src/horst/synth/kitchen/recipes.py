@@ -8,13 +8,12 @@ with empty hands.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from horst.synth.kitchen.participants import Habits
-from horst.synth.kitchen.world import DISHES, DOORS, HOME, VEGETABLES, ActionStep, Location, World, noun_of
+from horst.synth.kitchen.world import DISHES, DOORS, HANDS, HOME, VEGETABLES, ActionStep, Location, World, noun_of
 
 Moves = Iterator[ActionStep]
 T = TypeVar("T")
@@ -56,12 +55,8 @@ class Cook:
     def stock(self, noun: str) -> list[str]:
         """The objects of a noun that a recipe can claim: clean, empty, not used up, not held and not reserved."""
         world = self.world
-        return [
-            item
-            for item, spot in world.where.items()
-            if noun_of(item) == noun and spot.place not in ("gone", "hand") and item not in self.reserved
-            and item not in world.dirty and not world.contents(item)
-        ]  # fmt: skip
+        away = {*self.reserved, *world.dirty, *world.at("gone"), *world.at("hand")}
+        return [i for i in world.where if noun_of(i) == noun and i not in away and not world.contents(i)]
 
     def claim(self, noun: str) -> str | None:
         """An object of a noun, reserved until the recipe ends; preferably one that is not behind a door."""
@@ -300,36 +295,37 @@ class Cook:
             if item is not None:
                 yield from do(self.move(item, "counter"), PAUSE)
 
-    def close_door(self) -> Moves:
-        for door in DOORS:
-            if door in self.world.on:
-                yield ActionStep("close", door)
-
-    def empty_waste(self) -> Moves:
-        if self.world.waste:
+    def chores(self) -> Moves:
+        """Short tasks between two steps of a recipe."""
+        if self._idle(0.4):
+            for door in DOORS:
+                if door in self.world.on:
+                    yield ActionStep("close", door)
+        if self._idle(0.35):
+            yield from self.switch("tap", False)
+        if self._idle(0.2) and self.world.waste:
             yield ActionStep("throw", self.pick(self.world.waste))
-
-    def tidy_away(self) -> Moves:
-        items = [i for i in self.world.at("counter") if i not in self.reserved and HOME[i].place in ("fridge", "shelf")]
-        if items:
+        if self._idle(0.1) and (door := self.pick(DOORS)) not in self.world.on:
+            yield from (ActionStep("open", door), ActionStep("close", door))  # it was not there
+        if self._idle(0.08):
+            yield from self.run_tap()
+        food = [noun for noun in self.world.contents("pan.0") if noun in ("egg", "pasta", *VEGETABLES)]
+        if self._idle(0.2, hands=2) and food and "hob" in self.world.on:
+            yield from self.stir(self.pick(food), "pan.0")
+        items = [item for item in self._unclaimed("counter") if HOME[item].place in ("fridge", "shelf")]
+        if self._idle(0.12, hands=2) and items:
             yield from self.move(self.pick(items))
-
-    def make_room(self) -> Moves:
-        items = [i for place in ("counter", "rack", "sink") for i in self.world.at(place) if i not in self.reserved]
-        if items:
+        if self._idle(0.15, hands=2) and (items := self._unclaimed("counter", "rack", "sink")):
             item = self.pick(items)
             place = self.pick(("counter", "rack", "sink")) if noun_of(item) in DISHES else "counter"
             yield from self.move(item, place, "counter")
 
-    def stir_again(self) -> Moves:
-        food = [noun for noun in self.world.contents("pan.0") if noun in ("egg", "pasta", *VEGETABLES)]
-        if food and "hob" in self.world.on:
-            yield from self.stir(self.pick(food), "pan.0")
+    def _idle(self, p: float, hands: int = 1) -> bool:
+        """Whether to do a chore, for which so many hands must be free, with a probability."""
+        return HANDS - len(self.world.held()) >= hands and self.chance(p)
 
-    def look_for(self) -> Moves:
-        door = self.pick(DOORS)
-        if door not in self.world.on:
-            yield from (ActionStep("open", door), ActionStep("close", door))
+    def _unclaimed(self, *places: str) -> list[str]:
+        return [item for place in places for item in self.world.at(place) if item not in self.reserved]
 
 
 def initial_world(seed: int) -> World:
@@ -358,23 +354,8 @@ class Recipe(NamedTuple):
 
 
 RECIPES = (
-    Recipe(Cook.make_tea, 0.28, frozenset({"kettle"})),
-    Recipe(Cook.make_salad, 0.22, frozenset({"board", "plate"})),
-    Recipe(Cook.wash_dishes, 0.2, frozenset({"sink"})),
-    Recipe(Cook.fry_egg, 0.1, frozenset({"pan", "plate"})),
-    Recipe(Cook.clear_up, 0.08, frozenset({"sink"})),
-    Recipe(Cook.stir_fry, 0.05, frozenset({"board", "pan", "plate"})),
-    Recipe(Cook.cook_pasta, 0.04, frozenset({"pan", "plate"})),
-    Recipe(Cook.set_table, 0.03, frozenset({"plate"})),
-)
-# short tasks between two steps of a recipe, the probability of each, and the free hands it needs
-CHORES: tuple[tuple[Callable[[Cook], Moves], float, int], ...] = (
-    (Cook.close_door, 0.4, 1),
-    (partial(Cook.switch, fixture="tap", on=False), 0.35, 1),
-    (Cook.empty_waste, 0.2, 1),
-    (Cook.look_for, 0.1, 1),
-    (Cook.run_tap, 0.08, 1),
-    (Cook.stir_again, 0.2, 2),
-    (Cook.tidy_away, 0.12, 2),
-    (Cook.make_room, 0.15, 2),
-)
+    Recipe(Cook.make_tea, 0.28, frozenset({"kettle"})), Recipe(Cook.make_salad, 0.22, frozenset({"board", "plate"})),
+    Recipe(Cook.wash_dishes, 0.2, frozenset({"sink"})), Recipe(Cook.fry_egg, 0.1, frozenset({"pan", "plate"})),
+    Recipe(Cook.clear_up, 0.08, frozenset({"sink"})), Recipe(Cook.stir_fry, 0.05, frozenset({"board", "pan", "plate"})),
+    Recipe(Cook.cook_pasta, 0.04, frozenset({"pan", "plate"})), Recipe(Cook.set_table, 0.03, frozenset({"plate"})),
+)  # fmt: skip

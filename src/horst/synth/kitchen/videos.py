@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from horst.synth.kitchen.participants import HABITS, SEEN, UNSEEN
-from horst.synth.kitchen.recipes import CHORES, PAUSE, RECIPES, Cook, Moves, Recipe, initial_world
-from horst.synth.kitchen.world import HANDS, NOUNS, VERB_TABLE, VERBS, ActionStep, apply
+from horst.synth.kitchen.recipes import PAUSE, RECIPES, Cook, Moves, initial_world
+from horst.synth.kitchen.world import NOUNS, VERB_TABLE, VERBS, ActionStep, apply
 
 FPS = 10  # frame rate of the rendered videos
 EPIC_FPS = 30  # frame rate in which EPIC-Kitchens annotations count
@@ -128,16 +128,13 @@ def _timeline(rng: np.random.Generator, cook: Cook, duration: float) -> Iterator
         cook.reserved.clear()
 
 
-def _choose(cook: Cook, taken: frozenset[str]) -> Recipe | None:
-    options = [recipe for recipe in RECIPES if not recipe.needs & taken]
-    return cook.pick(options, [recipe.weight for recipe in options]) if options else None
-
-
 def _session(cook: Cook) -> Moves:
     """One recipe, or two that alternate, until they are done; chores in between."""
-    first = _choose(cook, frozenset())
-    second = _choose(cook, first.needs) if first and cook.chance(INTERLEAVED) else None
-    threads = [recipe.make(cook) for recipe in (first, second) if recipe]
+    chosen = [cook.pick(RECIPES, [recipe.weight for recipe in RECIPES])]
+    if cook.chance(INTERLEAVED):
+        others = [recipe for recipe in RECIPES if not recipe.needs & chosen[0].needs]
+        chosen.append(cook.pick(others, [recipe.weight for recipe in others]))
+    threads = [recipe.make(cook) for recipe in chosen]
     while threads:
         move = next(threads[0], None)
         if move is not None and move is not PAUSE:
@@ -145,9 +142,7 @@ def _session(cook: Cook) -> Moves:
             continue
         if move is None:
             threads.pop(0)
-        for chore, likely, free in CHORES:
-            if HANDS - len(cook.world.held()) >= free and cook.chance(likely):
-                yield from (step for step in chore(cook) if step is not PAUSE)
+        yield from (step for step in cook.chores() if step is not PAUSE)
         if len(threads) > 1 and not cook.world.held() and cook.chance(cook.habits.switches):
             threads.append(threads.pop(0))
 
