@@ -112,9 +112,9 @@ class World:
     def contents(self, vessel: str) -> tuple[str, ...]:
         return self.inside.get(vessel, ())
 
-    def free_slot(self, place: str, item: str) -> int | None:
+    def free_slot(self, place: str, item: str = "") -> int | None:
         """The slot that `item` would get at `place`; None if there is no room."""
-        own = (HOME[item].slot,) if HOME[item].place == place else ()
+        own = (HOME[item].slot,) if item and HOME[item].place == place else ()
         slots = range(CAPACITY[place]) if place in CAPACITY else own
         taken = {at.slot for at in self.where.values() if at.place == place}
         return next((slot for slot in slots if slot not in taken), None)
