@@ -149,32 +149,27 @@ class Cook:
         nouns = (self.pick(VEGETABLES, VEGETABLE_WEIGHTS) for _ in range(1 + int(self.rng.integers(most))))
         return [item for noun in nouns if (item := self.claim(noun))]
 
-    def _bring(self, item: str) -> Moves:
-        """Put a vegetable onto the board, perhaps washed first."""
-        if self.world.place(item) == "board":
-            return
-        wash = self.switch("tap", True), ActionStep("wash", item), self.maybe(0.75, self.switch("tap", False))
-        rinse = self.maybe(self.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0), *wash)
-        yield from do(self.fetch(item), rinse, self.put(item, "board", "counter"))
-
-    def _chop(self, items: list[str]) -> Moves:
-        for item in items:
-            if self.world.place(item) != "board":
-                continue
-            yield from self.fetch("knife.0")
-            if noun_of(item) != "tomato":
-                yield from self.maybe(0.65, ActionStep("peel", item), self.maybe(0.35, ActionStep("throw", item)))
-            put_down = self.maybe(self.habits.one_by_one, self.put("knife.0", "counter"), PAUSE)
-            yield from do(ActionStep("cut", item), put_down)
-        if "knife.0" in self.world.held():
-            yield from self.put_down("knife.0")
-
     def _prepare(self, items: list[str]) -> Moves:
-        groups = [[item] for item in items] if self.chance(self.habits.one_by_one) else [items]
-        for group in groups:
+        """Put vegetables onto the board, perhaps washed first, and cut them."""
+        for group in [[item] for item in items] if self.chance(self.habits.one_by_one) else [items]:
             for item in group:
-                yield from do(self._bring(item), PAUSE)
-            yield from do(self._chop(group), PAUSE)
+                if self.world.place(item) != "board":
+                    often = self.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0)
+                    stop = self.maybe(0.75, self.switch("tap", False))
+                    rinse = self.maybe(often, self.switch("tap", True), ActionStep("wash", item), stop)
+                    yield from do(self.fetch(item), rinse, self.put(item, "board", "counter"))
+                yield PAUSE
+            for item in group:
+                if self.world.place(item) != "board":
+                    continue
+                yield from self.fetch("knife.0")
+                if noun_of(item) != "tomato":
+                    yield from self.maybe(0.65, ActionStep("peel", item), self.maybe(0.35, ActionStep("throw", item)))
+                put_down = self.maybe(self.habits.one_by_one, self.put("knife.0", "counter"), PAUSE)
+                yield from do(ActionStep("cut", item), put_down)
+            if "knife.0" in self.world.held():
+                yield from self.put_down("knife.0")
+            yield PAUSE
 
     def _into(self, items: list[str], vessel: str) -> Moves:
         """Put cut vegetables from the board into a pan or onto a plate."""

@@ -178,10 +178,8 @@ def _paths(layout: Layout, world: World, after: World, step: ActionStep) -> dict
     if step.verb in ("cut", "peel"):
         knife = slots["knife.0"]
         contact, (end, (blade_x, blade_y)) = _rest((x + 0.02, y - 0.02), "knife.0")
-        return {
-            knife: [contact, (end, (blade_x + 0.04, blade_y))],
-            1 - knife: [(CONTACT, (x - 0.085, y + 0.03)), (1.0, (x - 0.06, y + 0.03))],
-        }
+        held = [(CONTACT, (x - 0.085, y + 0.03)), (1.0, (x - 0.06, y + 0.03))]
+        return {knife: [contact, (end, (blade_x + 0.04, blade_y))], 1 - knife: held}
     if step.verb == "stir":
         spoon = next(item for item in slots if noun_of(item) == "spoon")
         return {slots[spoon]: _rest((x, y - 0.01), spoon)}
@@ -245,9 +243,8 @@ class _KitchenRenderer:
         world = self.motion.worlds[done]
         current = bisect_right(self.starts, time) - 1
         segment = self.spec.segments[current] if current >= 0 and time < self.spec.segments[current].stop else None
-        lifted = ""
-        if segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]:
-            lifted = segment.noun
+        throwing = segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]
+        lifted = segment.noun if segment and throwing else ""
         swing = {door: _openness(door, world, segment, time) for door in DOORS}
         if self.still_of != (key := (done, lifted, *swing.values())):
             self.still_of = key

@@ -33,16 +33,16 @@ class ActionClass(NamedTuple):
     name: str
 
 
+# every pair that the recipes can produce, sorted by verb, then noun
 _PAIRS = [(verb, noun) for verb, about in VERB_TABLE.items() for noun in about.nouns.split()]
-_ACTION_IDS = {pair: index for index, pair in enumerate(_PAIRS)}
-ACTIONS = tuple(  # every pair that the recipes can produce, sorted by verb, then noun
+ACTIONS = tuple(
     ActionClass(index, verb, noun, VERBS.index(verb), NOUNS.index(noun), f"{verb} {noun}")
-    for (verb, noun), index in _ACTION_IDS.items()
+    for index, (verb, noun) in enumerate(_PAIRS)
 )
 
 
 def action_id(verb: str, noun: str) -> int:
-    return _ACTION_IDS[verb, noun]
+    return _PAIRS.index((verb, noun))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,23 +151,16 @@ def epic_rows(specs: Sequence[VideoSpec], split: str) -> list[dict[str, str | in
     """The annotations of a split with the columns of EPIC-KITCHENS-100. Frames count from 1 at `EPIC_FPS`."""
     return [
         {
-            "narration_id": f"{spec.id}_{number}",
-            "participant_id": spec.participant,
-            "video_id": spec.id,
-            "start_timestamp": _timestamp(segment.start),
-            "stop_timestamp": _timestamp(segment.stop),
-            "start_frame": max(1, int(segment.start * EPIC_FPS)),  # rounded down, as EPIC does
-            "stop_frame": max(1, int(segment.stop * EPIC_FPS)),
-            "narration": segment.narration,
-            "verb": segment.verb,
-            "verb_class": VERBS.index(segment.verb),
-            "noun": segment.noun,
-            "noun_class": NOUNS.index(segment.noun),
+            "narration_id": f"{spec.id}_{number}", "participant_id": spec.participant, "video_id": spec.id,
+            "start_timestamp": _timestamp(segment.start), "stop_timestamp": _timestamp(segment.stop),
+            # frames are rounded down, as EPIC does
+            "start_frame": max(1, int(segment.start * EPIC_FPS)), "stop_frame": max(1, int(segment.stop * EPIC_FPS)),
+            "narration": segment.narration, "verb": segment.verb, "verb_class": VERBS.index(segment.verb),
+            "noun": segment.noun, "noun_class": NOUNS.index(segment.noun),
         }
-        for spec in specs
-        if spec.split == split
+        for spec in specs if spec.split == split
         for number, segment in enumerate(spec.segments)
-    ]
+    ]  # fmt: skip
 
 
 def _timestamp(seconds: float) -> str:

@@ -19,8 +19,8 @@ COLOURS: dict[str, Colour] = {
 }  # fmt: skip
 WOODS: tuple[Colour, ...] = ((0.72, 0.52, 0.33), (0.55, 0.36, 0.21), (0.83, 0.68, 0.48), (0.42, 0.27, 0.17))
 WALLS: tuple[Colour, ...] = (
-    (0.80, 0.76, 0.68), (0.62, 0.70, 0.72), (0.73, 0.79, 0.70), (0.84, 0.72, 0.66),
-    (0.50, 0.56, 0.66), (0.70, 0.67, 0.76), (0.42, 0.47, 0.46),
+    (0.80, 0.76, 0.68), (0.62, 0.70, 0.72), (0.73, 0.79, 0.70), (0.84, 0.72, 0.66), (0.50, 0.56, 0.66),
+    (0.70, 0.67, 0.76), (0.42, 0.47, 0.46),
 )  # fmt: skip
 
 
@@ -40,13 +40,13 @@ def shade(colour: Colour, factor: float) -> Colour:
     """The colour, darker (factor < 1) or lighter (towards white, factor > 1)."""
     t = min(factor - 1.0, 1.0)
     r, g, b = (c * factor if factor <= 1.0 else c + (1 - c) * t for c in colour)
-    return (r, g, b)
+    return r, g, b
 
 
 def vary(rng: Rng, colour: Colour, amount: float = 0.05) -> Colour:
     """The colour with a small random change, so that no two red cups are alike."""
     r, g, b = (float(np.clip(c + rng.uniform(-amount, amount), 0.02, 0.98)) for c in colour)
-    return (r, g, b)
+    return r, g, b
 
 
 def contrast(colour: Colour) -> Colour:
@@ -56,14 +56,12 @@ def contrast(colour: Colour) -> Colour:
 
 def value_noise(rng: Rng, height: int, width: int, cells: float, octaves: int = 3) -> Plane:
     """Smooth noise in [0, 1]: `cells` bumps along the longer side, and finer octaves of half the weight each."""
-    total = np.zeros((height, width), np.float32)
-    weight, longest = 1.0, max(height, width)
+    total, longest = np.zeros((height, width), np.float32), max(height, width)
     for octave in range(octaves):
         size = longest / (cells * 2**octave)
         if size < 1.0 and octave > 0:
             break
-        total += np.float32(weight) * _lattice(rng, height, width, max(size, 1.0))
-        weight *= 0.5
+        total += np.float32(0.5**octave) * _lattice(rng, height, width, max(size, 1.0))
     low, high = float(total.min()), float(total.max())
     return ((total - low) / max(high - low, 1e-6)).astype(np.float32)
 
@@ -130,10 +128,9 @@ def granite(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
 def checks(rng: Rng, height: int, width: int, colour: Colour) -> RGB:
     """A gingham cloth: two sets of bands, woven."""
     period = max(width, height) / rng.uniform(5.0, 11.0)
-    across = _bands(width, period, rng.random())[None, :]
-    along = _bands(height, period, rng.random())[:, None]
+    bands = _bands(width, period, rng.random())[None, :] + _bands(height, period, rng.random())[:, None]
     weave = 0.96 + 0.06 * value_noise(rng, height, width, max(width, height) / 2.0, 1)
-    return mix(shade(colour, 1.75), colour, ((across + along) * 0.5).astype(np.float32)) * weave[..., None]
+    return mix(shade(colour, 1.75), colour, (bands * 0.5).astype(np.float32)) * weave[..., None]
 
 
 def stripes(rng: Rng, height: int, width: int, colour: Colour) -> RGB:

@@ -41,18 +41,12 @@ class ActionAnimation(Animation):
             x, y = self.hand_point(self.now)
             self.hand_to(x + self.uniform(-0.2, 0.2), y + self.uniform(-0.1, 0.15), 0.5)
 
-    def _tilt(self) -> float:
-        return self.uniform(-0.4, 0.4)
-
-    def _side(self) -> int:
-        return 1 if self.chance(0.5) else -1
-
     def _lift(self, item: int, low: float = 0.14, high: float = 0.30) -> None:
         """Lift; meanwhile it tilts and moves slightly closer or away."""
         place = self.place(item)
         height = self.uniform(low, high) * (0.6 if item == SHELF and place.lift > 0.1 else 1.0)
         depth = place.depth + self.uniform(-0.15, 0.35)
-        self.carry(item, 0.9, lift=place.lift + height, depth=depth, angle=place.angle + self._tilt())
+        self.carry(item, 0.9, lift=place.lift + height, depth=depth, angle=place.angle + self.uniform(-0.4, 0.4))
 
     def _push(self, item: int, side: int, x: float, weight: float = 1.4) -> None:
         """Push from behind; drag if the arm comes from the side the object moves to, and sometimes otherwise."""
@@ -66,7 +60,7 @@ class ActionAnimation(Animation):
 
     def _push_to_edge(self) -> tuple[int, int, float, float]:
         """Push until half of the object is over the edge of the table; the object, the side, the edge, the angle."""
-        side = self._side()
+        side = 1 if self.chance(0.5) else -1
         item = self.pick_named(TABLE)
         place = self.place(item)
         edge = table_edge(place.depth, side)
@@ -78,7 +72,7 @@ class ActionAnimation(Animation):
         """Lift, carry over and lower: the start of everything that is put somewhere."""
         start = self.place(item)
         top = max(start.lift, lift) + self.uniform(0.08, 0.14)
-        self.carry(item, 0.5, lift=top, angle=start.angle + self._tilt())
+        self.carry(item, 0.5, lift=top, angle=start.angle + self.uniform(-0.4, 0.4))
         self.carry(item, 1.0, x=x, depth=depth)
         self.carry(item, 0.5, lift=lift + hover, angle=start.angle)
 
@@ -92,7 +86,7 @@ class ActionAnimation(Animation):
             self.carry(item, 1.0, x=1.45 if sx > 0.5 else -0.45, lift=place.lift - 0.05)
 
     def _beside(self, x: float, gap: float) -> float:
-        side = self._side()
+        side = 1 if self.chance(0.5) else -1
         return x + side * gap if 0.14 < x + side * gap < 0.86 else x - side * gap
 
     def _take_one_of_two(self) -> tuple[int, int]:
@@ -104,7 +98,7 @@ class ActionAnimation(Animation):
 
     def _top_of(self, base: int) -> tuple[float, float, float]:
         place = self.place(base)
-        return place.x, place.depth + 0.01, 1.9 * self.object(base).rise(place.angle) * place.scale
+        return place.x, place.depth + 0.01, 1.9 * self.objects[base].rise(place.angle) * place.scale
 
     def move_up(self) -> None:
         item = self._take(ANY)
@@ -115,7 +109,7 @@ class ActionAnimation(Animation):
         """From the shelf down, into the air or on to the table."""
         item = self._take((SHELF,))
         place = self.place(item)
-        angle = place.angle + self._tilt()
+        angle = place.angle + self.uniform(-0.4, 0.4)
         self.carry(item, 1.0, lift=self.uniform(0.0, 0.45) * place.lift, depth=self.uniform(0.02, 0.4), angle=angle)
         self.wait(self.uniform(0.1, 0.5))
 
@@ -155,7 +149,7 @@ class ActionAnimation(Animation):
         item = self._take(ANY)
         self._lift(item)
         self.release()
-        place, rest = self.place(item), self.object(item).start.angle
+        place, rest = self.place(item), self.objects[item].start.angle
         seconds = 0.25 + 0.4 * place.lift
         self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, pace=fall, seconds=seconds)
         self.carry(item, 0.0, lift=0.0, arc=0.16 * place.lift, seconds=0.25)
@@ -183,7 +177,7 @@ class ActionAnimation(Animation):
         """A short push, then it rolls on."""
         place, self.named = self.place(ROLLER), (ROLLER,)
         self.reach(ROLLER, -side * 0.75, 0.1, "open" if self.chance(0.5) else "point")
-        radius = self.object(ROLLER).width / 2 * place.scale
+        radius = self.objects[ROLLER].width / 2 * place.scale
         near = place.x + side * self.uniform(0.03, 0.06)
         self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, pace=fall)
         self.release(self.now.hand.pose)
@@ -233,7 +227,7 @@ class ActionAnimation(Animation):
     def put_next_to(self) -> None:
         item, base = self._take_one_of_two()
         place = self.place(base)
-        gap = (self.object(item).width + self.object(base).width) / 2 * place.scale
+        gap = (self.objects[item].width + self.objects[base].width) / 2 * place.scale
         self._carry_over(item, self._beside(place.x, gap + self.uniform(0.0, 0.02)), place.depth + 0.03, 0.0)
         self._let_go()
 
@@ -243,9 +237,10 @@ class ActionAnimation(Animation):
         # the hand goes behind too; it is drawn over the cover while it holds on
         self.grip(item)
         start = self.place(item)
-        self.carry(item, 0.5, lift=max(start.lift, 0.1) + self.uniform(0.1, 0.16), angle=start.angle + self._tilt())
-        self.carry(item, 1.0, x=base.x, depth=base.depth - 0.05, lift=self.object(COVER).height)
-        self.move_behind()
+        lift = max(start.lift, 0.1) + self.uniform(0.1, 0.16)
+        self.carry(item, 0.5, lift=lift, angle=start.angle + self.uniform(-0.4, 0.4))
+        self.carry(item, 1.0, x=base.x, depth=base.depth - 0.05, lift=self.objects[COVER].height)
+        self.now = self.now._replace(hand=self.now.hand._replace(behind=True))
         self.carry(item, 0.5, lift=0.0, angle=start.angle)
         self._let_go()
 
@@ -321,8 +316,3 @@ ACTIONS: dict[str, Callable[[ActionAnimation], None]] = {  # the templates, in t
     "Pretending to pick [something] up": ActionAnimation.pretend_to_pick_up,
     "Swapping [something] and [something]": ActionAnimation.swap,
 }
-MIRRORED = (  # templates that turn into each other when the image is flipped left to right
-    ("Pushing [something] from left to right", "Pushing [something] from right to left"),
-    ("Turning [something] clockwise", "Turning [something] counterclockwise"),
-    ("Rolling [something] to the left", "Rolling [something] to the right"),
-)

@@ -16,15 +16,16 @@ from horst.synth.render.hands import Pose, make_hand, reach_angle
 from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, blur, ease, resample
 from horst.synth.render.textures import choose
 from horst.synth.somethings import scene
-from horst.synth.somethings.actions import ACTIONS, MIRRORED, ActionAnimation
+from horst.synth.somethings.actions import ACTIONS, ActionAnimation
 from horst.synth.somethings.props import PROPS, kinds, make_prop
 from horst.video.frame import Image
 
 FPS = 12
 TEMPLATES: tuple[str, ...] = tuple(ACTIONS)  # the actions; the index of a template is its class
 LABELS = {template: index for index, template in enumerate(TEMPLATES)}
-MIRROR = {template: template for template in TEMPLATES}  # the template after the image is flipped left to right
-MIRROR |= {one: other for pair in MIRRORED for one, other in (pair, pair[::-1])}
+_FLIPPED = {"left": "right", "right": "left", "clockwise": "counterclockwise", "counterclockwise": "clockwise"}
+# the template after the image is flipped left to right
+MIRROR = {template: " ".join(_FLIPPED.get(word, word) for word in template.split()) for template in TEMPLATES}
 
 # ids look like those of SSv2: multiplying by a number coprime to the modulus keeps them unique and shuffles them
 _IDS, _STRIDE = 999_983, 618_043
@@ -62,7 +63,7 @@ def plan(clips: int, seed: int, *, val_fraction: float = 0.2, templates: Sequenc
         number = index // _IDS * _IDS + index % _IDS * _STRIDE % _IDS + 1
         template = label = chosen[which]
         animation = _animate(template, clip_seed)
-        names = tuple(animation.object(item).name for item in animation.named)
+        names = tuple(animation.objects[item].name for item in animation.named)
         for name in names:
             label = label.replace("[something]", name, 1)
         specs.append(ClipSpec(str(number), split, template, names, label, clip_seed))
@@ -107,7 +108,11 @@ class _ClipRenderer:
         warm = rng.uniform(-0.06, 0.06)
         noise, vignette, tint = rng.uniform(0.006, 0.02), rng.uniform(0.1, 0.4), (1.0 + warm, 1.0, 1.0 - warm)
         self.sensor = Sensor(rng, height, width, noise=noise, vignette=vignette, tint=tint)
-        self.cameras, self.gains, self.soften = _camera_path(rng, count), _light(rng, count), rng.uniform(0.0, 0.4)
+        self.cameras = _camera_path(rng, count)
+        base, swing, rate = (rng.uniform(a, b) for a, b in ((0.85, 1.12), (0.0, 0.05), (0.2, 1.2)))
+        flicker = rng.normal(0.0, rng.uniform(0.0, 0.012), size=count)
+        self.gains = [base * (1.0 + swing * math.sin(rate * i) + float(flicker[i])) for i in range(count)]
+        self.soften = rng.uniform(0.0, 0.4)
         self.states = animation.timeline(FPS)
 
     def render(self, index: int) -> Image:
@@ -122,7 +127,14 @@ class _ClipRenderer:
         places = state.places + tuple(o.start for o in self.scene.distractors)
         shown = [index for index, place in enumerate(places) if place.shown]
         for index in shown:
-            self._shadow(index, places[index])
+            place = places[index]
+            width = 2 * place.scale * self.objects[index].rise(place.angle + math.pi / 2)
+            if place.lift == scene.SHELF_LIFT:
+                self.frame.shadow(place.x, scene.SHELF_Y, width * 1.05, 0.016, 0.45)
+            elif place.lift >= 0.0:
+                spread, strength = 1.15 + 1.2 * place.lift, 0.1 + 0.38 * math.exp(-place.lift / 0.12)
+                y = scene.ground(place.depth)
+                self.frame.shadow(place.x + 0.012, y, width * spread, 0.05 * spread, strength)
         # a held object and its hand are in front of all others, unless moved behind them
         held = state.hand.target if state.hand.pose == "grip" else None
         for index in sorted(shown, key=lambda i: (i == held and not state.hand.behind, places[i].depth)):
@@ -136,32 +148,20 @@ class _ClipRenderer:
         if held is None:
             for layer in self.hand if state.hand.pose == "grip" else self.hand[:1]:
                 self._draw_hand(state, layer)
-        if self.scene.occluder is not None and self.cloth is not None:
-            self._draw_occluder(self.cloth, self.scene.occluder, time)
-
-    def _draw_occluder(self, cloth: Sprite, occluder: scene.Occluder, time: float) -> None:
-        """It enters within 15% of the clip; one that does not stay leaves at the same speed on the other side."""
-        progress = (time - occluder.start) / 0.15
-        if progress > 0.0:
+        occluder = self.scene.occluder
+        if occluder and self.cloth and time > occluder.start:
+            # it enters within 15% of the clip; one that does not stay leaves at the same speed on the other side
+            progress = (time - occluder.start) / 0.15
             away = 1.0 - ease(min(progress, 1.0)) if occluder.stays else 1.0 - progress
             (x, y), (dx, dy) = occluder.centre, occluder.side
             reach = 1.3 * max(self.frame.width, self.frame.height) / self.frame.unit
-            self.frame.draw(cloth, x + dx * away * reach, y + dy * away * reach)
+            self.frame.draw(self.cloth, x + dx * away * reach, y + dy * away * reach)
 
     def _draw_hand(self, state: scene.SceneState, layer: dict[Pose, Sprite]) -> None:
         x, y = self.animation.hand_point(state)
         angle = reach_angle((x, y), self.scene.shoulder) + state.hand.turn
         scale = 0.75 + 0.35 * scene.magnification((y - scene.ground(0.0)) / (scene.ground(1.0) - scene.ground(0.0)))
         self.frame.draw(layer[state.hand.pose], x, y, angle=angle, scale=scale)
-
-    def _shadow(self, index: int, place: scene.Placement) -> None:
-        width = 2 * place.scale * self.objects[index].rise(place.angle + math.pi / 2)
-        if place.lift == scene.SHELF_LIFT:
-            self.frame.shadow(place.x, scene.SHELF_Y, width * 1.05, 0.016, 0.45)
-        elif place.lift >= 0.0:
-            far = math.exp(-place.lift / 0.12)
-            spread, y = 1.15 + 1.2 * place.lift, scene.ground(place.depth)
-            self.frame.shadow(place.x + 0.012, y, width * spread, 0.05 * spread, 0.1 + 0.38 * far)
 
 
 def _camera_path(rng: Rng, frames: int) -> list[Camera]:
@@ -174,12 +174,6 @@ def _camera_path(rng: Rng, frames: int) -> list[Camera]:
     points = 0.5 + (start + pan * (t[:, None] - 0.5) + tremble)
     zooms = zoom[0] + (zoom[1] - zoom[0]) * t
     return [Camera(x, y, z) for (x, y), z in zip(points.tolist(), zooms.tolist(), strict=True)]
-
-
-def _light(rng: Rng, frames: int) -> list[float]:
-    base, swing, rate = (rng.uniform(a, b) for a, b in ((0.85, 1.12), (0.0, 0.05), (0.2, 1.2)))
-    flicker = rng.normal(0.0, rng.uniform(0.0, 0.012), size=frames)
-    return [base * (1.0 + swing * math.sin(rate * index) + float(flicker[index])) for index in range(frames)]
 
 
 _MARGIN = 0.16
@@ -238,24 +232,19 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     layer.camera = Camera(zoom=texels / layer.unit)
     layer.pixels[:] = choose(rng, tx.WALLPAPERS)(rng, h, w, colour)
     for _ in range(int(rng.integers(1, 5))):
-        poster = _poster(rng, texels)
-        layer.draw(poster, rng.uniform(-0.2, 1.2), rng.uniform(-0.1, 0.5), angle=rng.normal(0, 0.04))
+        wide, tall = rng.uniform(0.14, 0.34), rng.uniform(0.14, 0.32)
+        poster = ShapeCanvas(wide, tall, texels)
+        frame = tx.shade(choose(rng, tx.WOODS), rng.uniform(0.5, 1.4))
+        poster.solid(poster.box(0, 0, wide, tall, 0.006), frame, 0.012, 0.0)
+        colour, texture = tx.choose_colour(rng), choose(rng, tx.FABRICS)
+        image = texture(rng, poster.h, poster.w, tx.vary(rng, colour, 0.1))
+        poster.fill(poster.box(0, 0, wide - 0.04, tall - 0.04), image, rng.uniform(0.7, 1.0))
+        layer.draw(poster.sprite(), rng.uniform(-0.2, 1.2), rng.uniform(-0.1, 0.5), angle=rng.normal(0, 0.04))
     # the light comes from one side
     fade = np.linspace(1.0, rng.uniform(0.7, 0.9), w, dtype=np.float32)[None, :, None]
     layer.pixels[:] *= fade if rng.random() < 0.5 else fade[:, ::-1]
     layer.pixels[:] = blur(layer.pixels, int(rng.integers(0, 2)))
     return layer.sprite()
-
-
-def _poster(rng: Rng, texels: float) -> Sprite:
-    width, height = rng.uniform(0.14, 0.34), rng.uniform(0.14, 0.32)
-    canvas = ShapeCanvas(width, height, texels)
-    frame = tx.shade(choose(rng, tx.WOODS), rng.uniform(0.5, 1.4))
-    canvas.solid(canvas.box(0, 0, width, height, 0.006), frame, 0.012, 0.0)
-    colour, texture = tx.choose_colour(rng), choose(rng, tx.FABRICS)
-    image = texture(rng, canvas.h, canvas.w, tx.vary(rng, colour, 0.1))
-    canvas.fill(canvas.box(0, 0, width - 0.04, height - 0.04), image, rng.uniform(0.7, 1.0))
-    return canvas.sprite()
 
 
 def _floor(rng: Rng, width: float, height: float, texels: float) -> Sprite:
