@@ -175,10 +175,9 @@ def work() -> None:
     try:
         clips = Recordings(request.pop("recordings")).clips()
         result = finetune(clips, **request, overwrite=True, report=report)
-        accuracy = result.held_out.accuracy if result.held_out else None
-        labels = [asdict(label) for label in result.held_out.labels] if result.held_out else []
-        found = {"model": result.path.name, "accuracy": accuracy, "labels": labels, "advice": result.advice}
-        write(state="done", progress=1.0, message="done", **found)
+        held = result.held_out
+        known = {"accuracy": held.accuracy, "labels": [asdict(label) for label in held.labels]} if held else {}
+        write(state="done", progress=1.0, message="done", model=result.path.name, advice=result.advice, **known)
     except HorstError as error:
         write(state="failed", message=str(error))
     except Exception as error:

@@ -218,7 +218,6 @@ class _KitchenRenderer:
         self.spec, self.size = spec, size
         self.layout = Layout(look.mirror)
         self.motion = Motion(spec, initial_world(spec.seed), self.layout)
-        self.starts = [segment.start for segment in spec.segments]
         height, width = (round(side / (1.0 - 2 * MARGIN)) for side in size)
         self.frame = FrameBuffer(height, width)
         self.frame.camera = Camera(0.0, 0.0)
@@ -241,7 +240,7 @@ class _KitchenRenderer:
     def render(self, time: float) -> Image:
         done = bisect_right(self.motion.changes, time)
         world = self.motion.worlds[done]
-        current = bisect_right(self.starts, time) - 1
+        current = bisect_right(self.spec.segments, time, key=lambda segment: segment.start) - 1
         segment = self.spec.segments[current] if current >= 0 and time < self.spec.segments[current].stop else None
         throwing = segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]
         lifted = segment.noun if segment and throwing else ""

@@ -8,21 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from horst.synth.render.hands import Pose
+from horst.synth.render.textures import choose
 from horst.synth.somethings.scene import COVER, ROLLER, SECRET, SHELF, THING, Animation, magnification, table_edge
 
 TABLE = (ROLLER, THING, COVER)
 SMALL = (ROLLER, THING, SHELF)
 ANY = (*TABLE, SHELF)
-
-
-def fall(u: float) -> float:
-    """Start at rest and accelerate."""
-    return u * u
-
-
-def brake(u: float) -> float:
-    """Start fast and come to rest."""
-    return 1.0 - (1.0 - u) ** 2
 
 
 class ActionAnimation(Animation):
@@ -91,8 +82,8 @@ class ActionAnimation(Animation):
 
     def _take_one_of_two(self) -> tuple[int, int]:
         """Grasp what is put; it and what it is put on or next to."""
-        base = self.pick((THING, COVER))
-        self.named = item, base = self.pick([item for item in SMALL if item != base]), base
+        base = choose(self.rng, (THING, COVER))
+        self.named = item, base = choose(self.rng, [item for item in SMALL if item != base]), base
         self.grip(item)
         return item, base
 
@@ -151,7 +142,7 @@ class ActionAnimation(Animation):
         self.release()
         place, rest = self.place(item), self.objects[item].start.angle
         seconds = 0.25 + 0.4 * place.lift
-        self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, pace=fall, seconds=seconds)
+        self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, pace="fall", seconds=seconds)
         self.carry(item, 0.0, lift=0.0, arc=0.16 * place.lift, seconds=0.25)
         self._let_go()
 
@@ -168,7 +159,7 @@ class ActionAnimation(Animation):
         lift, angle = self.place(item).lift, self.place(item).angle
         self.release()
         spin = angle + self.uniform(-1.0, 1.0)
-        self.carry(item, 0.0, lift=lift, angle=spin, arc=self.uniform(0.16, 0.30), seconds=0.75, pace=lambda u: u)
+        self.carry(item, 0.0, lift=lift, angle=spin, arc=self.uniform(0.16, 0.30), seconds=0.75, pace="even")
         self.grip(item, 0.05)
         self.carry(item, 0.4, lift=max(lift - 0.05, 0.0))
         self.wait(0.3)
@@ -179,17 +170,17 @@ class ActionAnimation(Animation):
         self.reach(ROLLER, -side * 0.75, 0.1, "open" if self.chance(0.5) else "point")
         radius = self.objects[ROLLER].width / 2 * place.scale
         near = place.x + side * self.uniform(0.03, 0.06)
-        self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, pace=fall)
+        self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, pace="fall")
         self.release(self.now.hand.pose)
         room = abs(table_edge(place.depth, side) - place.x) - 0.03
         end = place.x + side * self.uniform(0.13, max(0.15, room))
-        self.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, pace=brake)
+        self.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, pace="brake")
         if self.chance(0.5):
             self.leave(0.6)
 
     def cover(self) -> None:
         self.grip(COVER)
-        hidden = self.pick((ROLLER, THING))
+        hidden = choose(self.rng, (ROLLER, THING))
         self.named = (hidden, COVER)
         place = self.place(hidden)
         self._carry_over(COVER, place.x, place.depth + 0.02, 0.0)
@@ -232,7 +223,7 @@ class ActionAnimation(Animation):
         self._let_go()
 
     def hide_behind(self) -> None:
-        item, base = self.pick(SMALL), self.place(COVER)
+        item, base = choose(self.rng, SMALL), self.place(COVER)
         self.named = (item, COVER)
         # the hand goes behind too; it is drawn over the cover while it holds on
         self.grip(item)
@@ -246,13 +237,13 @@ class ActionAnimation(Animation):
 
     def fall_off(self) -> None:
         item, side, edge, angle = self._push_to_edge()
-        self.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, pace=fall, seconds=0.2)
-        self.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, pace=fall, seconds=0.35)
+        self.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, pace="fall", seconds=0.2)
+        self.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, pace="fall", seconds=0.35)
         self._let_go()
 
     def almost_fall_off(self) -> None:
         item, side, edge, angle = self._push_to_edge()
-        self.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, pace=brake)
+        self.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, pace="brake")
         self.carry(item, 0.35, x=edge - side * 0.02, angle=angle - side * 0.12)
         self.carry(item, 0.2, angle=angle)
         if self.chance(0.6):
@@ -276,7 +267,7 @@ class ActionAnimation(Animation):
             self.wait(0.4)
 
     def swap(self) -> None:
-        first, second = (ROLLER, THING) if self.chance(0.5) else (self.pick((ROLLER, THING)), COVER)
+        first, second = (ROLLER, THING) if self.chance(0.5) else (choose(self.rng, (ROLLER, THING)), COVER)
         self.named = (first, second)
         one, two = self.place(first), self.place(second)
         self.grip(first, 0.7)

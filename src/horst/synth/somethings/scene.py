@@ -22,6 +22,9 @@ ROLLER, THING, COVER, SHELF, SECRET = range(5)
 SHELF_Y = 0.285
 _BACK, _FRONT = 0.575, 0.865
 SHELF_LIFT = _BACK - SHELF_Y
+PACES: dict[str, Callable[[float], float]] = {  # the part of a move that is done after a part of its time
+    "ease": ease, "even": lambda u: u, "fall": lambda u: u * u, "brake": lambda u: 1.0 - (1.0 - u) ** 2,
+}  # fmt: skip
 
 
 def ground(depth: float) -> float:
@@ -244,11 +247,8 @@ class Animation:
     def chance(self, probability: float) -> bool:
         return self.uniform(0.0, 1.0) < probability
 
-    def pick(self, options: Sequence[int]) -> int:
-        return choose(self.rng, options)
-
     def pick_named(self, options: Sequence[int]) -> int:
-        self.named = (self.pick(options),)
+        self.named = (choose(self.rng, options),)
         return self.named[0]
 
     def place(self, index: int) -> Placement:
@@ -295,7 +295,7 @@ class Animation:
         *,
         arc: float = 0.0,
         turn: float | None = None,
-        pace: Callable[[float], float] = ease,
+        pace: str = "ease",
         seconds: float = 0.0,
         **target: float,
     ) -> None:
@@ -305,7 +305,7 @@ class Animation:
         new = old._replace(**target)  # type: ignore[arg-type]
 
         def at(u: float) -> SceneState:
-            e = pace(u)
+            e = PACES[pace](u)
             x, depth, lift, angle = (_mix(a, b, e) for a, b in zip(old[:4], new[:4], strict=True))
             place = Placement(x, depth, lift + arc * math.sin(math.pi * u), angle, old.shown)
             wrist = hand.turn if turn is None else _mix(hand.turn, turn, e)
