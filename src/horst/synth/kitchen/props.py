@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -26,18 +25,8 @@ LIQUIDS = ("tea", "milk", "water", "oil")
 POURED = {"kettle": "water", "milk": "milk", "oil": "oil", "pasta": "pasta"}  # what comes out when pouring
 SURFACE = {"cup": (0.066, 0.034), "pan": (0.18, 0.13), "plate": (0.09, 0.055)}  # size of what a vessel holds
 PAN_BOWL = (-0.075, -0.015)  # the centre of the pan's bowl on its canvas: the point that stands on the hob
-
-
-class KitchenProp(NamedTuple):
-    """Size in scene units, and the point that stands on a surface, relative to the centre."""
-
-    width: float
-    height: float
-    pivot: Point = (0.0, 0.0)
-
-
-_SIZES: dict[str, Point | tuple[float, float, Point]] = {
-    "plate": (0.20, 0.145), "cup": (0.105, 0.105), "pan": (0.40, 0.24, PAN_BOWL), "kettle": (0.17, 0.17),
+PROPS: dict[str, Point] = {  # width and height in scene units
+    "plate": (0.20, 0.145), "cup": (0.105, 0.105), "pan": (0.40, 0.24), "kettle": (0.17, 0.17),
     "knife": (0.055, 0.24), "spoon": (0.052, 0.22), "sponge": (0.085, 0.055), "cloth": (0.12, 0.17),
     "onion": (0.085, 0.09), "carrot": (0.19, 0.055), "tomato": (0.085, 0.078), "egg": (0.048, 0.058),
     "pasta": (0.10, 0.14), "milk": (0.075, 0.14), "oil": (0.055, 0.15), "tea": (0.085, 0.085),
@@ -45,19 +34,20 @@ _SIZES: dict[str, Point | tuple[float, float, Point]] = {
     **{f"pieces {noun}": (0.12, 0.085) for noun in FOODS},
     **{f"scraps {noun}": (0.08, 0.05) for noun in ("onion", "carrot", "egg", "tea")},
     **{f"{vessel} {noun}": size for vessel, size in SURFACE.items() for noun in LIQUIDS},
-    **{f"stream {noun}": (0.03, 0.11, (0.0, -0.05)) for noun in POURED},
-    "tap": (0.24, 0.20, (0.0, 0.026)), "water": (0.09, 0.15, (0.0, -0.065)), "hot": (0.34, 0.28), "foam": SINK_SIZE,
-    "puff": (0.14, 0.12), "dirt": (0.11, 0.075),
+    **{f"stream {noun}": (0.03, 0.11) for noun in POURED},
+    "tap": (0.24, 0.20), "water": (0.09, 0.15), "hot": (0.34, 0.28), "foam": SINK_SIZE, "puff": (0.14, 0.12),
+    "dirt": (0.11, 0.075),
 }  # fmt: skip
-PROPS = {name: KitchenProp(*size) for name, size in _SIZES.items()}
+# the point that stands on a surface, relative to the centre, if it is another one
+_PIVOTS = {"pan": PAN_BOWL, "tap": (0.0, 0.026), "water": (0.0, -0.065)}
+_PIVOTS |= {f"stream {noun}": (0.0, -0.05) for noun in POURED}
 
 
 def paint_prop(name: str, look: Appearance, rng: Rng, texels: float) -> Sprite:
-    prop = PROPS[name]
-    c = ShapeCanvas(prop.width, prop.height, texels)
+    c = ShapeCanvas(*PROPS[name], texels)
     for paint in (_paint_utensil, _paint_food, _paint_contents, _paint_effect):
         paint(name, c, *c.half, look, rng)
-    return c.sprite(pivot=prop.pivot)
+    return c.sprite(pivot=_PIVOTS.get(name, (0.0, 0.0)))
 
 
 # Each painter fills the body of a canvas, 2 w wide and 2 h high, if the name is one of its objects.

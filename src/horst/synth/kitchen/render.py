@@ -286,11 +286,10 @@ class _KitchenRenderer:
         """An object in its state, with what is inside."""
         (x, y), noun, form = at, noun_of(item), world.form.get(item, "")
         name = f"peeled {noun}" if form == "peeled" else "tea bag" if noun == "tea" else noun
-        prop = props.PROPS[name]
         if shadow:
-            low = 0.3 * prop.height if noun in _FLAT or form == "cut" else 0.42 * prop.height
-            width = 0.62 * prop.width if noun == "pan" else prop.width
-            self.frame.shadow(x + 0.008, y + low, width, 0.04, 0.38, 0.7)
+            width, height = props.PROPS[name]
+            low = 0.3 * height if noun in _FLAT or form == "cut" else 0.42 * height
+            self.frame.shadow(x + 0.008, y + low, 0.62 * width if noun == "pan" else width, 0.04, 0.38, 0.7)
         self._draw(f"pieces {noun}" if form == "cut" else name, at, angle=tilt)
         if noun not in props.SURFACE:
             return

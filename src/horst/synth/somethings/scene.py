@@ -7,6 +7,7 @@ shelf, and one that may be under the cover.
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, Self, get_args
 
 import numpy as np
@@ -341,13 +342,11 @@ class Animation:
         stops = [begin]
         for weight, seconds, _ in self._moves:
             stops.append(stops[-1] + weight * share + seconds * fps * squeeze)
-        return [self._at(float(frame), stops) for frame in range(scene.frames)]
-
-    def _at(self, time: float, stops: list[float]) -> SceneState:
-        for (_, _, at), start, stop in zip(self._moves, stops, stops[1:], strict=False):
-            if time < stop:
-                return at(max((time - start) / (stop - start), 0.0))
-        return self.now
+        spans = [(at, *span) for (_, _, at), span in zip(self._moves, pairwise(stops), strict=True)]
+        return [
+            next((at(max((time - start) / (stop - start), 0.0)) for at, start, stop in spans if time < stop), self.now)
+            for time in range(scene.frames)
+        ]
 
     def _free_hand(self) -> HandState:
         x, y = self.hand_point(self.now)
