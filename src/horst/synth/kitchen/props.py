@@ -103,10 +103,10 @@ def _paint_utensil(name: str, c: ShapeCanvas, w: float, h: float, look: Appearan
                 x, y = rng.uniform(-0.8, 0.8) * w, rng.uniform(0.15, 0.8) * h
                 c.fill(c.ellipse(x, y, 0.004, 0.004), (0.78, 0.62, 0.12))
         case "cloth":
-            texture, colour = look.cloth
             shape = c.convex((-0.7 * w, -h), (0.7 * w, -h), (w, 0.95 * h), (-0.95 * w, h), corner=0.008)
             folds = 0.92 + 0.12 * np.sin(c.x / w * 7.0 + c.y / h * 0.8)
-            c.fill(shape, texture(rng, c.h, c.w, colour), folds)
+            texture, colour = look.cloth
+            c.fill(shape, tx.texture(texture, rng, c.h, c.w, colour), folds)
 
 
 def _paint_food(name: str, c: ShapeCanvas, w: float, h: float, look: Appearance, rng: Rng) -> None:

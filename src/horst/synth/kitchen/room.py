@@ -59,10 +59,10 @@ def paint_room(look: Appearance, rng: Rng, height: int, width: int) -> RGB:
 
 def _paint_surfaces(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (wall, wall_colour), (top, top_colour) = look.wall, look.counter
-    c.fill(np.full((c.h, c.w), -1.0, np.float32), wall(rng, c.h, c.w, wall_colour), _lamp(c, 0.0, -0.62))
-    c.fill(WALL - c.y, top(rng, c.h, c.w, top_colour), _lamp(c, 0.0, 0.1))
+    c.fill(np.full((c.h, c.w), -1.0, np.float32), tx.texture(wall, rng, c.h, c.w, wall_colour), _lamp(c, 0.0, -0.62))
+    c.fill(WALL - c.y, tx.texture(top, rng, c.h, c.w, top_colour), _lamp(c, 0.0, 0.1))
     _contact(c, np.abs(c.y - WALL) - np.float32(0.004), 0.05)
-    c.fill(FRONT - c.y, tx.plain(rng, c.h, c.w, tx.shade(look.cabinet, 0.72)))
+    c.fill(FRONT - c.y, tx.texture("plain", rng, c.h, c.w, tx.shade(look.cabinet, 0.72)))
     c.fill(np.abs(c.y - FRONT) - np.float32(0.012), tx.shade(top_colour, 0.78))
 
 
@@ -114,7 +114,7 @@ def _paint_worktop(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
 def _paint_wall(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     # a shelf with jars of spices, a rail, a hook, a plant and the base of the kettle
     _contact(c, c.box(-0.03, -0.235, 0.40, 0.03, 0.01), 0.03, 0.35)
-    c.fill(c.box(-0.03, -0.25, 0.42, 0.022, 0.004), tx.wood(rng, c.h, c.w, look.board), 0.95)
+    c.fill(c.box(-0.03, -0.25, 0.42, 0.022, 0.004), tx.texture("wood", rng, c.h, c.w, look.board), 0.95)
     for x, colour in ((-0.21, (0.72, 0.30, 0.18)), (0.125, (0.86, 0.76, 0.50)), (0.16, (0.40, 0.46, 0.22))):
         light = np.clip(0.8 + 0.4 * (x - c.x) / 0.018, 0.55, 1.2)
         c.fill(c.box(x, -0.295, 0.036, 0.066, 0.006), tx.vary(rng, colour, 0.06), light)
@@ -142,7 +142,7 @@ def _paint_front(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = BOARD, BOARD_SIZE
     _contact(c, c.box(x + 0.006, y + 0.012, w, h, 0.02), 0.03, 0.45)
     c.fill(c.box(x, y + 0.010, w, h, 0.02), tx.shade(look.board, 0.6))
-    c.solid(c.box(x, y, w, h, 0.02), tx.wood(rng, c.h, c.w, look.board), 0.008, 0.1, 0.4)
+    c.solid(c.box(x, y, w, h, 0.02), tx.texture("wood", rng, c.h, c.w, look.board), 0.008, 0.1, 0.4)
     c.fill(c.ellipse(x - w / 2 + 0.03, y, 0.010, 0.012), tx.shade(look.board, 0.45))
     x, y = BIN
     _contact(c, c.ellipse(x, y + 0.05, 0.11, 0.13), 0.04, 0.45)

@@ -230,14 +230,14 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     colour = tx.vary(rng, choose(rng, tx.WALLS), 0.08)
     layer = FrameBuffer(h, w)
     layer.camera = Camera(zoom=texels / layer.unit)
-    layer.pixels[:] = choose(rng, tx.WALLPAPERS)(rng, h, w, colour)
+    layer.pixels[:] = tx.texture(choose(rng, tx.WALLPAPERS), rng, h, w, colour)
     for _ in range(int(rng.integers(1, 5))):
         wide, tall = rng.uniform(0.14, 0.34), rng.uniform(0.14, 0.32)
         poster = ShapeCanvas(wide, tall, texels)
         frame = tx.shade(choose(rng, tx.WOODS), rng.uniform(0.5, 1.4))
         poster.solid(poster.box(0, 0, wide, tall, 0.006), frame, 0.012, 0.0)
         colour, texture = tx.choose_colour(rng), choose(rng, tx.FABRICS)
-        image = texture(rng, poster.h, poster.w, tx.vary(rng, colour, 0.1))
+        image = tx.texture(texture, rng, poster.h, poster.w, tx.vary(rng, colour, 0.1))
         poster.fill(poster.box(0, 0, wide - 0.04, tall - 0.04), image, rng.uniform(0.7, 1.0))
         layer.draw(poster.sprite(), rng.uniform(-0.2, 1.2), rng.uniform(-0.1, 0.5), angle=rng.normal(0, 0.04))
     # the light comes from one side
@@ -250,9 +250,10 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
 def _floor(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     canvas = ShapeCanvas(width, height, texels, margin=0.0)
     y, line = canvas.y + 0.5, rng.uniform(0.60, 0.68)
-    texture = choose(rng, (tx.wood, tx.tiles, tx.plaster))
+    texture = choose(rng, ("wood", "tiles", "plaster"))
     colour = tx.vary(rng, tx.shade(choose(rng, tx.WOODS), 0.6), 0.05)
-    canvas.fill(line - y, texture(rng, canvas.h, canvas.w, colour), 0.55 + 0.5 * np.clip(y - line, 0, 1))
+    image = tx.texture(texture, rng, canvas.h, canvas.w, colour)
+    canvas.fill(line - y, image, 0.55 + 0.5 * np.clip(y - line, 0, 1))
     canvas.fill(np.maximum(line - 0.025 - y, y - line), (0.86, 0.84, 0.80), 0.75)
     _paint_table(rng, canvas)
     plank = rng.uniform(0.6, 0.8)
@@ -275,9 +276,9 @@ def _paint_table(rng: Rng, canvas: ShapeCanvas) -> None:
     texture = choose(rng, tx.TABLES)
     named = tx.choose_colour(rng)
     # a cloth is paler than the objects on it, so that they stand out
-    colour = choose(rng, tx.WOODS) if texture is tx.wood else tx.shade(named, rng.uniform(1.15, 1.5))
+    colour = choose(rng, tx.WOODS) if texture == "wood" else tx.shade(named, rng.uniform(1.15, 1.5))
     colour = tx.vary(rng, colour, 0.06)
-    flat_top = texture(rng, canvas.h, canvas.w, colour)
+    flat_top = tx.texture(texture, rng, canvas.h, canvas.w, colour)
     # perspective: the far side is narrower
     u = (x - 0.5) / (0.86 + 0.15 * depth) + 0.5
     v = 0.08 + 0.62 * np.log1p(np.maximum(depth - _FAR, 0.0) * 0.9)

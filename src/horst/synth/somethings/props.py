@@ -163,7 +163,7 @@ def _paint_thing(kind: str, c: ShapeCanvas, w: float, h: float, rng: Rng, colour
             body = c.box(0, 0.16 * h, 2 * w, 1.68 * h, 0.4 * w)
             c.fill(body, (0.82, 0.88, 0.88), light)
             inside = np.maximum(c.box(0, 0.2 * h, 1.7 * w, 1.5 * h, 0.35 * w), -c.y - 0.25 * h)
-            c.fill(inside, tx.speckles(rng, c.h, c.w, colour), light)
+            c.fill(inside, tx.texture("speckles", rng, c.h, c.w, colour), light)
             c.streak(body, -0.6 * w, 0.2 * w, 0.6)
             c.fill(c.box(0, -0.82 * h, 1.5 * w, 0.36 * h, 0.1 * w), shade(0.75), light)
         case "duck":
@@ -199,7 +199,7 @@ def _paint_cover(kind: str, c: ShapeCanvas, w: float, h: float, rng: Rng, colour
             c.fill(c.box(0, 0.88 * h, 2 * w, 0.22 * h, 0.1 * h), shade(1.1), light)
         case "carton":
             dull = (0.5 * colour[0] + 0.36, 0.5 * colour[1] + 0.27, 0.5 * colour[2] + 0.16)
-            face, ribs = tx.plain(rng, c.h, c.w, dull), 0.97 + 0.03 * np.sin(c.x * 330.0)
+            face, ribs = tx.texture("plain", rng, c.h, c.w, dull), 0.97 + 0.03 * np.sin(c.x * 330.0)
             lid, front = c.taper(0, 0.84 * w, -h, w, -0.66 * h), c.box(0, 0.17 * h, 2 * w, 1.66 * h, 0.003)
             c.fill(lid, np.clip(face * 1.18, 0.0, 1.0))
             c.fill(front, face, (ribs * (0.98 - 0.12 * (c.y / h))))
