@@ -36,10 +36,7 @@ VERB_TABLE = {
     "wash": Verb(2.8, 0.8, "carrot cup knife onion pan plate spoon tomato", ("rub", "hold")),
 }
 VERBS = tuple(VERB_TABLE)
-NOUNS = (
-    "carrot", "cloth", "cup", "cupboard", "egg", "fridge", "hob", "kettle", "knife", "milk",
-    "oil", "onion", "pan", "pasta", "plate", "sponge", "spoon", "tap", "tea", "tomato",
-)  # fmt: skip
+NOUNS = tuple(sorted({noun for verb in VERB_TABLE.values() for noun in verb.nouns.split()}))
 
 VEGETABLES = ("onion", "tomato", "carrot")
 DISHES = ("plate", "cup", "spoon", "knife", "pan")

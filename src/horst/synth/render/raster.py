@@ -132,9 +132,7 @@ class FrameBuffer:
         rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - centre[1])
         return self._planes[:, top:bottom, left:right], columns, rows
 
-    def shadow(
-        self, x: float, y: float, width: float, height: float, strength: float = 0.4, softness: float = 0.6
-    ) -> None:
+    def shadow(self, x: float, y: float, width: float, height: float, strength: float, softness: float = 0.6) -> None:
         """Darken an ellipse with soft edges, for example where an object meets the table."""
         column, row = self.to_pixels(x, y)
         rx, ry = (max(side * 0.5 * self.unit * self.camera.zoom, 0.5) for side in (width, height))
