@@ -122,7 +122,7 @@ class Finetuner:
     def _follow(self, process: subprocess.Popen[str], name: str) -> None:
         """Read the worker's output until it ends."""
         changes: dict[str, Any] = {}
-        with process:
+        with suppress(OSError), process:  # its input cannot be closed if it ended before it read the request
             for line in process.stdout or ():
                 with suppress(ValueError, TypeError):  # a library printed something, or a kill cut the line off
                     changes = {**json.loads(line)}
@@ -188,9 +188,8 @@ def work() -> None:
 def check_model_name(name: str, taken: list[str]) -> str:
     """InputError unless it is a valid folder name on every system, and not one of `taken`."""
     if not isinstance(name, str) or not MODEL_NAME.fullmatch(name):
-        raise InputError(
-            f"the model's name is {name!r}; it takes 1 to 48 letters, digits, - and _, and neither - nor _ at its ends"
-        )
+        allowed = "1 to 48 letters, digits, - and _, and neither - nor _ at its ends"
+        raise InputError(f"the model's name is {name!r}; it takes {allowed}")
     if name.lower() in WINDOWS_DEVICES or name.lower() in taken:
         raise InputError(f"the name {name!r} is taken: choose another one for the model")
     return name
