@@ -81,7 +81,7 @@ class Recordings:
         for file in self.folder.glob("*/*.safetensors"):
             try:
                 found.append(_read_header(file))
-            except DataError:
+            except (SafetensorError, OSError, ValueError):
                 self.damaged.append(file)
         for recording in sorted(found, key=lambda r: r.id):  # an id begins with the time
             self._known.setdefault(recording.label, {})[recording.id] = recording
@@ -207,17 +207,14 @@ def label_folder(label: str) -> str:
 
 
 def _read_header(file: Path) -> Recording:
-    """The description of a clip, without its frames."""
-    try:
-        with safe_open(file, "np") as stored:
-            metadata, times = stored.metadata() or {}, stored.get_tensor("times")
-        label = check_label(metadata.get("label", ""))
-        valid = metadata.get("format") == FORMAT and label_folder(label) == file.parent.name and ID.fullmatch(file.stem)
-        if not valid or times.ndim != 1 or times.dtype != np.float64 or len(times) < 2:
-            raise DataError(f"{file} is no recording of format {FORMAT}")
-        return Recording(file.stem, label, len(times), round(float(times[-1]), 3), file.stat().st_size)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{file} is damaged or no recording: {error}") from error
+    """The description of a clip, without its frames; SafetensorError, OSError or ValueError if it is damaged."""
+    with safe_open(file, "np") as stored:
+        metadata, times = stored.metadata() or {}, stored.get_tensor("times")
+    label = check_label(metadata.get("label", ""))
+    valid = metadata.get("format") == FORMAT and label_folder(label) == file.parent.name and ID.fullmatch(file.stem)
+    if not valid or times.ndim != 1 or times.dtype != np.float64 or len(times) < 2:
+        raise DataError(f"{file} is no recording of format {FORMAT}")
+    return Recording(file.stem, label, len(times), round(float(times[-1]), 3), file.stat().st_size)
 
 
 def _read_pictures(file: Path) -> tuple[list[float], list[bytes]]:

@@ -290,27 +290,22 @@ class Animation:
         self.reach(index, 0.22 * (sx - x) / far, 0.22 * (sy - y) / far, "grip", weight)
 
     def carry(
-        self,
-        index: int,
-        weight: float,
-        *,
-        arc: float = 0.0,
-        turn: float | None = None,
-        pace: str = "ease",
-        seconds: float = 0.0,
-        **target: float,
+        self, index: int, weight: float, *, arc: float = 0.0, pace: str = "ease", seconds: float = 0.0, **target: float
     ) -> None:
-        """Move an object (and the hand that holds it) to target fields of `Placement`, over an arc of a height."""
+        """Move an object, and the hand that holds it, over an arc of a height.
+
+        The target are fields of `Placement`, and `turn` of the hand.
+        """
         state = self.now
         old, hand = state.places[index], state.hand
+        turn = target.pop("turn", hand.turn)
         new = old._replace(**target)  # type: ignore[arg-type]
 
         def at(u: float) -> SceneState:
             e = PACES[pace](u)
             x, depth, lift, angle = (_mix(a, b, e) for a, b in zip(old[:4], new[:4], strict=True))
             place = Placement(x, depth, lift + arc * math.sin(math.pi * u), angle, old.shown)
-            wrist = hand.turn if turn is None else _mix(hand.turn, turn, e)
-            return state._replace(hand=hand._replace(turn=wrist)).place(index, place)
+            return state._replace(hand=hand._replace(turn=_mix(hand.turn, turn, e))).place(index, place)
 
         self._add(weight, seconds, at)
 
