@@ -29,6 +29,9 @@ MIRROR = {template: " ".join(_FLIPPED.get(word, word) for word in template.split
 
 # ids look like those of SSv2: multiplying by a number coprime to the modulus keeps them unique and shuffles them
 _IDS, _STRIDE = 999_983, 618_043
+_MARGIN = 0.16  # of the background around the view, in scene units
+_DRIFT = 0.16  # of the wall, at most
+_NEAR, _FAR = 1.14, -0.16  # depths of the table's edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,17 @@ class _ClipRenderer:
         rng, count = np.random.default_rng(self.scene.seed), self.scene.frames
         self.frame = FrameBuffer(height, width)
         unit = self.frame.unit
-        self.background = Background(rng, height, width)
+        # the background is slightly out of focus: few texels suffice
+        coarse, wide, tall = 1.15 * unit, width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
+        drifting = rng.random() < 0.6
+        turn, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.03, _DRIFT) if drifting else 0.0
+        self.drift = (speed * math.cos(turn), speed * math.sin(turn))  # of the wall during the clip, in scene units
+        self.passerby = _random_prop(rng, coarse, (0.6, 1.3)) if rng.random() < 0.55 else None
+        side = 1.0 if rng.random() < 0.5 else -1.0
+        self.start = (0.5 - side * rng.uniform(0.1, 0.8), rng.uniform(0.2, 0.55))  # of the passer-by
+        self.way = (side * rng.uniform(0.3, 1.0), rng.uniform(-0.15, 0.15))
+        self.wall = _wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, coarse)
+        self.floor = _floor(rng, wide, tall, coarse)
         self.hand = make_hand(rng, 1.5 * unit, rng.uniform(1.0, 1.2))
         self.cloth = make_occluder(rng, unit) if self.scene.occluder else None
         # distractors are drawn like the other objects, but never move
@@ -123,7 +136,14 @@ class _ClipRenderer:
         return self.sensor.expose(noise, self.frame.pixels, gain=self.gains[index], soften=self.soften)
 
     def _draw(self, state: scene.SceneState, time: float) -> None:
-        self.background.draw(self.frame, time)
+        # the wall is far away: it follows half of the camera's motion
+        middle = zip(self.frame.camera[:2], self.drift, strict=True)
+        self.frame.draw(self.wall, *(0.5 + 0.5 * (at - 0.5) + drift * (time - 0.5) for at, drift in middle))
+        if self.passerby is not None:
+            (x, y), (dx, dy) = self.start, self.way
+            sway = 0.01 * math.sin(14.0 * time)
+            self.frame.draw(self.passerby, x + dx * time, y + dy * time + sway, angle=2.0 * dx * time)
+        self.frame.draw(self.floor, 0.5, 0.5)
         places = state.places + tuple(o.start for o in self.scene.distractors)
         shown = [index for index, place in enumerate(places) if place.shown]
         for index in shown:
@@ -174,42 +194,6 @@ def _camera_path(rng: Rng, frames: int) -> list[Camera]:
     points = 0.5 + (start + pan * (t[:, None] - 0.5) + tremble)
     zooms = zoom[0] + (zoom[1] - zoom[0]) * t
     return [Camera(x, y, z) for (x, y), z in zip(points.tolist(), zooms.tolist(), strict=True)]
-
-
-_MARGIN = 0.16
-_DRIFT = 0.16
-_NEAR, _FAR = 1.14, -0.16
-
-
-class Background:
-    """A wall that may drift, perhaps something that passes by, and floor, table and shelf with clutter on them."""
-
-    def __init__(self, rng: Rng, height: int, width: int) -> None:
-        unit = min(height, width)
-        # backgrounds are slightly out of focus: few texels suffice
-        texels = 1.15 * unit
-        wide, tall = width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
-        drifting = rng.random() < 0.6
-        turn, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.03, _DRIFT) if drifting else 0.0
-        self.drift = (speed * math.cos(turn), speed * math.sin(turn))  # of the wall during the clip, in scene units
-        self.passerby = _random_prop(rng, texels, (0.6, 1.3)) if rng.random() < 0.55 else None
-        side = 1.0 if rng.random() < 0.5 else -1.0
-        self.start = (0.5 - side * rng.uniform(0.1, 0.8), rng.uniform(0.2, 0.55))  # of the passer-by
-        self.way = (side * rng.uniform(0.3, 1.0), rng.uniform(-0.15, 0.15))
-        self.wall = _wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, texels)
-        self.floor = _floor(rng, wide, tall, texels)
-
-    def draw(self, frame: FrameBuffer, time: float) -> None:
-        """Fill the frame with the background at a time in [0, 1]."""
-        shift, camera = time - 0.5, frame.camera
-        # the wall is far away: it follows half of the camera's motion
-        x, y = (0.5 + 0.5 * (at - 0.5) + drift * shift for at, drift in zip(camera[:2], self.drift, strict=True))
-        frame.draw(self.wall, x, y)
-        if self.passerby is not None:
-            (x, y), (dx, dy) = self.start, self.way
-            sway = 0.01 * math.sin(14.0 * time)
-            frame.draw(self.passerby, x + dx * time, y + dy * time + sway, angle=2.0 * dx * time)
-        frame.draw(self.floor, 0.5, 0.5)
 
 
 def make_occluder(rng: Rng, texels: float) -> Sprite:
