@@ -127,7 +127,20 @@ class Motion:
             if not world.held():
                 sides = (LEFT, RIGHT) if focus[0] < -0.15 else (RIGHT, LEFT)
             paths = {sides[slot]: path for slot, path in _paths(layout, world, after, step).items()}
-            self._move_hands(segment, over, paths, {sides[after.where[item].slot] for item in after.held()})
+            carrying = {sides[after.where[item].slot] for item in after.held()}
+            # the way there is in the gap before the action; idle hands return to the cook
+            for side in (RIGHT, LEFT):
+                track, home = self.hands[side], (CARRY if side in carrying else REST)[side]
+                here = track.points[-1]
+                if side in paths or here != home:
+                    track.add(over, here)
+                if side in paths:
+                    (x, y), share = paths[side][0][1], 0.7 if start - over > 0.3 else 0.3
+                    track.add(start, (here[0] + (x - here[0]) * share, here[1] + (y - here[1]) * share))
+                    for part, point in paths[side]:
+                        track.add(segment.at(part), point)
+                elif here != home:
+                    track.add(over + 0.9, home)
             self.gaze.add(start - GAZE_LEADS, self.gaze.points[-1])
             self.gaze.add(start + 0.3, focus)
             for side, kind in zip(paths, VERB_TABLE[step.verb].motions, strict=False):
@@ -135,21 +148,6 @@ class Motion:
             self.worlds.append(after)
             self.sides.append(sides)
             world, over = after, segment.stop
-
-    def _move_hands(self, segment: Segment, over: float, paths: dict[int, Path], carrying: set[int]) -> None:
-        """Add the paths of an action, and the way there in the gap before it; idle hands return to the cook."""
-        for side in (RIGHT, LEFT):
-            track, home = self.hands[side], (CARRY if side in carrying else REST)[side]
-            here = track.points[-1]
-            if side in paths or here != home:
-                track.add(over, here)
-            if side in paths:
-                (x, y), share = paths[side][0][1], 0.7 if segment.start - over > 0.3 else 0.3
-                track.add(segment.start, (here[0] + (x - here[0]) * share, here[1] + (y - here[1]) * share))
-                for part, point in paths[side]:
-                    track.add(segment.at(part), point)
-            elif here != home:
-                track.add(over + 0.9, home)
 
 
 def _paths(layout: Layout, world: World, after: World, step: ActionStep) -> dict[int, Path]:

@@ -89,7 +89,14 @@ def plan(videos: int, seed: int, *, val_fraction: float = 0.25) -> list[VideoSpe
     for index in range(videos):
         validated = int(index * val_fraction)
         split = "val" if int((index + 1) * val_fraction) > validated else "train"
-        participant = _participant(index, seed, split, validated)
+        trained = index - validated
+        # training cycles through the seen participants; every third validation video has an unseen one
+        if split == "train":
+            participant = SEEN[trained % len(SEEN)]
+        elif validated % 3 == 1 or trained == 0:
+            participant = UNSEEN[validated // 3 % len(UNSEEN)]
+        else:
+            participant = SEEN[int(np.random.default_rng([seed, index, 7]).integers(min(trained, len(SEEN))))]
         counts[participant] += 1
         name = f"{participant}_{counts[participant]:02d}"
         video_seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
@@ -99,17 +106,6 @@ def plan(videos: int, seed: int, *, val_fraction: float = 0.25) -> list[VideoSpe
         segments = tuple(_timeline(rng, cook, duration))
         specs.append(VideoSpec(name, participant, split, video_seed, duration, segments))
     return specs
-
-
-def _participant(index: int, seed: int, split: str, validated: int) -> str:
-    """Training cycles through the seen participants; every third validation video has an unseen one."""
-    trained = index - validated
-    if split == "train":
-        return SEEN[trained % len(SEEN)]
-    if validated % 3 == 1 or trained == 0:
-        return UNSEEN[validated // 3 % len(UNSEEN)]
-    rng = np.random.default_rng([seed, index, 7])
-    return SEEN[int(rng.integers(min(trained, len(SEEN))))]
 
 
 def _timeline(rng: np.random.Generator, cook: Cook, duration: float) -> Iterator[Segment]:
