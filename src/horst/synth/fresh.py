@@ -59,7 +59,7 @@ def _kitchen_trained() -> tuple[Example, ...]:
 
 def _tails(annotations: Annotations) -> dict[str, frozenset[str]]:
     """Fresh actions whose verb or noun is rare in training; made data call rare what is so in their own few videos."""
-    train, val = (annotations.split(name).examples for name in ("train", "val"))
+    train, val = ([example for example in annotations.examples if example.split == name] for name in ("train", "val"))
     sets: dict[str, frozenset[str]] = {}
     for part in ("verb", "noun"):
         if f"tail {part}" in annotations.example_sets:

@@ -301,7 +301,7 @@ class Cook:
         if self._idle(0.2) and self.world.waste:
             yield ActionStep("throw", self.pick(self.world.waste))
         if self._idle(0.1) and (door := self.pick(DOORS)) not in self.world.on:
-            yield from (ActionStep("open", door), ActionStep("close", door))  # it was not there
+            yield from (ActionStep("open", door), ActionStep("close", door))  # a look inside
         if self._idle(0.08):
             yield from self.run_tap()
         food = [noun for noun in self.world.contents("pan.0") if noun in ("egg", "pasta", *VEGETABLES)]
