@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -111,6 +112,20 @@ def test_a_killed_worker_fails_and_another_can_start(finetuner: Finetuner) -> No
     assert left(finetuner) == []
     assert finetuner.start("mine").state == "running"
     assert finetuner.cancel().state == "cancelled"
+
+
+def test_a_worker_that_does_not_start_fails(finetuner: Finetuner, monkeypatch: pytest.MonkeyPatch) -> None:
+    popen = subprocess.Popen
+
+    def ended(command: list[str], **options: Any) -> subprocess.Popen[str]:
+        process = popen(["false"], **options)
+        process.wait()  # so the request cannot be written
+        return process
+
+    monkeypatch.setattr("subprocess.Popen", ended)
+    finetuner.start("mine")
+    wait(lambda: finetuner.state().state == "failed")
+    assert "ended (1)" in finetuner.state().message
 
 
 def test_errors_are_reported(finetuner: Finetuner, recordings: Recordings) -> None:

@@ -103,12 +103,12 @@ def test_the_sensor_rounds_clips_and_repeats() -> None:
     assert one.min() == 0
 
 
-@pytest.mark.parametrize(
-    "texture", sorted({*textures.TABLES, *textures.WALLPAPERS, *textures.FABRICS}, key=lambda f: f.__name__)
-)
+@pytest.mark.parametrize("name", sorted({*textures.TABLES, *textures.WALLPAPERS, *textures.FABRICS}))
 @pytest.mark.parametrize("shape", [(40, 64), (33, 7)])
-def test_textures_are_images(texture: textures.Texture, shape: tuple[int, int]) -> None:
-    image, again = (texture(np.random.default_rng(3), *shape, textures.COLOURS["teal"]) for _ in range(2))
+def test_textures_are_images(name: str, shape: tuple[int, int]) -> None:
+    image, again = (
+        textures.texture(name, np.random.default_rng(3), *shape, textures.COLOURS["teal"]) for _ in range(2)
+    )
     assert image.shape == (*shape, 3)
     assert image.min() >= 0.0
     assert image.max() <= 1.05

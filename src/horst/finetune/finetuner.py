@@ -73,8 +73,8 @@ class Finetuner:
         FinetuneJob.of(clips)  # checks them
         path = (self.models_folder / name).absolute()
         check_place(path, overwrite)
-        places = {"recordings": str(self.recordings.folder.absolute()), "path": str(path), "base": self.base}
-        request = {**places, "threads": self.threads}
+        folder = str(self.recordings.folder.absolute())
+        request = {"recordings": folder, "path": str(path), "base": self.base, "threads": self.threads}
         with self._lock:
             if self._state.state == "running":
                 raise BusyError("a model is being finetuned: wait for it, or cancel it")
@@ -110,14 +110,9 @@ class Finetuner:
 
     def _spawn(self, request: dict[str, Any]) -> subprocess.Popen[str]:
         paths = [str(Path(horst.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", f"from {__name__} import work; work()"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(self.threads)},
-        )
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(self.threads)}
+        command, pipe = [sys.executable, "-P", "-c", f"from {__name__} import work; work()"], subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8", env=env)
         assert process.stdin is not None
         with suppress(OSError):  # it has ended already: `_follow` reports it
             process.stdin.write(json.dumps(request) + "\n")
@@ -126,21 +121,18 @@ class Finetuner:
 
     def _follow(self, process: subprocess.Popen[str], name: str) -> None:
         """Read the worker's output until it ends."""
-        assert process.stdin is not None
-        assert process.stdout is not None
         changes: dict[str, Any] = {}
-        for line in process.stdout:
-            with suppress(ValueError, TypeError):  # a library printed something, or a kill cut the line off
-                changes = {**json.loads(line)}
-                changes["labels"] = [LabelResult(**label) for label in changes.get("labels", ())]
-            if "state" not in changes:
-                self._update(process, changes)
-        code = process.wait()
-        process.stdin.close()
-        process.stdout.close()
+        with suppress(OSError), process:  # its input cannot be closed if it ended before it read the request
+            for line in process.stdout or ():
+                with suppress(ValueError, TypeError):  # a library printed something, or a kill cut the line off
+                    changes = {**json.loads(line)}
+                    changes["labels"] = [LabelResult(**label) for label in changes.get("labels", ())]
+                if "state" not in changes:
+                    self._update(process, changes)
         shutil.rmtree(self.models_folder / f".{name}.new", ignore_errors=True)  # it was killed while it saved
         self._restore()
         if "state" not in changes:
+            code = process.returncode
             killed = f"the worker process ended ({code}): it was killed, or the machine ran out of memory"
             changes = {"state": "failed", "message": killed}
         self._update(process, changes)
@@ -183,10 +175,9 @@ def work() -> None:
     try:
         clips = Recordings(request.pop("recordings")).clips()
         result = finetune(clips, **request, overwrite=True, report=report)
-        accuracy = result.held_out.accuracy if result.held_out else None
-        labels = [asdict(label) for label in result.held_out.labels] if result.held_out else []
-        found = {"model": result.path.name, "accuracy": accuracy, "labels": labels, "advice": result.advice}
-        write(state="done", progress=1.0, message="done", **found)
+        held = result.held_out
+        known = {"accuracy": held.accuracy, "labels": [asdict(label) for label in held.labels]} if held else {}
+        write(state="done", progress=1.0, message="done", model=result.path.name, advice=result.advice, **known)
     except HorstError as error:
         write(state="failed", message=str(error))
     except Exception as error:
@@ -197,9 +188,8 @@ def work() -> None:
 def check_model_name(name: str, taken: list[str]) -> str:
     """InputError unless it is a valid folder name on every system, and not one of `taken`."""
     if not isinstance(name, str) or not MODEL_NAME.fullmatch(name):
-        raise InputError(
-            f"the model's name is {name!r}; it takes 1 to 48 letters, digits, - and _, and neither - nor _ at its ends"
-        )
+        allowed = "1 to 48 letters, digits, - and _, and neither - nor _ at its ends"
+        raise InputError(f"the model's name is {name!r}; it takes {allowed}")
     if name.lower() in WINDOWS_DEVICES or name.lower() in taken:
         raise InputError(f"the name {name!r} is taken: choose another one for the model")
     return name

@@ -1,6 +1,5 @@
 """A finetuning job: its clips and labels, the progress that it reports, and the accuracy on held-out clips."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -76,23 +75,18 @@ class FinetuneJob:
     labels: list[str]  # "nothing" is the last one, if there are clips of it
     sources: list[ClipSource]
     targets: list[int]  # index in `labels` of each clip's label
-    started: float
 
     @classmethod
     def of(cls, clips: Mapping[str, Sequence[ClipSource]]) -> Self:
-        """A job that starts now; InputError if it is impossible."""
+        """InputError if the job is impossible."""
         labels = [check_label(label) for label in clips]
         empty = [label for label, known in clips.items() if not len(known)]
         if len(set(labels)) < 2 or len(set(labels)) < len(labels) or empty:
-            raise InputError(
-                f"finetuning needs clips of at least two different labels; there are {len(labels)} labels, "
-                f"{len(empty)} of them without clips"
-            )
-        last = sorted(zip(labels, clips.values(), strict=True), key=lambda pair: pair[0] == NOTHING)
-        labels = [label for label, _ in last]
-        sources = [source for _, known in last for source in known]
-        targets = [index for index, (_, known) in enumerate(last) for _ in known]
-        return cls(labels, sources, targets, time.monotonic())
+            there = f"{len(labels)} labels, {len(empty)} of them without clips"
+            raise InputError(f"finetuning needs clips of at least two different labels; there are {there}")
+        last = dict(sorted(zip(labels, clips.values(), strict=True), key=lambda pair: pair[0] == NOTHING))
+        targets = [index for index, known in enumerate(last.values()) for _ in known]
+        return cls(list(last), [source for known in last.values() for source in known], targets)
 
     def clip(self, index: int) -> Clip:
         source = self.sources[index]
@@ -100,11 +94,6 @@ class FinetuneJob:
         if not len(clip.frames) or len(clip.frames) != len(clip.times):
             raise InputError(f"a clip of {self.labels[self.targets[index]]!r} has no frames, or not one time for each")
         return clip
-
-    @property
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.started
 
     def weight(self, index: int) -> float:
         """Weight of a clip in the loss: all labels have the same total."""

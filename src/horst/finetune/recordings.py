@@ -45,18 +45,12 @@ class RecordingLimits:
     """Limits of what is stored."""
 
     labels: int = 12
-    clips: int = 30
-    """Of one label."""
-    bytes: int = 512 * 2**20
-    """Of all clips on disk."""
-    shortest: float = 0.3
-    """Seconds."""
-    longest: float = 10.0
-    """Seconds."""
-    fps: float = 15.0
-    """Frames per second that are stored; frames between them are dropped."""
-    side: int = 384
-    """Pixels of the longer side; larger frames are made smaller."""
+    clips: int = 30  # of one label
+    bytes: int = 512 * 2**20  # of all clips on disk
+    shortest: float = 0.3  # seconds
+    longest: float = 10.0  # seconds
+    fps: float = 15.0  # frames per second that are stored; frames between them are dropped
+    side: int = 384  # pixels of the longer side; larger frames are made smaller
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -80,15 +74,14 @@ class Recordings:
 
     def __init__(self, folder: str | Path, limits: RecordingLimits | None = None) -> None:
         self.folder, self.limits = Path(folder), limits or RecordingLimits()
-        self.damaged: list[Path] = []
-        """Files that could not be read when the folder was opened. They are not changed."""
+        self.damaged: list[Path] = []  # files that could not be read when the folder was opened; they are not changed
         self._lock = threading.Lock()
         self._known: dict[str, dict[str, Recording]] = {}
         found = []
         for file in self.folder.glob("*/*.safetensors"):
             try:
                 found.append(_read_header(file))
-            except DataError:
+            except (SafetensorError, OSError, ValueError):
                 self.damaged.append(file)
         for recording in sorted(found, key=lambda r: r.id):  # an id begins with the time
             self._known.setdefault(recording.label, {})[recording.id] = recording
@@ -169,10 +162,8 @@ class Recordings:
 
     def _encode(self, frames: Iterable[tuple[float, Image]]) -> tuple[list[float], list[bytes]]:
         """Times and JPEG data of the stored frames. Frames are read one by one, to save memory."""
-        limits = self.limits
+        limits, times, images = self.limits, list[float](), list[bytes]()
         first = last = -np.inf
-        times: list[float] = []
-        images: list[bytes] = []
         size: tuple[int, ...] | None = None
         for at, image in frames:
             if not isinstance(at, int | float) or not np.isfinite(at) or at <= last:
@@ -190,10 +181,8 @@ class Recordings:
                 images.append(encode_picture(resize_image(image, small), quality=QUALITY))
                 times.append(at - first)
         if len(times) < 2 or times[-1] < limits.shortest:
-            seconds = times[-1] if times else 0.0
-            raise InputError(
-                f"the clip has {len(times)} frames in {seconds:.2f} s; it must have at least {limits.shortest:g} s"
-            )
+            there = f"{len(times)} frames in {times[-1] if times else 0:.2f} s"
+            raise InputError(f"the clip has {there}; it must have at least {limits.shortest:g} s")
         return times, images
 
 
@@ -218,25 +207,22 @@ def label_folder(label: str) -> str:
 
 
 def _read_header(file: Path) -> Recording:
-    """The description of a clip, without its frames."""
-    try:
-        with safe_open(file, "np") as stored:
-            metadata, times = stored.metadata() or {}, stored.get_tensor("times")
-        label = check_label(metadata.get("label", ""))
-        valid = metadata.get("format") == FORMAT and label_folder(label) == file.parent.name and ID.fullmatch(file.stem)
-        if not valid or times.ndim != 1 or times.dtype != np.float64 or len(times) < 2:
-            raise DataError(f"{file} is no recording of format {FORMAT}")
-        return Recording(file.stem, label, len(times), round(float(times[-1]), 3), file.stat().st_size)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{file} is damaged or no recording: {error}") from error
+    """The description of a clip, without its frames; SafetensorError, OSError or ValueError if it is damaged."""
+    with safe_open(file, "np") as stored:
+        metadata, times = stored.metadata() or {}, stored.get_tensor("times")
+    label = check_label(metadata.get("label", ""))
+    valid = metadata.get("format") == FORMAT and label_folder(label) == file.parent.name and ID.fullmatch(file.stem)
+    if not valid or times.ndim != 1 or times.dtype != np.float64 or len(times) < 2:
+        raise DataError(f"{file} is no recording of format {FORMAT}")
+    return Recording(file.stem, label, len(times), round(float(times[-1]), 3), file.stat().st_size)
 
 
 def _read_pictures(file: Path) -> tuple[list[float], list[bytes]]:
     try:
         with safe_open(file, "np") as stored:
             data, offsets, times = (stored.get_tensor(name) for name in ("pictures", "offsets", "times"))
-        raw, places = data.tobytes(), offsets.tolist()
-        return times.tolist(), [raw[a:b] for a, b in pairwise(places)]
+        raw = data.tobytes()
+        return times.tolist(), [raw[a:b] for a, b in pairwise(offsets.tolist())]
     except (SafetensorError, OSError, ValueError) as error:
         raise DataError(f"{file} cannot be read; remove the recording: {error}") from error
 

@@ -1,5 +1,6 @@
 """From a few clips of each label to a saved model."""
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,10 +31,8 @@ class FinetuneResult:
     path: Path
     labels: list[str]
     clips: int
-    held_out: HeldOut | None
-    """Accuracy on held-out clips, which the saved model was trained on too. None if a label has less than 3 clips."""
-    advice: list[str]
-    """What to record more of, in sentences."""
+    held_out: HeldOut | None  # which the saved model was trained on too; None if a label has less than 3 clips
+    advice: list[str]  # what to record more of, in sentences
     seconds: float
 
 
@@ -61,9 +60,10 @@ def finetune(
     model = open_base(base)
     if isinstance(clips, str | Path):
         clips = labelled_videos(Path(clips), model.size)
-    job = FinetuneJob.of(clips)
+    job, start = FinetuneJob.of(clips), time.monotonic()
     model, held_out = frozen.train(job, model, report)
-    result = FinetuneResult(path, job.labels, len(job.sources), held_out, job.advice(held_out), job.elapsed)
+    seconds = time.monotonic() - start
+    result = FinetuneResult(path, job.labels, len(job.sources), held_out, job.advice(held_out), seconds)
     save(model, path, overwrite=overwrite, card=_card(result, job, base))
     report(FinetuneProgress(1.0, "done"))
     return result
@@ -82,9 +82,8 @@ def labelled_videos(clips: Path, size: Size) -> dict[str, list[ClipSource]]:
             found.setdefault(row.text("label"), []).append(partial(read_video, clips.parent / row.text("path"), size))
         return found
     if not clips.is_dir():
-        raise DataError(
-            f"{clips}: there is no such folder; it takes one with a folder of clips for each label, or a CSV file"
-        )
+        remedy = "it takes one with a folder of clips for each label, or a CSV file"
+        raise DataError(f"{clips}: there is no such folder; {remedy}")
     for label in sorted(entry for entry in clips.glob("*") if entry.is_dir()):
         files = sorted(file for file in label.iterdir() if file.suffix.lower() in VIDEO_SUFFIXES)
         if files:

@@ -26,8 +26,7 @@ class Fresh(ClipBatches):
 
     def __init__(self, data: DataConfig, trained: Sequence[Example] = ()) -> None:
         source = open_source(data)
-        made = {example.id: example for example in source.annotations.examples}
-        fresh = tuple(replace(example, split="val") for example in made.values())
+        fresh = (replace(example, split="val") for example in source.annotations.examples)
         annotations = replace(source.annotations, examples=(*trained, *fresh))
         annotations = replace(annotations, example_sets={**annotations.example_sets, **_tails(annotations)})
         super().__init__(data, source=source.with_annotations(annotations))
@@ -60,8 +59,7 @@ def _kitchen_trained() -> tuple[Example, ...]:
 
 def _tails(annotations: Annotations) -> dict[str, frozenset[str]]:
     """Fresh actions whose verb or noun is rare in training; made data call rare what is so in their own few videos."""
-    train = [example for example in annotations.examples if example.split == "train"]
-    val = [example for example in annotations.examples if example.split == "val"]
+    train, val = ([example for example in annotations.examples if example.split == name] for name in ("train", "val"))
     sets: dict[str, frozenset[str]] = {}
     for part in ("verb", "noun"):
         if f"tail {part}" in annotations.example_sets:

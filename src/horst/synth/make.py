@@ -30,7 +30,7 @@ from horst.data.packed import ReadClips, is_complete, write_packed
 from horst.data.readers.ssv2 import without_brackets
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError, HorstError, InputError
-from horst.io import LOCK, PARTIAL, lock, read_json, write_text
+from horst.io import LOCK, PARTIAL, disk_errors, lock, read_json, write_text
 from horst.synth import kitchen, somethings
 from horst.video.frame import Image
 from horst.video.sampling import UNOBSERVED, anticipation_frames
@@ -49,9 +49,9 @@ class DatasetSpec:
 
     generator: str
     count: int
-    seed: int
+    seed: int = 0
     size: Sequence[int]  # height and width
-    packed: bool
+    packed: bool = False
     templates: int = 0  # for somethings: use only the first templates, which are the simplest. 0: all.
     drawing: int = 0  # version of the generator. 0: the current one.
 
@@ -79,17 +79,13 @@ def claim(folder: Path, spec: DatasetSpec) -> Iterator[bool]:
     if _complete(folder, spec):
         yield False
         return
-    try:
+    with disk_errors(folder, DataError):
         held = lock(folder)
-    except OSError as error:
-        raise DataError(f"{folder} cannot be written: {error}; choose another folder") from error
     with held:
-        if _complete(folder, spec):  # by the process that held the lock before
-            yield False
-            return
-        if not (folder / MADE).exists():
+        missing = not _complete(folder, spec)  # the process that held the lock before may have written it
+        if missing and not (folder / MADE).exists():
             write_text(folder / MADE, json.dumps(asdict(spec), indent=1) + "\n")
-        yield True
+        yield missing
 
 
 def _complete(folder: Path, spec: DatasetSpec) -> bool:
@@ -114,34 +110,18 @@ def _complete(folder: Path, spec: DatasetSpec) -> bool:
 
 
 def make_somethings(
-    folder: str | Path,
-    clips: int,
-    *,
-    seed: int = 0,
-    size: int = 112,
-    templates: int = 0,
-    packed: bool = False,
-    processes: int | None = None,
+    folder: str | Path, clips: int, *, size: int = 112, processes: int | None = None, **options: Any
 ) -> Path:
-    """Write `clips` clips for early recognition, of the first `templates` or of all; see `horst.synth.somethings`."""
-    spec = DatasetSpec(
-        generator="somethings", count=clips, seed=seed, size=(size, size), templates=templates, packed=packed
-    )
+    """Write clips for early recognition, see `horst.synth.somethings`; the options are those of `DatasetSpec`."""
+    spec = DatasetSpec(generator="somethings", count=clips, size=(size, size), **options)
     return _make(Path(folder), spec, processes)
 
 
 def make_kitchen(
-    folder: str | Path,
-    videos: int,
-    *,
-    seed: int = 0,
-    size: Sequence[int] = (128, 228),
-    packed: bool = False,
-    processes: int | None = None,
+    folder: str | Path, videos: int, *, size: Sequence[int] = (128, 228), processes: int | None = None, **options: Any
 ) -> Path:
-    """Write `videos` videos for anticipation; see `horst.synth.kitchen`."""
-    spec = DatasetSpec(generator="kitchen", count=videos, seed=seed, size=size, packed=packed)
-    return _make(Path(folder), spec, processes)
+    """Write videos for anticipation, see `horst.synth.kitchen`; the options are those of `DatasetSpec`."""
+    return _make(Path(folder), DatasetSpec(generator="kitchen", count=videos, size=size, **options), processes)
 
 
 def open_somethings(

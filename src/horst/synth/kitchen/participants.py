@@ -5,9 +5,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from horst.synth.render import textures as tx
 from horst.synth.render.raster import Colour
-from horst.synth.render.textures import Texture
 
 SEEN = ("P01", "P02", "P03", "P04", "P05", "P06", "P07", "P08")
 UNSEEN = ("P09", "P10", "P11")  # participants of validation videos only
@@ -27,9 +25,9 @@ class Habits(NamedTuple):
 class Appearance(NamedTuple):
     """The colours and materials of one participant's kitchen."""
 
-    wall: tuple[Texture, Colour]
-    counter: tuple[Texture, Colour]
-    cloth: tuple[Texture, Colour]
+    wall: tuple[str, Colour]  # the texture and its colour
+    counter: tuple[str, Colour]
+    cloth: tuple[str, Colour]
     cabinet: Colour
     fridge: Colour
     board: Colour
@@ -51,7 +49,7 @@ def _load() -> tuple[dict[str, Habits], dict[str, Appearance]]:
         if isinstance(value, str):
             value = data["colours"][value]
         if isinstance(value, list) and isinstance(value[0], str):
-            return getattr(tx, value[0]), read(value[1])
+            return value[0], read(value[1])
         return tuple(value) if isinstance(value, list) else value
 
     habits = {name: Habits(**person.pop("habits")) for name, person in data["participants"].items()}

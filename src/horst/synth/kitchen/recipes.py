@@ -8,13 +8,12 @@ with empty hands.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from horst.synth.kitchen.participants import Habits
-from horst.synth.kitchen.world import DISHES, DOORS, HOME, VEGETABLES, ActionStep, Location, World, noun_of
+from horst.synth.kitchen.world import DISHES, DOORS, HANDS, HOME, VEGETABLES, ActionStep, Location, World, noun_of
 
 Moves = Iterator[ActionStep]
 T = TypeVar("T")
@@ -56,12 +55,8 @@ class Cook:
     def stock(self, noun: str) -> list[str]:
         """The objects of a noun that a recipe can claim: clean, empty, not used up, not held and not reserved."""
         world = self.world
-        return [
-            item
-            for item, spot in world.where.items()
-            if noun_of(item) == noun and spot.place not in ("gone", "hand") and item not in self.reserved
-            and item not in world.dirty and not world.contents(item)
-        ]  # fmt: skip
+        away = {*self.reserved, *world.dirty, *world.at("gone"), *world.at("hand")}
+        return [i for i in world.where if noun_of(i) == noun and i not in away and not world.contents(i)]
 
     def claim(self, noun: str) -> str | None:
         """An object of a noun, reserved until the recipe ends; preferably one that is not behind a door."""
@@ -154,32 +149,27 @@ class Cook:
         nouns = (self.pick(VEGETABLES, VEGETABLE_WEIGHTS) for _ in range(1 + int(self.rng.integers(most))))
         return [item for noun in nouns if (item := self.claim(noun))]
 
-    def _bring(self, item: str) -> Moves:
-        """Put a vegetable onto the board, perhaps washed first."""
-        if self.world.place(item) == "board":
-            return
-        wash = self.switch("tap", True), ActionStep("wash", item), self.maybe(0.75, self.switch("tap", False))
-        rinse = self.maybe(self.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0), *wash)
-        yield from do(self.fetch(item), rinse, self.put(item, "board", "counter"))
-
-    def _chop(self, items: list[str]) -> Moves:
-        for item in items:
-            if self.world.place(item) != "board":
-                continue
-            yield from self.fetch("knife.0")
-            if noun_of(item) != "tomato":
-                yield from self.maybe(0.65, ActionStep("peel", item), self.maybe(0.35, ActionStep("throw", item)))
-            put_down = self.maybe(self.habits.one_by_one, self.put("knife.0", "counter"), PAUSE)
-            yield from do(ActionStep("cut", item), put_down)
-        if "knife.0" in self.world.held():
-            yield from self.put_down("knife.0")
-
     def _prepare(self, items: list[str]) -> Moves:
-        groups = [[item] for item in items] if self.chance(self.habits.one_by_one) else [items]
-        for group in groups:
+        """Put vegetables onto the board, perhaps washed first, and cut them."""
+        for group in [[item] for item in items] if self.chance(self.habits.one_by_one) else [items]:
             for item in group:
-                yield from do(self._bring(item), PAUSE)
-            yield from do(self._chop(group), PAUSE)
+                if self.world.place(item) != "board":
+                    often = self.habits.rinses * (0.3 if noun_of(item) == "onion" else 1.0)
+                    stop = self.maybe(0.75, self.switch("tap", False))
+                    rinse = self.maybe(often, self.switch("tap", True), ActionStep("wash", item), stop)
+                    yield from do(self.fetch(item), rinse, self.put(item, "board", "counter"))
+                yield PAUSE
+            for item in group:
+                if self.world.place(item) != "board":
+                    continue
+                yield from self.fetch("knife.0")
+                if noun_of(item) != "tomato":
+                    yield from self.maybe(0.65, ActionStep("peel", item), self.maybe(0.35, ActionStep("throw", item)))
+                put_down = self.maybe(self.habits.one_by_one, self.put("knife.0", "counter"), PAUSE)
+                yield from do(ActionStep("cut", item), put_down)
+            if "knife.0" in self.world.held():
+                yield from self.put_down("knife.0")
+            yield PAUSE
 
     def _into(self, items: list[str], vessel: str) -> Moves:
         """Put cut vegetables from the board into a pan or onto a plate."""
@@ -300,36 +290,37 @@ class Cook:
             if item is not None:
                 yield from do(self.move(item, "counter"), PAUSE)
 
-    def close_door(self) -> Moves:
-        for door in DOORS:
-            if door in self.world.on:
-                yield ActionStep("close", door)
-
-    def empty_waste(self) -> Moves:
-        if self.world.waste:
+    def chores(self) -> Moves:
+        """Short tasks between two steps of a recipe."""
+        if self._idle(0.4):
+            for door in DOORS:
+                if door in self.world.on:
+                    yield ActionStep("close", door)
+        if self._idle(0.35):
+            yield from self.switch("tap", False)
+        if self._idle(0.2) and self.world.waste:
             yield ActionStep("throw", self.pick(self.world.waste))
-
-    def tidy_away(self) -> Moves:
-        items = [i for i in self.world.at("counter") if i not in self.reserved and HOME[i].place in ("fridge", "shelf")]
-        if items:
+        if self._idle(0.1) and (door := self.pick(DOORS)) not in self.world.on:
+            yield from (ActionStep("open", door), ActionStep("close", door))  # a look inside
+        if self._idle(0.08):
+            yield from self.run_tap()
+        food = [noun for noun in self.world.contents("pan.0") if noun in ("egg", "pasta", *VEGETABLES)]
+        if self._idle(0.2, hands=2) and food and "hob" in self.world.on:
+            yield from self.stir(self.pick(food), "pan.0")
+        items = [item for item in self._unclaimed("counter") if HOME[item].place in ("fridge", "shelf")]
+        if self._idle(0.12, hands=2) and items:
             yield from self.move(self.pick(items))
-
-    def make_room(self) -> Moves:
-        items = [i for place in ("counter", "rack", "sink") for i in self.world.at(place) if i not in self.reserved]
-        if items:
+        if self._idle(0.15, hands=2) and (items := self._unclaimed("counter", "rack", "sink")):
             item = self.pick(items)
             place = self.pick(("counter", "rack", "sink")) if noun_of(item) in DISHES else "counter"
             yield from self.move(item, place, "counter")
 
-    def stir_again(self) -> Moves:
-        food = [noun for noun in self.world.contents("pan.0") if noun in ("egg", "pasta", *VEGETABLES)]
-        if food and "hob" in self.world.on:
-            yield from self.stir(self.pick(food), "pan.0")
+    def _idle(self, p: float, hands: int = 1) -> bool:
+        """Whether to do a chore, for which so many hands must be free, with a probability."""
+        return HANDS - len(self.world.held()) >= hands and self.chance(p)
 
-    def look_for(self) -> Moves:
-        door = self.pick(DOORS)
-        if door not in self.world.on:
-            yield from (ActionStep("open", door), ActionStep("close", door))
+    def _unclaimed(self, *places: str) -> list[str]:
+        return [item for place in places for item in self.world.at(place) if item not in self.reserved]
 
 
 def initial_world(seed: int) -> World:
@@ -358,23 +349,8 @@ class Recipe(NamedTuple):
 
 
 RECIPES = (
-    Recipe(Cook.make_tea, 0.28, frozenset({"kettle"})),
-    Recipe(Cook.make_salad, 0.22, frozenset({"board", "plate"})),
-    Recipe(Cook.wash_dishes, 0.2, frozenset({"sink"})),
-    Recipe(Cook.fry_egg, 0.1, frozenset({"pan", "plate"})),
-    Recipe(Cook.clear_up, 0.08, frozenset({"sink"})),
-    Recipe(Cook.stir_fry, 0.05, frozenset({"board", "pan", "plate"})),
-    Recipe(Cook.cook_pasta, 0.04, frozenset({"pan", "plate"})),
-    Recipe(Cook.set_table, 0.03, frozenset({"plate"})),
-)
-# short tasks between two steps of a recipe, the probability of each, and the free hands it needs
-CHORES: tuple[tuple[Callable[[Cook], Moves], float, int], ...] = (
-    (Cook.close_door, 0.4, 1),
-    (partial(Cook.switch, fixture="tap", on=False), 0.35, 1),
-    (Cook.empty_waste, 0.2, 1),
-    (Cook.look_for, 0.1, 1),
-    (Cook.run_tap, 0.08, 1),
-    (Cook.stir_again, 0.2, 2),
-    (Cook.tidy_away, 0.12, 2),
-    (Cook.make_room, 0.15, 2),
-)
+    Recipe(Cook.make_tea, 0.28, frozenset({"kettle"})), Recipe(Cook.make_salad, 0.22, frozenset({"board", "plate"})),
+    Recipe(Cook.wash_dishes, 0.2, frozenset({"sink"})), Recipe(Cook.fry_egg, 0.1, frozenset({"pan", "plate"})),
+    Recipe(Cook.clear_up, 0.08, frozenset({"sink"})), Recipe(Cook.stir_fry, 0.05, frozenset({"board", "pan", "plate"})),
+    Recipe(Cook.cook_pasta, 0.04, frozenset({"pan", "plate"})), Recipe(Cook.set_table, 0.03, frozenset({"plate"})),
+)  # fmt: skip

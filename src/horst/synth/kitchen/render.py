@@ -7,7 +7,7 @@ the next action shows in the second or two before it starts.
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,10 +20,7 @@ from horst.synth.render.hands import Pose, make_hand, reach_angle
 from horst.synth.render.raster import RGB, Camera, FrameBuffer, Point, Sensor, ease
 from horst.video.frame import Image
 
-Side = Literal[0, 1]
-RIGHT: Side = 0
-LEFT: Side = 1
-
+RIGHT, LEFT = 0, 1
 CARRY: tuple[Point, Point] = ((0.20, 0.38), (-0.24, 0.38))
 REST: tuple[Point, Point] = ((0.30, 0.53), (-0.32, 0.53))
 CONTACT = 0.38  # the fraction of a segment after which the hand touches its target
@@ -119,7 +116,7 @@ class Motion:
     def __init__(self, spec: VideoSpec, world: World, layout: Layout) -> None:
         self.worlds, self.changes = [world], [segment.at(VERB_TABLE[segment.verb].effect) for segment in spec.segments]
         # which hand is which slot of the world, per world: objects on the left are taken with the left hand
-        self.sides: list[tuple[Side, Side]] = [(RIGHT, LEFT)]
+        self.sides: list[tuple[int, int]] = [(RIGHT, LEFT)]
         self.hands, self.gaze = [Trajectory(at) for at in REST], Trajectory((0.0, 0.1))
         over = 0.0
         for segment in spec.segments:
@@ -130,7 +127,20 @@ class Motion:
             if not world.held():
                 sides = (LEFT, RIGHT) if focus[0] < -0.15 else (RIGHT, LEFT)
             paths = {sides[slot]: path for slot, path in _paths(layout, world, after, step).items()}
-            self._move_hands(segment, over, paths, {sides[after.where[item].slot] for item in after.held()})
+            carrying = {sides[after.where[item].slot] for item in after.held()}
+            # the way there is in the gap before the action; idle hands return to the cook
+            for side in (RIGHT, LEFT):
+                track, home = self.hands[side], (CARRY if side in carrying else REST)[side]
+                here = track.points[-1]
+                if side in paths or here != home:
+                    track.add(over, here)
+                if side in paths:
+                    (x, y), share = paths[side][0][1], 0.7 if start - over > 0.3 else 0.3
+                    track.add(start, (here[0] + (x - here[0]) * share, here[1] + (y - here[1]) * share))
+                    for part, point in paths[side]:
+                        track.add(segment.at(part), point)
+                elif here != home:
+                    track.add(over + 0.9, home)
             self.gaze.add(start - GAZE_LEADS, self.gaze.points[-1])
             self.gaze.add(start + 0.3, focus)
             for side, kind in zip(paths, VERB_TABLE[step.verb].motions, strict=False):
@@ -139,33 +149,12 @@ class Motion:
             self.sides.append(sides)
             world, over = after, segment.stop
 
-    def _move_hands(self, segment: Segment, over: float, paths: dict[Side, Path], carrying: set[Side]) -> None:
-        """Add the paths of an action, and the way there in the gap before it; idle hands return to the cook."""
-        for side in (RIGHT, LEFT):
-            track, home = self.hands[side], (CARRY if side in carrying else REST)[side]
-            here = track.points[-1]
-            if side in paths or here != home:
-                track.add(over, here)
-            if side in paths:
-                (x, y), share = paths[side][0][1], 0.7 if segment.start - over > 0.3 else 0.3
-                track.add(segment.start, (here[0] + (x - here[0]) * share, here[1] + (y - here[1]) * share))
-                for part, point in paths[side]:
-                    track.add(segment.at(part), point)
-            elif here != home:
-                track.add(over + 0.9, home)
-
-
-def free_slot(world: World) -> int:
-    """The hand for doors and switches: an empty one, otherwise the first."""
-    taken = {world.where[item].slot for item in world.held()}
-    return next((slot for slot in (0, 1) if slot not in taken), 0)
-
 
 def _paths(layout: Layout, world: World, after: World, step: ActionStep) -> dict[int, Path]:
     """The paths of the hands in an action, by slot of the world; the leading hand first."""
     x, y = at = layout.focus(world, after, step)
     slots = {item: world.where[item].slot for item in world.held()}
-    free = free_slot(world)
+    free = world.free_slot("hand") or 0  # for doors and switches: an empty hand, otherwise the first
     if step.verb == "take":
         return {after.where[step.item].slot: _rest(at, step.item, CONTACT, 0.55)}
     if step.verb == "put":
@@ -187,10 +176,8 @@ def _paths(layout: Layout, world: World, after: World, step: ActionStep) -> dict
     if step.verb in ("cut", "peel"):
         knife = slots["knife.0"]
         contact, (end, (blade_x, blade_y)) = _rest((x + 0.02, y - 0.02), "knife.0")
-        return {
-            knife: [contact, (end, (blade_x + 0.04, blade_y))],
-            1 - knife: [(CONTACT, (x - 0.085, y + 0.03)), (1.0, (x - 0.06, y + 0.03))],
-        }
+        held = [(CONTACT, (x - 0.085, y + 0.03)), (1.0, (x - 0.06, y + 0.03))]
+        return {knife: [contact, (end, (blade_x + 0.04, blade_y))], 1 - knife: held}
     if step.verb == "stir":
         spoon = next(item for item in slots if noun_of(item) == "spoon")
         return {slots[spoon]: _rest((x, y - 0.01), spoon)}
@@ -229,7 +216,6 @@ class _KitchenRenderer:
         self.spec, self.size = spec, size
         self.layout = Layout(look.mirror)
         self.motion = Motion(spec, initial_world(spec.seed), self.layout)
-        self.starts = [segment.start for segment in spec.segments]
         height, width = (round(side / (1.0 - 2 * MARGIN)) for side in size)
         self.frame = FrameBuffer(height, width)
         self.frame.camera = Camera(0.0, 0.0)
@@ -252,11 +238,10 @@ class _KitchenRenderer:
     def render(self, time: float) -> Image:
         done = bisect_right(self.motion.changes, time)
         world = self.motion.worlds[done]
-        current = bisect_right(self.starts, time) - 1
+        current = bisect_right(self.spec.segments, time, key=lambda segment: segment.start) - 1
         segment = self.spec.segments[current] if current >= 0 and time < self.spec.segments[current].stop else None
-        lifted = ""
-        if segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]:
-            lifted = segment.noun
+        throwing = segment and segment.verb == "throw" and _LIFTED[0] <= segment.progress(time) < _LIFTED[1]
+        lifted = segment.noun if segment and throwing else ""
         swing = {door: _openness(door, world, segment, time) for door in DOORS}
         if self.still_of != (key := (done, lifted, *swing.values())):
             self.still_of = key
@@ -299,19 +284,16 @@ class _KitchenRenderer:
         """An object in its state, with what is inside."""
         (x, y), noun, form = at, noun_of(item), world.form.get(item, "")
         name = f"peeled {noun}" if form == "peeled" else "tea bag" if noun == "tea" else noun
-        prop = props.PROPS[name]
         if shadow:
-            low = 0.3 * prop.height if noun in _FLAT or form == "cut" else 0.42 * prop.height
-            width = 0.62 * prop.width if noun == "pan" else prop.width
-            self.frame.shadow(x + 0.008, y + low, width, 0.04, 0.38, 0.7)
+            width, height = props.PROPS[name]
+            low = 0.3 * height if noun in _FLAT or form == "cut" else 0.42 * height
+            self.frame.shadow(x + 0.008, y + low, 0.62 * width if noun == "pan" else width, 0.04, 0.38, 0.7)
         self._draw(f"pieces {noun}" if form == "cut" else name, at, angle=tilt)
-        if noun in props.SURFACE:
-            self._draw_inside(world, item, x, y)
-
-    def _draw_inside(self, world: World, vessel: str, x: float, y: float) -> None:
-        noun, inside = noun_of(vessel), world.contents(vessel)
-        x, y = x + _FILL_AT[noun][0], y + _FILL_AT[noun][1]
-        if vessel in world.dirty and not inside and noun != "cup":
+        if noun not in props.SURFACE:
+            return
+        inside, (dx, dy) = world.contents(item), _FILL_AT[noun]
+        x, y = x + dx, y + dy
+        if item in world.dirty and not inside and noun != "cup":
             self._draw("dirt", (x, y))
         wet = [food for food in inside if food in props.LIQUIDS]
         if wet:
@@ -344,10 +326,10 @@ class _KitchenRenderer:
             self._draw("puff", (x, at[1] - 0.17 * age), scale=0.7 + age, opacity=strength * 4 * age * (1 - age))
 
     def _draw_hands(
-        self, world: World, sides: tuple[Side, Side], segment: Segment | None, time: float, lifted: str
+        self, world: World, sides: tuple[int, int], segment: Segment | None, time: float, lifted: str
     ) -> None:
         held = {sides[world.where[item].slot]: item for item in world.held()}
-        free = sides[free_slot(world)]
+        free = sides[world.free_slot("hand") or 0]
         for side in (LEFT, RIGHT):
             x, y = self.motion.hands[side].at(time)
             dx, dy, tilt = self.motion.hands[side].oscillation(time)
@@ -360,20 +342,17 @@ class _KitchenRenderer:
             self.frame.shadow(x + 0.02, y + 0.09, 0.16, 0.14, 0.25, 0.8)
             self.frame.draw(hand.back[pose], x, y, angle=angle)
             if item:
-                self._draw_held(world, item, (x, y), tilt, segment)
+                gx, gy = GRIP.get(noun_of(item), (0.0, 0.0))
+                if noun_of(item) == "pan":
+                    tilt *= 0.5  # its handle is long: more would move it past the plate
+                cos, sin = math.cos(tilt), math.sin(tilt)
+                at = x - (cos * gx - sin * gy), y - (sin * gx + cos * gy)
+                if tilt < -0.4 and segment and segment.verb == "pour" and segment.noun in props.POURED:
+                    self._draw(f"stream {segment.noun}", (at[0] - 0.06, at[1] + 0.01))
+                self._draw_item(world, item, at, tilt=tilt, shadow=False)
                 self.frame.draw(hand.front[pose], x, y, angle=angle)
             if lifted and side == free:
                 self._draw(f"scraps {lifted}", (x, y - 0.01))
-
-    def _draw_held(self, world: World, item: str, hand: Point, tilt: float, segment: Segment | None) -> None:
-        gx, gy = GRIP.get(noun_of(item), (0.0, 0.0))
-        if noun_of(item) == "pan":
-            tilt *= 0.5  # its handle is long: more would move it past the plate
-        cos, sin = math.cos(tilt), math.sin(tilt)
-        x, y = hand[0] - (cos * gx - sin * gy), hand[1] - (sin * gx + cos * gy)
-        if tilt < -0.4 and segment and segment.verb == "pour" and segment.noun in props.POURED:
-            self._draw(f"stream {segment.noun}", (x - 0.06, y + 0.01))
-        self._draw_item(world, item, (x, y), tilt=tilt, shadow=False)
 
     def _view(self, time: float) -> RGB:
         """What the head-worn camera sees: it follows the gaze, and sways."""

@@ -20,10 +20,7 @@ BURNER, SMALL_BURNER = (0.37, 0.02), (0.54, -0.055)
 BOARD, BOARD_SIZE = (0.07, 0.29), (0.40, 0.20)
 BIN = (0.75, 0.24)
 # centre and size of what a door closes, and the side of its hinge: -1 left, 1 right
-DOOR_FRAMES = {
-    "fridge": ((-0.745, -0.06), (0.29, 0.76), -1.0),
-    "cupboard": ((0.725, -0.32), (0.33, 0.34), 1.0),
-}
+DOOR_FRAMES = {"fridge": ((-0.745, -0.06), (0.29, 0.76), -1.0), "cupboard": ((0.725, -0.32), (0.33, 0.34), 1.0)}
 TAP = (-0.36, -0.075)  # the outlet of the tap
 
 SLOTS: dict[str, tuple[Point, ...]] = {  # of each place, in the order of `HOME` or in which they are filled
@@ -32,12 +29,8 @@ SLOTS: dict[str, tuple[Point, ...]] = {  # of each place, in the order of `HOME`
         (-0.80, -0.07), (-0.69, -0.065), (-0.75, 0.145), (-0.68, 0.145),
     ),
     "cupboard": ((0.66, -0.37), (0.78, -0.38), (0.645, -0.235), (0.66, -0.395), (0.77, -0.235), (0.66, -0.42)),
-    "shelf": ((-0.12, -0.335), (0.04, -0.303)),
-    "rail": ((0.31, -0.30), (0.40, -0.31), (0.47, -0.31)),
-    "hob": (BURNER,),
-    "base": ((0.135, -0.10),),
-    "edge": ((-0.145, -0.135),),
-    "hook": ((-0.53, -0.305),),
+    "shelf": ((-0.12, -0.335), (0.04, -0.303)), "rail": ((0.31, -0.30), (0.40, -0.31), (0.47, -0.31)),
+    "hob": (BURNER,), "base": ((0.135, -0.10),), "edge": ((-0.145, -0.135),), "hook": ((-0.53, -0.305),),
     "sink": ((-0.44, 0.02), (-0.30, 0.05), (-0.37, 0.09), (-0.25, -0.01), (-0.48, 0.09)),
     "rack": ((-0.10, -0.02), (-0.02, 0.0), (-0.09, 0.06), (-0.01, 0.08), (-0.055, 0.02)),
     "board": ((-0.03, 0.27), (0.09, 0.29), (0.20, 0.27)),
@@ -58,18 +51,18 @@ def paint_room(look: Appearance, rng: Rng, height: int, width: int) -> RGB:
     # with the margin, rounding never leaves a row or a column out
     c = ShapeCanvas(width / height, 1.0, height, margin=1.5 / height)
     c.x = c.x * np.float32(look.mirror)
-    for paint in (_surfaces, _sink, _rack, _hob, _small_things, _board, _bin, _cases):
+    for paint in (_paint_surfaces, _paint_worktop, _paint_wall, _paint_front):
         paint(c, look, rng)
     top, left = (c.h - height) // 2, (c.w - width) // 2
     return c.rgba[top : top + height, left : left + width, :3].copy()
 
 
-def _surfaces(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+def _paint_surfaces(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (wall, wall_colour), (top, top_colour) = look.wall, look.counter
-    c.fill(np.full((c.h, c.w), -1.0, np.float32), wall(rng, c.h, c.w, wall_colour), _lamp(c, 0.0, -0.62))
-    c.fill(WALL - c.y, top(rng, c.h, c.w, top_colour), _lamp(c, 0.0, 0.1))
+    c.fill(np.full((c.h, c.w), -1.0, np.float32), tx.texture(wall, rng, c.h, c.w, wall_colour), _lamp(c, 0.0, -0.62))
+    c.fill(WALL - c.y, tx.texture(top, rng, c.h, c.w, top_colour), _lamp(c, 0.0, 0.1))
     _contact(c, np.abs(c.y - WALL) - np.float32(0.004), 0.05)
-    c.fill(FRONT - c.y, tx.plain(rng, c.h, c.w, tx.shade(look.cabinet, 0.72)))
+    c.fill(FRONT - c.y, tx.texture("plain", rng, c.h, c.w, tx.shade(look.cabinet, 0.72)))
     c.fill(np.abs(c.y - FRONT) - np.float32(0.012), tx.shade(top_colour, 0.78))
 
 
@@ -85,7 +78,7 @@ def _contact(c: ShapeCanvas, shape: Plane, reach: float, strength: float = 0.45)
     c.rgba[..., :3] *= (1.0 - strength * fall * fall)[..., None].astype(np.float32)
 
 
-def _sink(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+def _paint_worktop(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = SINK, SINK_SIZE
     rim = c.box(x, y, w + 0.03, h + 0.03, 0.045)
     _contact(c, rim, 0.03, 0.3)
@@ -96,9 +89,6 @@ def _sink(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.fill(bowl, STEEL, brushed - 0.3 * (y - c.y) / h * (1.0 - depth))
     c.fill(c.ellipse(x, y + 0.02, 0.022, 0.018), tx.shade(STEEL, 0.45))
     c.fill(c.ellipse(x, y + 0.02, 0.010, 0.008), (0.15, 0.15, 0.16))
-
-
-def _rack(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = RACK, RACK_SIZE
     tray = c.box(x, y, w, h, 0.02)
     _contact(c, tray, 0.03, 0.35)
@@ -107,9 +97,6 @@ def _rack(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     for k in range(7):
         bar = x - w / 2 + 0.025 + k * (w - 0.05) / 6
         c.solid(c.capsule((bar, y - h / 2 + 0.02), (bar, y + h / 2 - 0.02), 0.004), (0.92, 0.92, 0.93), 0.004, 0.4)
-
-
-def _hob(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = HOB, HOB_SIZE
     glass = c.box(x, y, w, h, 0.018)
     _contact(c, glass, 0.025, 0.3)
@@ -124,24 +111,18 @@ def _hob(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.fill(c.capsule((kx, ky - 0.004), (kx, ky - 0.016), 0.003), (0.2, 0.2, 0.2))
 
 
-def _small_things(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+def _paint_wall(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+    # a shelf with jars of spices, a rail, a hook, a plant and the base of the kettle
     _contact(c, c.box(-0.03, -0.235, 0.40, 0.03, 0.01), 0.03, 0.35)
-    c.fill(c.box(-0.03, -0.25, 0.42, 0.022, 0.004), tx.wood(rng, c.h, c.w, look.board), 0.95)
+    c.fill(c.box(-0.03, -0.25, 0.42, 0.022, 0.004), tx.texture("wood", rng, c.h, c.w, look.board), 0.95)
     for x, colour in ((-0.21, (0.72, 0.30, 0.18)), (0.125, (0.86, 0.76, 0.50)), (0.16, (0.40, 0.46, 0.22))):
         light = np.clip(0.8 + 0.4 * (x - c.x) / 0.018, 0.55, 1.2)
-        c.fill(c.box(x, -0.295, 0.036, 0.066, 0.006), tx.vary(rng, colour, 0.06), light)  # a jar of spices
+        c.fill(c.box(x, -0.295, 0.036, 0.066, 0.006), tx.vary(rng, colour, 0.06), light)
         c.fill(c.box(x, -0.332, 0.034, 0.018, 0.003), (0.22, 0.22, 0.24), light)
     c.solid(c.capsule((0.26, -0.415), (0.53, -0.415), 0.007), STEEL, 0.007, 0.7)
     for x in (0.31, 0.40, 0.47):
         c.fill(c.ring(x, -0.405, 0.008, 0.010, 0.0025), tx.shade(STEEL, 0.6))
     c.solid(c.ellipse(-0.53, -0.39, 0.012, 0.012), STEEL, 0.01, 0.7)
-    _plant(c, rng)
-    base = c.ellipse(0.135, -0.02, 0.075, 0.035)
-    _contact(c, base, 0.02, 0.4)
-    c.solid(base, (0.2, 0.2, 0.22), 0.012, 0.3)
-
-
-def _plant(c: ShapeCanvas, rng: Rng) -> None:
     x, y = -0.36, -0.22
     _contact(c, c.ellipse(x, y + 0.045, 0.05, 0.01), 0.03, 0.4)
     for k in range(11):
@@ -152,17 +133,17 @@ def _plant(c: ShapeCanvas, rng: Rng) -> None:
     pot = c.taper(x, 0.055, y - 0.04, 0.04, y + 0.05, 0.003)
     c.fill(pot, (0.76, 0.45, 0.30), np.clip(1.0 - 5.0 * (c.x - x), 0.6, 1.2))
     c.fill(np.maximum(pot, c.y - y + 0.022), (0.84, 0.53, 0.37))
+    base = c.ellipse(0.135, -0.02, 0.075, 0.035)
+    _contact(c, base, 0.02, 0.4)
+    c.solid(base, (0.2, 0.2, 0.22), 0.012, 0.3)
 
 
-def _board(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
+def _paint_front(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     (x, y), (w, h) = BOARD, BOARD_SIZE
     _contact(c, c.box(x + 0.006, y + 0.012, w, h, 0.02), 0.03, 0.45)
     c.fill(c.box(x, y + 0.010, w, h, 0.02), tx.shade(look.board, 0.6))
-    c.solid(c.box(x, y, w, h, 0.02), tx.wood(rng, c.h, c.w, look.board), 0.008, 0.1, 0.4)
+    c.solid(c.box(x, y, w, h, 0.02), tx.texture("wood", rng, c.h, c.w, look.board), 0.008, 0.1, 0.4)
     c.fill(c.ellipse(x - w / 2 + 0.03, y, 0.010, 0.012), tx.shade(look.board, 0.45))
-
-
-def _bin(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     x, y = BIN
     _contact(c, c.ellipse(x, y + 0.05, 0.11, 0.13), 0.04, 0.45)
     body = c.taper(x, 0.10, y, 0.085, y + 0.24)
@@ -170,10 +151,7 @@ def _bin(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
     c.solid(c.ellipse(x, y, 0.105, 0.062), (0.48, 0.52, 0.54), 0.012, 0.3, 0.2)
     c.fill(c.ellipse(x, y + 0.004, 0.088, 0.048), (0.10, 0.11, 0.12))
     c.fill(c.ellipse(x, y + 0.022, 0.070, 0.028), (0.20, 0.21, 0.21))
-
-
-def _cases(c: ShapeCanvas, look: Appearance, rng: Rng) -> None:
-    """The insides of fridge and cupboard; closed doors are drawn over them."""
+    # the insides of fridge and cupboard; closed doors are drawn over them
     for name, outside, inside, rows in (
         ("fridge", look.fridge, (0.90, 0.94, 0.96), (-0.21, -0.02, 0.18)),
         ("cupboard", look.cabinet, tx.shade(look.board, 0.75), (-0.32, -0.175)),

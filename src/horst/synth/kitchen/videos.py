@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from horst.synth.kitchen.participants import HABITS, SEEN, UNSEEN
-from horst.synth.kitchen.recipes import CHORES, PAUSE, RECIPES, Cook, Moves, Recipe, initial_world
-from horst.synth.kitchen.world import HANDS, NOUNS, VERB_TABLE, VERBS, ActionStep, apply
+from horst.synth.kitchen.recipes import PAUSE, RECIPES, Cook, Moves, initial_world
+from horst.synth.kitchen.world import NOUNS, VERB_TABLE, VERBS, ActionStep, apply
 
 FPS = 10  # frame rate of the rendered videos
 EPIC_FPS = 30  # frame rate in which EPIC-Kitchens annotations count
@@ -33,16 +33,16 @@ class ActionClass(NamedTuple):
     name: str
 
 
+# every pair that the recipes can produce, sorted by verb, then noun
 _PAIRS = [(verb, noun) for verb, about in VERB_TABLE.items() for noun in about.nouns.split()]
-_ACTION_IDS = {pair: index for index, pair in enumerate(_PAIRS)}
-ACTIONS = tuple(  # every pair that the recipes can produce, sorted by verb, then noun
+ACTIONS = tuple(
     ActionClass(index, verb, noun, VERBS.index(verb), NOUNS.index(noun), f"{verb} {noun}")
-    for (verb, noun), index in _ACTION_IDS.items()
+    for index, (verb, noun) in enumerate(_PAIRS)
 )
 
 
 def action_id(verb: str, noun: str) -> int:
-    return _ACTION_IDS[verb, noun]
+    return _PAIRS.index((verb, noun))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,14 @@ def plan(videos: int, seed: int, *, val_fraction: float = 0.25) -> list[VideoSpe
     for index in range(videos):
         validated = int(index * val_fraction)
         split = "val" if int((index + 1) * val_fraction) > validated else "train"
-        participant = _participant(index, seed, split, validated)
+        trained = index - validated
+        # training cycles through the seen participants; every third validation video has an unseen one
+        if split == "train":
+            participant = SEEN[trained % len(SEEN)]
+        elif validated % 3 == 1 or trained == 0:
+            participant = UNSEEN[validated // 3 % len(UNSEEN)]
+        else:
+            participant = SEEN[int(np.random.default_rng([seed, index, 7]).integers(min(trained, len(SEEN))))]
         counts[participant] += 1
         name = f"{participant}_{counts[participant]:02d}"
         video_seed = int(np.random.SeedSequence([seed, index]).generate_state(1)[0])
@@ -99,17 +106,6 @@ def plan(videos: int, seed: int, *, val_fraction: float = 0.25) -> list[VideoSpe
         segments = tuple(_timeline(rng, cook, duration))
         specs.append(VideoSpec(name, participant, split, video_seed, duration, segments))
     return specs
-
-
-def _participant(index: int, seed: int, split: str, validated: int) -> str:
-    """Training cycles through the seen participants; every third validation video has an unseen one."""
-    trained = index - validated
-    if split == "train":
-        return SEEN[trained % len(SEEN)]
-    if validated % 3 == 1 or trained == 0:
-        return UNSEEN[validated // 3 % len(UNSEEN)]
-    rng = np.random.default_rng([seed, index, 7])
-    return SEEN[int(rng.integers(min(trained, len(SEEN))))]
 
 
 def _timeline(rng: np.random.Generator, cook: Cook, duration: float) -> Iterator[Segment]:
@@ -128,16 +124,13 @@ def _timeline(rng: np.random.Generator, cook: Cook, duration: float) -> Iterator
         cook.reserved.clear()
 
 
-def _choose(cook: Cook, taken: frozenset[str]) -> Recipe | None:
-    options = [recipe for recipe in RECIPES if not recipe.needs & taken]
-    return cook.pick(options, [recipe.weight for recipe in options]) if options else None
-
-
 def _session(cook: Cook) -> Moves:
     """One recipe, or two that alternate, until they are done; chores in between."""
-    first = _choose(cook, frozenset())
-    second = _choose(cook, first.needs) if first and cook.chance(INTERLEAVED) else None
-    threads = [recipe.make(cook) for recipe in (first, second) if recipe]
+    chosen = [cook.pick(RECIPES, [recipe.weight for recipe in RECIPES])]
+    if cook.chance(INTERLEAVED):
+        others = [recipe for recipe in RECIPES if not recipe.needs & chosen[0].needs]
+        chosen.append(cook.pick(others, [recipe.weight for recipe in others]))
+    threads = [recipe.make(cook) for recipe in chosen]
     while threads:
         move = next(threads[0], None)
         if move is not None and move is not PAUSE:
@@ -145,9 +138,7 @@ def _session(cook: Cook) -> Moves:
             continue
         if move is None:
             threads.pop(0)
-        for chore, likely, free in CHORES:
-            if HANDS - len(cook.world.held()) >= free and cook.chance(likely):
-                yield from (step for step in chore(cook) if step is not PAUSE)
+        yield from (step for step in cook.chores() if step is not PAUSE)
         if len(threads) > 1 and not cook.world.held() and cook.chance(cook.habits.switches):
             threads.append(threads.pop(0))
 
@@ -156,23 +147,16 @@ def epic_rows(specs: Sequence[VideoSpec], split: str) -> list[dict[str, str | in
     """The annotations of a split with the columns of EPIC-KITCHENS-100. Frames count from 1 at `EPIC_FPS`."""
     return [
         {
-            "narration_id": f"{spec.id}_{number}",
-            "participant_id": spec.participant,
-            "video_id": spec.id,
-            "start_timestamp": _timestamp(segment.start),
-            "stop_timestamp": _timestamp(segment.stop),
-            "start_frame": max(1, int(segment.start * EPIC_FPS)),  # rounded down, as EPIC does
-            "stop_frame": max(1, int(segment.stop * EPIC_FPS)),
-            "narration": segment.narration,
-            "verb": segment.verb,
-            "verb_class": VERBS.index(segment.verb),
-            "noun": segment.noun,
-            "noun_class": NOUNS.index(segment.noun),
+            "narration_id": f"{spec.id}_{number}", "participant_id": spec.participant, "video_id": spec.id,
+            "start_timestamp": _timestamp(segment.start), "stop_timestamp": _timestamp(segment.stop),
+            # frames are rounded down, as EPIC does
+            "start_frame": max(1, int(segment.start * EPIC_FPS)), "stop_frame": max(1, int(segment.stop * EPIC_FPS)),
+            "narration": segment.narration, "verb": segment.verb, "verb_class": VERBS.index(segment.verb),
+            "noun": segment.noun, "noun_class": NOUNS.index(segment.noun),
         }
-        for spec in specs
-        if spec.split == split
+        for spec in specs if spec.split == split
         for number, segment in enumerate(spec.segments)
-    ]
+    ]  # fmt: skip
 
 
 def _timestamp(seconds: float) -> str:

@@ -36,10 +36,7 @@ VERB_TABLE = {
     "wash": Verb(2.8, 0.8, "carrot cup knife onion pan plate spoon tomato", ("rub", "hold")),
 }
 VERBS = tuple(VERB_TABLE)
-NOUNS = (
-    "carrot", "cloth", "cup", "cupboard", "egg", "fridge", "hob", "kettle", "knife", "milk",
-    "oil", "onion", "pan", "pasta", "plate", "sponge", "spoon", "tap", "tea", "tomato",
-)  # fmt: skip
+NOUNS = tuple(sorted({noun for verb in VERB_TABLE.values() for noun in verb.nouns.split()}))
 
 VEGETABLES = ("onion", "tomato", "carrot")
 DISHES = ("plate", "cup", "spoon", "knife", "pan")
@@ -112,9 +109,9 @@ class World:
     def contents(self, vessel: str) -> tuple[str, ...]:
         return self.inside.get(vessel, ())
 
-    def free_slot(self, place: str, item: str) -> int | None:
+    def free_slot(self, place: str, item: str = "") -> int | None:
         """The slot that `item` would get at `place`; None if there is no room."""
-        own = (HOME[item].slot,) if HOME[item].place == place else ()
+        own = (HOME[item].slot,) if item and HOME[item].place == place else ()
         slots = range(CAPACITY[place]) if place in CAPACITY else own
         taken = {at.slot for at in self.where.values() if at.place == place}
         return next((slot for slot in slots if slot not in taken), None)

@@ -51,15 +51,12 @@ def make_sprite(image: RGB | RGBA, texels: float, *, pivot: Point | None = None,
     h, w = image.shape[:2]
     levels = [image.transpose(2, 0, 1)]
     while min(levels[-1].shape[1:]) >= 6 and len(levels) < 4:
-        levels.append(_halved(levels[-1]))
+        even = np.pad(levels[-1], [(0, size % 2) for size in (2, *levels[-1].shape[1:])])
+        upper, lower = even[:, ::2], even[:, 1::2]
+        total = upper[..., ::2] + upper[..., 1::2] + lower[..., ::2] + lower[..., 1::2]
+        levels.append(total * np.float32(0.25))
     bordered = tuple(np.pad(level, ((0, 0), (1, 1), (1, 1))) for level in levels)
     return Sprite(bordered, texels, pivot or (w / 2, h / 2), *(body or (w / texels, h / texels)))
-
-
-def _halved(planes: Planes) -> Planes:
-    even = np.pad(planes, [(0, size % 2) for size in (2, *planes.shape[1:])])
-    upper, lower = even[:, ::2], even[:, 1::2]
-    return (upper[..., ::2] + upper[..., 1::2] + lower[..., ::2] + lower[..., 1::2]) * np.float32(0.25)
 
 
 class FrameBuffer:
@@ -135,9 +132,7 @@ class FrameBuffer:
         rows = np.arange(top, bottom, dtype=np.float32) + np.float32(0.5 - centre[1])
         return self._planes[:, top:bottom, left:right], columns, rows
 
-    def shadow(
-        self, x: float, y: float, width: float, height: float, strength: float = 0.4, softness: float = 0.6
-    ) -> None:
+    def shadow(self, x: float, y: float, width: float, height: float, strength: float, softness: float = 0.6) -> None:
         """Darken an ellipse with soft edges, for example where an object meets the table."""
         column, row = self.to_pixels(x, y)
         rx, ry = (max(side * 0.5 * self.unit * self.camera.zoom, 0.5) for side in (width, height))

@@ -8,21 +8,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from horst.synth.render.hands import Pose
+from horst.synth.render.textures import choose
 from horst.synth.somethings.scene import COVER, ROLLER, SECRET, SHELF, THING, Animation, magnification, table_edge
 
 TABLE = (ROLLER, THING, COVER)
 SMALL = (ROLLER, THING, SHELF)
 ANY = (*TABLE, SHELF)
-
-
-def fall(u: float) -> float:
-    """Start at rest and accelerate."""
-    return u * u
-
-
-def brake(u: float) -> float:
-    """Start fast and come to rest."""
-    return 1.0 - (1.0 - u) ** 2
 
 
 class ActionAnimation(Animation):
@@ -41,18 +32,12 @@ class ActionAnimation(Animation):
             x, y = self.hand_point(self.now)
             self.hand_to(x + self.uniform(-0.2, 0.2), y + self.uniform(-0.1, 0.15), 0.5)
 
-    def _tilt(self) -> float:
-        return self.uniform(-0.4, 0.4)
-
-    def _side(self) -> int:
-        return 1 if self.chance(0.5) else -1
-
     def _lift(self, item: int, low: float = 0.14, high: float = 0.30) -> None:
         """Lift; meanwhile it tilts and moves slightly closer or away."""
         place = self.place(item)
         height = self.uniform(low, high) * (0.6 if item == SHELF and place.lift > 0.1 else 1.0)
         depth = place.depth + self.uniform(-0.15, 0.35)
-        self.carry(item, 0.9, lift=place.lift + height, depth=depth, angle=place.angle + self._tilt())
+        self.carry(item, 0.9, lift=place.lift + height, depth=depth, angle=place.angle + self.uniform(-0.4, 0.4))
 
     def _push(self, item: int, side: int, x: float, weight: float = 1.4) -> None:
         """Push from behind; drag if the arm comes from the side the object moves to, and sometimes otherwise."""
@@ -66,7 +51,7 @@ class ActionAnimation(Animation):
 
     def _push_to_edge(self) -> tuple[int, int, float, float]:
         """Push until half of the object is over the edge of the table; the object, the side, the edge, the angle."""
-        side = self._side()
+        side = 1 if self.chance(0.5) else -1
         item = self.pick_named(TABLE)
         place = self.place(item)
         edge = table_edge(place.depth, side)
@@ -78,7 +63,7 @@ class ActionAnimation(Animation):
         """Lift, carry over and lower: the start of everything that is put somewhere."""
         start = self.place(item)
         top = max(start.lift, lift) + self.uniform(0.08, 0.14)
-        self.carry(item, 0.5, lift=top, angle=start.angle + self._tilt())
+        self.carry(item, 0.5, lift=top, angle=start.angle + self.uniform(-0.4, 0.4))
         self.carry(item, 1.0, x=x, depth=depth)
         self.carry(item, 0.5, lift=lift + hover, angle=start.angle)
 
@@ -92,19 +77,19 @@ class ActionAnimation(Animation):
             self.carry(item, 1.0, x=1.45 if sx > 0.5 else -0.45, lift=place.lift - 0.05)
 
     def _beside(self, x: float, gap: float) -> float:
-        side = self._side()
+        side = 1 if self.chance(0.5) else -1
         return x + side * gap if 0.14 < x + side * gap < 0.86 else x - side * gap
 
     def _take_one_of_two(self) -> tuple[int, int]:
         """Grasp what is put; it and what it is put on or next to."""
-        base = self.pick((THING, COVER))
-        self.named = item, base = self.pick([item for item in SMALL if item != base]), base
+        base = choose(self.rng, (THING, COVER))
+        self.named = item, base = choose(self.rng, [item for item in SMALL if item != base]), base
         self.grip(item)
         return item, base
 
     def _top_of(self, base: int) -> tuple[float, float, float]:
         place = self.place(base)
-        return place.x, place.depth + 0.01, 1.9 * self.object(base).rise(place.angle) * place.scale
+        return place.x, place.depth + 0.01, 1.9 * self.objects[base].rise(place.angle) * place.scale
 
     def move_up(self) -> None:
         item = self._take(ANY)
@@ -115,7 +100,7 @@ class ActionAnimation(Animation):
         """From the shelf down, into the air or on to the table."""
         item = self._take((SHELF,))
         place = self.place(item)
-        angle = place.angle + self._tilt()
+        angle = place.angle + self.uniform(-0.4, 0.4)
         self.carry(item, 1.0, lift=self.uniform(0.0, 0.45) * place.lift, depth=self.uniform(0.02, 0.4), angle=angle)
         self.wait(self.uniform(0.1, 0.5))
 
@@ -155,9 +140,9 @@ class ActionAnimation(Animation):
         item = self._take(ANY)
         self._lift(item)
         self.release()
-        place, rest = self.place(item), self.object(item).start.angle
+        place, rest = self.place(item), self.objects[item].start.angle
         seconds = 0.25 + 0.4 * place.lift
-        self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, pace=fall, seconds=seconds)
+        self.carry(item, 0.0, lift=0.0, depth=max(place.depth, 0.08), angle=rest, pace="fall", seconds=seconds)
         self.carry(item, 0.0, lift=0.0, arc=0.16 * place.lift, seconds=0.25)
         self._let_go()
 
@@ -174,7 +159,7 @@ class ActionAnimation(Animation):
         lift, angle = self.place(item).lift, self.place(item).angle
         self.release()
         spin = angle + self.uniform(-1.0, 1.0)
-        self.carry(item, 0.0, lift=lift, angle=spin, arc=self.uniform(0.16, 0.30), seconds=0.75, pace=lambda u: u)
+        self.carry(item, 0.0, lift=lift, angle=spin, arc=self.uniform(0.16, 0.30), seconds=0.75, pace="even")
         self.grip(item, 0.05)
         self.carry(item, 0.4, lift=max(lift - 0.05, 0.0))
         self.wait(0.3)
@@ -183,19 +168,19 @@ class ActionAnimation(Animation):
         """A short push, then it rolls on."""
         place, self.named = self.place(ROLLER), (ROLLER,)
         self.reach(ROLLER, -side * 0.75, 0.1, "open" if self.chance(0.5) else "point")
-        radius = self.object(ROLLER).width / 2 * place.scale
+        radius = self.objects[ROLLER].width / 2 * place.scale
         near = place.x + side * self.uniform(0.03, 0.06)
-        self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, pace=fall)
+        self.carry(ROLLER, 0.3, x=near, angle=place.angle + (near - place.x) / radius, pace="fall")
         self.release(self.now.hand.pose)
         room = abs(table_edge(place.depth, side) - place.x) - 0.03
         end = place.x + side * self.uniform(0.13, max(0.15, room))
-        self.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, pace=brake)
+        self.carry(ROLLER, 1.6, x=end, angle=place.angle + (end - place.x) / radius, pace="brake")
         if self.chance(0.5):
             self.leave(0.6)
 
     def cover(self) -> None:
         self.grip(COVER)
-        hidden = self.pick((ROLLER, THING))
+        hidden = choose(self.rng, (ROLLER, THING))
         self.named = (hidden, COVER)
         place = self.place(hidden)
         self._carry_over(COVER, place.x, place.depth + 0.02, 0.0)
@@ -233,31 +218,32 @@ class ActionAnimation(Animation):
     def put_next_to(self) -> None:
         item, base = self._take_one_of_two()
         place = self.place(base)
-        gap = (self.object(item).width + self.object(base).width) / 2 * place.scale
+        gap = (self.objects[item].width + self.objects[base].width) / 2 * place.scale
         self._carry_over(item, self._beside(place.x, gap + self.uniform(0.0, 0.02)), place.depth + 0.03, 0.0)
         self._let_go()
 
     def hide_behind(self) -> None:
-        item, base = self.pick(SMALL), self.place(COVER)
+        item, base = choose(self.rng, SMALL), self.place(COVER)
         self.named = (item, COVER)
         # the hand goes behind too; it is drawn over the cover while it holds on
         self.grip(item)
         start = self.place(item)
-        self.carry(item, 0.5, lift=max(start.lift, 0.1) + self.uniform(0.1, 0.16), angle=start.angle + self._tilt())
-        self.carry(item, 1.0, x=base.x, depth=base.depth - 0.05, lift=self.object(COVER).height)
-        self.move_behind()
+        lift = max(start.lift, 0.1) + self.uniform(0.1, 0.16)
+        self.carry(item, 0.5, lift=lift, angle=start.angle + self.uniform(-0.4, 0.4))
+        self.carry(item, 1.0, x=base.x, depth=base.depth - 0.05, lift=self.objects[COVER].height)
+        self.now = self.now._replace(hand=self.now.hand._replace(behind=True))
         self.carry(item, 0.5, lift=0.0, angle=start.angle)
         self._let_go()
 
     def fall_off(self) -> None:
         item, side, edge, angle = self._push_to_edge()
-        self.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, pace=fall, seconds=0.2)
-        self.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, pace=fall, seconds=0.35)
+        self.carry(item, 0.0, x=edge + side * 0.05, angle=angle + side * 0.8, lift=-0.06, pace="fall", seconds=0.2)
+        self.carry(item, 0.0, x=edge + side * 0.09, angle=angle + side * 2.4, lift=-0.9, pace="fall", seconds=0.35)
         self._let_go()
 
     def almost_fall_off(self) -> None:
         item, side, edge, angle = self._push_to_edge()
-        self.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, pace=brake)
+        self.carry(item, 0.25, x=edge + side * 0.02, angle=angle + side * 0.5, pace="brake")
         self.carry(item, 0.35, x=edge - side * 0.02, angle=angle - side * 0.12)
         self.carry(item, 0.2, angle=angle)
         if self.chance(0.6):
@@ -281,7 +267,7 @@ class ActionAnimation(Animation):
             self.wait(0.4)
 
     def swap(self) -> None:
-        first, second = (ROLLER, THING) if self.chance(0.5) else (self.pick((ROLLER, THING)), COVER)
+        first, second = (ROLLER, THING) if self.chance(0.5) else (choose(self.rng, (ROLLER, THING)), COVER)
         self.named = (first, second)
         one, two = self.place(first), self.place(second)
         self.grip(first, 0.7)
@@ -321,8 +307,3 @@ ACTIONS: dict[str, Callable[[ActionAnimation], None]] = {  # the templates, in t
     "Pretending to pick [something] up": ActionAnimation.pretend_to_pick_up,
     "Swapping [something] and [something]": ActionAnimation.swap,
 }
-MIRRORED = (  # templates that turn into each other when the image is flipped left to right
-    ("Pushing [something] from left to right", "Pushing [something] from right to left"),
-    ("Turning [something] clockwise", "Turning [something] counterclockwise"),
-    ("Rolling [something] to the left", "Rolling [something] to the right"),
-)

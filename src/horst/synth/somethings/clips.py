@@ -16,18 +16,22 @@ from horst.synth.render.hands import Pose, make_hand, reach_angle
 from horst.synth.render.raster import Camera, FrameBuffer, Rng, Sensor, ShapeCanvas, Sprite, blur, ease, resample
 from horst.synth.render.textures import choose
 from horst.synth.somethings import scene
-from horst.synth.somethings.actions import ACTIONS, MIRRORED, ActionAnimation
+from horst.synth.somethings.actions import ACTIONS, ActionAnimation
 from horst.synth.somethings.props import PROPS, kinds, make_prop
 from horst.video.frame import Image
 
 FPS = 12
 TEMPLATES: tuple[str, ...] = tuple(ACTIONS)  # the actions; the index of a template is its class
 LABELS = {template: index for index, template in enumerate(TEMPLATES)}
-MIRROR = {template: template for template in TEMPLATES}  # the template after the image is flipped left to right
-MIRROR |= {one: other for pair in MIRRORED for one, other in (pair, pair[::-1])}
+_FLIPPED = {"left": "right", "right": "left", "clockwise": "counterclockwise", "counterclockwise": "clockwise"}
+# the template after the image is flipped left to right
+MIRROR = {template: " ".join(_FLIPPED.get(word, word) for word in template.split()) for template in TEMPLATES}
 
 # ids look like those of SSv2: multiplying by a number coprime to the modulus keeps them unique and shuffles them
 _IDS, _STRIDE = 999_983, 618_043
+_MARGIN = 0.16  # of the background around the view, in scene units
+_DRIFT = 0.16  # of the wall, at most
+_NEAR, _FAR = 1.14, -0.16  # depths of the table's edges
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def plan(clips: int, seed: int, *, val_fraction: float = 0.2, templates: Sequenc
         number = index // _IDS * _IDS + index % _IDS * _STRIDE % _IDS + 1
         template = label = chosen[which]
         animation = _animate(template, clip_seed)
-        names = tuple(animation.object(item).name for item in animation.named)
+        names = tuple(animation.objects[item].name for item in animation.named)
         for name in names:
             label = label.replace("[something]", name, 1)
         specs.append(ClipSpec(str(number), split, template, names, label, clip_seed))
@@ -98,7 +102,17 @@ class _ClipRenderer:
         rng, count = np.random.default_rng(self.scene.seed), self.scene.frames
         self.frame = FrameBuffer(height, width)
         unit = self.frame.unit
-        self.background = Background(rng, height, width)
+        # the background is slightly out of focus: few texels suffice
+        coarse, wide, tall = 1.15 * unit, width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
+        drifting = rng.random() < 0.6
+        turn, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.03, _DRIFT) if drifting else 0.0
+        self.drift = (speed * math.cos(turn), speed * math.sin(turn))  # of the wall during the clip, in scene units
+        self.passerby = _random_prop(rng, coarse, (0.6, 1.3)) if rng.random() < 0.55 else None
+        side = 1.0 if rng.random() < 0.5 else -1.0
+        self.start = (0.5 - side * rng.uniform(0.1, 0.8), rng.uniform(0.2, 0.55))  # of the passer-by
+        self.way = (side * rng.uniform(0.3, 1.0), rng.uniform(-0.15, 0.15))
+        self.wall = _wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, coarse)
+        self.floor = _floor(rng, wide, tall, coarse)
         self.hand = make_hand(rng, 1.5 * unit, rng.uniform(1.0, 1.2))
         self.cloth = make_occluder(rng, unit) if self.scene.occluder else None
         # distractors are drawn like the other objects, but never move
@@ -107,7 +121,11 @@ class _ClipRenderer:
         warm = rng.uniform(-0.06, 0.06)
         noise, vignette, tint = rng.uniform(0.006, 0.02), rng.uniform(0.1, 0.4), (1.0 + warm, 1.0, 1.0 - warm)
         self.sensor = Sensor(rng, height, width, noise=noise, vignette=vignette, tint=tint)
-        self.cameras, self.gains, self.soften = _camera_path(rng, count), _light(rng, count), rng.uniform(0.0, 0.4)
+        self.cameras = _camera_path(rng, count)
+        base, swing, rate = (rng.uniform(a, b) for a, b in ((0.85, 1.12), (0.0, 0.05), (0.2, 1.2)))
+        flicker = rng.normal(0.0, rng.uniform(0.0, 0.012), size=count)
+        self.gains = [base * (1.0 + swing * math.sin(rate * i) + float(flicker[i])) for i in range(count)]
+        self.soften = rng.uniform(0.0, 0.4)
         self.states = animation.timeline(FPS)
 
     def render(self, index: int) -> Image:
@@ -118,11 +136,25 @@ class _ClipRenderer:
         return self.sensor.expose(noise, self.frame.pixels, gain=self.gains[index], soften=self.soften)
 
     def _draw(self, state: scene.SceneState, time: float) -> None:
-        self.background.draw(self.frame, time)
+        # the wall is far away: it follows half of the camera's motion
+        middle = zip(self.frame.camera[:2], self.drift, strict=True)
+        self.frame.draw(self.wall, *(0.5 + 0.5 * (at - 0.5) + drift * (time - 0.5) for at, drift in middle))
+        if self.passerby is not None:
+            (x, y), (dx, dy) = self.start, self.way
+            sway = 0.01 * math.sin(14.0 * time)
+            self.frame.draw(self.passerby, x + dx * time, y + dy * time + sway, angle=2.0 * dx * time)
+        self.frame.draw(self.floor, 0.5, 0.5)
         places = state.places + tuple(o.start for o in self.scene.distractors)
         shown = [index for index, place in enumerate(places) if place.shown]
         for index in shown:
-            self._shadow(index, places[index])
+            place = places[index]
+            width = 2 * place.scale * self.objects[index].rise(place.angle + math.pi / 2)
+            if place.lift == scene.SHELF_LIFT:
+                self.frame.shadow(place.x, scene.SHELF_Y, width * 1.05, 0.016, 0.45)
+            elif place.lift >= 0.0:
+                spread, strength = 1.15 + 1.2 * place.lift, 0.1 + 0.38 * math.exp(-place.lift / 0.12)
+                y = scene.ground(place.depth)
+                self.frame.shadow(place.x + 0.012, y, width * spread, 0.05 * spread, strength)
         # a held object and its hand are in front of all others, unless moved behind them
         held = state.hand.target if state.hand.pose == "grip" else None
         for index in sorted(shown, key=lambda i: (i == held and not state.hand.behind, places[i].depth)):
@@ -136,32 +168,20 @@ class _ClipRenderer:
         if held is None:
             for layer in self.hand if state.hand.pose == "grip" else self.hand[:1]:
                 self._draw_hand(state, layer)
-        if self.scene.occluder is not None and self.cloth is not None:
-            self._draw_occluder(self.cloth, self.scene.occluder, time)
-
-    def _draw_occluder(self, cloth: Sprite, occluder: scene.Occluder, time: float) -> None:
-        """It enters within 15% of the clip; one that does not stay leaves at the same speed on the other side."""
-        progress = (time - occluder.start) / 0.15
-        if progress > 0.0:
+        occluder = self.scene.occluder
+        if occluder and self.cloth and time > occluder.start:
+            # it enters within 15% of the clip; one that does not stay leaves at the same speed on the other side
+            progress = (time - occluder.start) / 0.15
             away = 1.0 - ease(min(progress, 1.0)) if occluder.stays else 1.0 - progress
             (x, y), (dx, dy) = occluder.centre, occluder.side
             reach = 1.3 * max(self.frame.width, self.frame.height) / self.frame.unit
-            self.frame.draw(cloth, x + dx * away * reach, y + dy * away * reach)
+            self.frame.draw(self.cloth, x + dx * away * reach, y + dy * away * reach)
 
     def _draw_hand(self, state: scene.SceneState, layer: dict[Pose, Sprite]) -> None:
         x, y = self.animation.hand_point(state)
         angle = reach_angle((x, y), self.scene.shoulder) + state.hand.turn
         scale = 0.75 + 0.35 * scene.magnification((y - scene.ground(0.0)) / (scene.ground(1.0) - scene.ground(0.0)))
         self.frame.draw(layer[state.hand.pose], x, y, angle=angle, scale=scale)
-
-    def _shadow(self, index: int, place: scene.Placement) -> None:
-        width = 2 * place.scale * self.objects[index].rise(place.angle + math.pi / 2)
-        if place.lift == scene.SHELF_LIFT:
-            self.frame.shadow(place.x, scene.SHELF_Y, width * 1.05, 0.016, 0.45)
-        elif place.lift >= 0.0:
-            far = math.exp(-place.lift / 0.12)
-            spread, y = 1.15 + 1.2 * place.lift, scene.ground(place.depth)
-            self.frame.shadow(place.x + 0.012, y, width * spread, 0.05 * spread, 0.1 + 0.38 * far)
 
 
 def _camera_path(rng: Rng, frames: int) -> list[Camera]:
@@ -174,48 +194,6 @@ def _camera_path(rng: Rng, frames: int) -> list[Camera]:
     points = 0.5 + (start + pan * (t[:, None] - 0.5) + tremble)
     zooms = zoom[0] + (zoom[1] - zoom[0]) * t
     return [Camera(x, y, z) for (x, y), z in zip(points.tolist(), zooms.tolist(), strict=True)]
-
-
-def _light(rng: Rng, frames: int) -> list[float]:
-    base, swing, rate = (rng.uniform(a, b) for a, b in ((0.85, 1.12), (0.0, 0.05), (0.2, 1.2)))
-    flicker = rng.normal(0.0, rng.uniform(0.0, 0.012), size=frames)
-    return [base * (1.0 + swing * math.sin(rate * index) + float(flicker[index])) for index in range(frames)]
-
-
-_MARGIN = 0.16
-_DRIFT = 0.16
-_NEAR, _FAR = 1.14, -0.16
-
-
-class Background:
-    """A wall that may drift, perhaps something that passes by, and floor, table and shelf with clutter on them."""
-
-    def __init__(self, rng: Rng, height: int, width: int) -> None:
-        unit = min(height, width)
-        # backgrounds are slightly out of focus: few texels suffice
-        texels = 1.15 * unit
-        wide, tall = width / unit + 2 * _MARGIN, height / unit + 2 * _MARGIN
-        drifting = rng.random() < 0.6
-        turn, speed = rng.uniform(0, 2 * math.pi), rng.uniform(0.03, _DRIFT) if drifting else 0.0
-        self.drift = (speed * math.cos(turn), speed * math.sin(turn))  # of the wall during the clip, in scene units
-        self.passerby = _random_prop(rng, texels, (0.6, 1.3)) if rng.random() < 0.55 else None
-        side = 1.0 if rng.random() < 0.5 else -1.0
-        self.start = (0.5 - side * rng.uniform(0.1, 0.8), rng.uniform(0.2, 0.55))  # of the passer-by
-        self.way = (side * rng.uniform(0.3, 1.0), rng.uniform(-0.15, 0.15))
-        self.wall = _wall(rng, wide + 2 * _DRIFT, tall + 2 * _DRIFT, texels)
-        self.floor = _floor(rng, wide, tall, texels)
-
-    def draw(self, frame: FrameBuffer, time: float) -> None:
-        """Fill the frame with the background at a time in [0, 1]."""
-        shift, camera = time - 0.5, frame.camera
-        # the wall is far away: it follows half of the camera's motion
-        x, y = (0.5 + 0.5 * (at - 0.5) + drift * shift for at, drift in zip(camera[:2], self.drift, strict=True))
-        frame.draw(self.wall, x, y)
-        if self.passerby is not None:
-            (x, y), (dx, dy) = self.start, self.way
-            sway = 0.01 * math.sin(14.0 * time)
-            frame.draw(self.passerby, x + dx * time, y + dy * time + sway, angle=2.0 * dx * time)
-        frame.draw(self.floor, 0.5, 0.5)
 
 
 def make_occluder(rng: Rng, texels: float) -> Sprite:
@@ -236,10 +214,16 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     colour = tx.vary(rng, choose(rng, tx.WALLS), 0.08)
     layer = FrameBuffer(h, w)
     layer.camera = Camera(zoom=texels / layer.unit)
-    layer.pixels[:] = choose(rng, tx.WALLPAPERS)(rng, h, w, colour)
+    layer.pixels[:] = tx.texture(choose(rng, tx.WALLPAPERS), rng, h, w, colour)
     for _ in range(int(rng.integers(1, 5))):
-        poster = _poster(rng, texels)
-        layer.draw(poster, rng.uniform(-0.2, 1.2), rng.uniform(-0.1, 0.5), angle=rng.normal(0, 0.04))
+        wide, tall = rng.uniform(0.14, 0.34), rng.uniform(0.14, 0.32)
+        poster = ShapeCanvas(wide, tall, texels)
+        frame = tx.shade(choose(rng, tx.WOODS), rng.uniform(0.5, 1.4))
+        poster.solid(poster.box(0, 0, wide, tall, 0.006), frame, 0.012, 0.0)
+        colour, texture = tx.choose_colour(rng), choose(rng, tx.FABRICS)
+        image = tx.texture(texture, rng, poster.h, poster.w, tx.vary(rng, colour, 0.1))
+        poster.fill(poster.box(0, 0, wide - 0.04, tall - 0.04), image, rng.uniform(0.7, 1.0))
+        layer.draw(poster.sprite(), rng.uniform(-0.2, 1.2), rng.uniform(-0.1, 0.5), angle=rng.normal(0, 0.04))
     # the light comes from one side
     fade = np.linspace(1.0, rng.uniform(0.7, 0.9), w, dtype=np.float32)[None, :, None]
     layer.pixels[:] *= fade if rng.random() < 0.5 else fade[:, ::-1]
@@ -247,23 +231,13 @@ def _wall(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     return layer.sprite()
 
 
-def _poster(rng: Rng, texels: float) -> Sprite:
-    width, height = rng.uniform(0.14, 0.34), rng.uniform(0.14, 0.32)
-    canvas = ShapeCanvas(width, height, texels)
-    frame = tx.shade(choose(rng, tx.WOODS), rng.uniform(0.5, 1.4))
-    canvas.solid(canvas.box(0, 0, width, height, 0.006), frame, 0.012, 0.0)
-    colour, texture = tx.choose_colour(rng), choose(rng, tx.FABRICS)
-    image = texture(rng, canvas.h, canvas.w, tx.vary(rng, colour, 0.1))
-    canvas.fill(canvas.box(0, 0, width - 0.04, height - 0.04), image, rng.uniform(0.7, 1.0))
-    return canvas.sprite()
-
-
 def _floor(rng: Rng, width: float, height: float, texels: float) -> Sprite:
     canvas = ShapeCanvas(width, height, texels, margin=0.0)
     y, line = canvas.y + 0.5, rng.uniform(0.60, 0.68)
-    texture = choose(rng, (tx.wood, tx.tiles, tx.plaster))
+    texture = choose(rng, ("wood", "tiles", "plaster"))
     colour = tx.vary(rng, tx.shade(choose(rng, tx.WOODS), 0.6), 0.05)
-    canvas.fill(line - y, texture(rng, canvas.h, canvas.w, colour), 0.55 + 0.5 * np.clip(y - line, 0, 1))
+    image = tx.texture(texture, rng, canvas.h, canvas.w, colour)
+    canvas.fill(line - y, image, 0.55 + 0.5 * np.clip(y - line, 0, 1))
     canvas.fill(np.maximum(line - 0.025 - y, y - line), (0.86, 0.84, 0.80), 0.75)
     _paint_table(rng, canvas)
     plank = rng.uniform(0.6, 0.8)
@@ -286,9 +260,9 @@ def _paint_table(rng: Rng, canvas: ShapeCanvas) -> None:
     texture = choose(rng, tx.TABLES)
     named = tx.choose_colour(rng)
     # a cloth is paler than the objects on it, so that they stand out
-    colour = choose(rng, tx.WOODS) if texture is tx.wood else tx.shade(named, rng.uniform(1.15, 1.5))
+    colour = choose(rng, tx.WOODS) if texture == "wood" else tx.shade(named, rng.uniform(1.15, 1.5))
     colour = tx.vary(rng, colour, 0.06)
-    flat_top = texture(rng, canvas.h, canvas.w, colour)
+    flat_top = tx.texture(texture, rng, canvas.h, canvas.w, colour)
     # perspective: the far side is narrower
     u = (x - 0.5) / (0.86 + 0.15 * depth) + 0.5
     v = 0.08 + 0.62 * np.log1p(np.maximum(depth - _FAR, 0.0) * 0.9)

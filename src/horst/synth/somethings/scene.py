@@ -7,7 +7,8 @@ shelf, and one that may be under the cover.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Self
+from itertools import pairwise
+from typing import NamedTuple, Self, get_args
 
 import numpy as np
 
@@ -21,16 +22,15 @@ ROLLER, THING, COVER, SHELF, SECRET = range(5)
 """Positions in `TableScene.objects`. The secret is under the cover if the template needs it, otherwise it is absent."""
 SHELF_Y = 0.285
 _BACK, _FRONT = 0.575, 0.865
-SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))  # left, right, top, bottom
-POSES: tuple[Pose, ...] = ("open", "grip", "point")
+SHELF_LIFT = _BACK - SHELF_Y
+PACES: dict[str, Callable[[float], float]] = {  # the part of a move that is done after a part of its time
+    "ease": ease, "even": lambda u: u, "fall": lambda u: u * u, "brake": lambda u: 1.0 - (1.0 - u) ** 2,
+}  # fmt: skip
 
 
 def ground(depth: float) -> float:
     """The y of the table at a depth: 0 is far, 1 is near; beyond 1 is the viewer."""
     return _BACK + (_FRONT - _BACK) * depth
-
-
-SHELF_LIFT = ground(0.0) - SHELF_Y
 
 
 def magnification(depth: float) -> float:
@@ -96,7 +96,7 @@ class Occluder(NamedTuple):
     """An out-of-focus cloth before the camera that hides the last part of the clip, or passes by."""
 
     start: float  # when it enters, as a fraction of the clip
-    side: tuple[int, int]  # one of SIDES, from which it enters
+    side: tuple[int, int]  # from which it enters: (-1, 0) is left, (0, 1) is bottom
     stays: bool
     centre: Point  # what it hides
 
@@ -125,7 +125,8 @@ def sample_scene(seed: int) -> TableScene:
     occluder = None
     if rng.random() < 0.5:
         # the action ends shortly before it is hidden
-        enters, side = finish + rng.uniform(-0.08, max(0.0, min(0.15, 0.85 - finish))), choose(rng, SIDES)
+        enters = finish + rng.uniform(-0.08, max(0.0, min(0.15, 0.85 - finish)))
+        side = choose(rng, ((-1, 0), (1, 0), (0, -1), (0, 1)))
         occluder = Occluder(enters, side, rng.random() < 0.75, (rng.uniform(0.38, 0.62), rng.uniform(0.45, 0.65)))
     where = int(rng.integers(4))  # the arm comes from the right, from the left or, mostly, from below
     beside = 1.6 if where == 0 else -0.6
@@ -135,7 +136,8 @@ def sample_scene(seed: int) -> TableScene:
     objects = _objects(rng)
     distractors = _distractors(rng, objects[SHELF].start.x)
     start = hand if rng.random() < 0.55 else None
-    pose, rest = choose(rng, POSES), int(rng.integers(2**31))
+    pose: Pose = choose(rng, get_args(Pose))
+    rest = int(rng.integers(2**31))
     return TableScene(frames, onset, finish, objects, distractors, shoulder, start, pose, occluder, rest)
 
 
@@ -236,7 +238,7 @@ class Animation:
     """
 
     def __init__(self, scene: TableScene, rng: Rng) -> None:
-        self.scene, self.rng, self.uniform = scene, rng, rng.uniform
+        self.scene, self.objects, self.rng, self.uniform = scene, scene.objects, rng, rng.uniform
         start = scene.hand or off_screen(scene.shoulder)
         places = tuple(thing.start._replace(shown=index != SECRET) for index, thing in enumerate(scene.objects))
         self.now = SceneState(places, HandState(*start, scene.pose))
@@ -246,15 +248,9 @@ class Animation:
     def chance(self, probability: float) -> bool:
         return self.uniform(0.0, 1.0) < probability
 
-    def pick(self, options: Sequence[int]) -> int:
-        return choose(self.rng, options)
-
     def pick_named(self, options: Sequence[int]) -> int:
-        self.named = (self.pick(options),)
+        self.named = (choose(self.rng, options),)
         return self.named[0]
-
-    def object(self, index: int) -> SceneObject:
-        return self.scene.objects[index]
 
     def place(self, index: int) -> Placement:
         return self.now.places[index]
@@ -288,33 +284,28 @@ class Animation:
 
     def grip(self, index: int, weight: float = 0.6) -> None:
         """Reach for an object and grasp it, on the side of the arm."""
-        x, y = self.object(index).centre(self.place(index))
+        x, y = self.objects[index].centre(self.place(index))
         sx, sy = self.scene.shoulder
         far = math.hypot(sx - x, sy - y)
         self.reach(index, 0.22 * (sx - x) / far, 0.22 * (sy - y) / far, "grip", weight)
 
     def carry(
-        self,
-        index: int,
-        weight: float,
-        *,
-        arc: float = 0.0,
-        turn: float | None = None,
-        pace: Callable[[float], float] = ease,
-        seconds: float = 0.0,
-        **target: float,
+        self, index: int, weight: float, *, arc: float = 0.0, pace: str = "ease", seconds: float = 0.0, **target: float
     ) -> None:
-        """Move an object (and the hand that holds it) to target fields of `Placement`, over an arc of a height."""
+        """Move an object, and the hand that holds it, over an arc of a height.
+
+        The target are fields of `Placement`, and `turn` of the hand.
+        """
         state = self.now
         old, hand = state.places[index], state.hand
+        turn = target.pop("turn", hand.turn)
         new = old._replace(**target)  # type: ignore[arg-type]
 
         def at(u: float) -> SceneState:
-            e = pace(u)
+            e = PACES[pace](u)
             x, depth, lift, angle = (_mix(a, b, e) for a, b in zip(old[:4], new[:4], strict=True))
             place = Placement(x, depth, lift + arc * math.sin(math.pi * u), angle, old.shown)
-            wrist = hand.turn if turn is None else _mix(hand.turn, turn, e)
-            return state._replace(hand=hand._replace(turn=wrist)).place(index, place)
+            return state._replace(hand=hand._replace(turn=_mix(hand.turn, turn, e))).place(index, place)
 
         self._add(weight, seconds, at)
 
@@ -322,10 +313,6 @@ class Animation:
         """Let go: the hand stays where it is, and the object no longer follows it."""
         hand = self._free_hand()
         self.now = self.now._replace(hand=hand._replace(pose=pose or ("open" if self.chance(0.5) else hand.pose)))
-
-    def move_behind(self) -> None:
-        """From now on nearer objects hide the hand and what it holds."""
-        self.now = self.now._replace(hand=self.now.hand._replace(behind=True))
 
     def leave(self, weight: float = 0.8) -> None:
         self.hand_to(*off_screen(self.scene.shoulder), weight)
@@ -335,7 +322,7 @@ class Animation:
         hand = state.hand
         if hand.target is None:
             return hand.x, hand.y
-        thing, place = self.object(hand.target), state.places[hand.target]
+        thing, place = self.objects[hand.target], state.places[hand.target]
         x, y = thing.centre(place)
         return x + hand.x * thing.width * place.scale, y + hand.y * thing.height * place.scale
 
@@ -350,13 +337,11 @@ class Animation:
         stops = [begin]
         for weight, seconds, _ in self._moves:
             stops.append(stops[-1] + weight * share + seconds * fps * squeeze)
-        return [self._at(float(frame), stops) for frame in range(scene.frames)]
-
-    def _at(self, time: float, stops: list[float]) -> SceneState:
-        for (_, _, at), start, stop in zip(self._moves, stops, stops[1:], strict=False):
-            if time < stop:
-                return at(max((time - start) / (stop - start), 0.0))
-        return self.now
+        spans = [(at, *span) for (_, _, at), span in zip(self._moves, pairwise(stops), strict=True)]
+        return [
+            next((at(max((time - start) / (stop - start), 0.0)) for at, start, stop in spans if time < stop), self.now)
+            for time in range(scene.frames)
+        ]
 
     def _free_hand(self) -> HandState:
         x, y = self.hand_point(self.now)
