@@ -75,7 +75,12 @@ class Uploads:
                     if time.monotonic() - started > MAX_SECONDS:
                         raise ApiError(503, f"it took more than {MAX_SECONDS:g} s: send less, or try again later")
 
-                watching = asyncio.create_task(_watch(request, left))
+                async def watch() -> None:
+                    while not await request.is_disconnected():
+                        await asyncio.sleep(POLL)
+                    left.set()
+
+                watching = asyncio.create_task(watch())
                 try:
                     return await run_in_threadpool(work, path, check)
                 except VideoError as error:  # clients must not see paths of the server
@@ -98,12 +103,6 @@ class Uploads:
                         await run_in_threadpool(file.write, piece)
                         await asyncio.sleep(self._arriving.spend(len(piece)))
             yield path
-
-
-async def _watch(request: Request, left: threading.Event) -> None:
-    while not await request.is_disconnected():
-        await asyncio.sleep(POLL)
-    left.set()
 
 
 @contextlib.contextmanager
