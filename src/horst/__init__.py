@@ -35,22 +35,11 @@ _MODULES = (
     "ops", "serving", "streaming", "studies", "synth", "training", "video", "viz",
 )  # fmt: skip
 _NAMES = {
-    "BatchedStep": "models",
-    "HORST": "layers",
-    "HORSTConfig": "layers",
-    "HorstError": "errors",
-    "Predictor": "models",
-    "create_model": "models",
-    "list_models": "models",
-    "open_model": "models",
-    "register_backbone": "backbones",
-    "register_core": "layers",
-    "register_head": "heads",
-    "register_loss": "training",
-    "register_method": "models",
-    "register_model": "models",
-    "register_source": "data",
-}
+    "BatchedStep": "models", "HORST": "layers", "HORSTConfig": "layers", "HorstError": "errors", "Predictor": "models",
+    "create_model": "models", "list_models": "models", "open_model": "models", "register_backbone": "backbones",
+    "register_core": "layers", "register_head": "heads", "register_loss": "training", "register_method": "models",
+    "register_model": "models", "register_source": "data",
+}  # fmt: skip
 """The public names, and the modules that define them."""
 __all__ = [*_NAMES, "__version__"]
 __getattr__ = lazy_names(__name__, _NAMES, _MODULES)

@@ -13,13 +13,7 @@ from horst.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
 Task = Literal["recognition", "anticipation"]  # the task of a data set or a head
-_NAMES: dict[Any, str] = {
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    str: "text",
-    dict: "a mapping",
-}
+_NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a mapping"}
 
 
 def read_yaml(path: Path) -> Any:

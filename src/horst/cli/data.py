@@ -177,9 +177,7 @@ def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
     network = create_backbone(name, **chosen)
     if weights is None:
         if name in ("bn_inception", "stem"):
-            raise ConfigError(
-                f"{name} has random weights: pass --weights, a checkpoint of RULSTM's TSN or a saved model"
-            )
+            raise ConfigError(f"{name} has random weights: pass --weights, RULSTM's TSN checkpoint or a saved model")
         return network
     if not isinstance(network, BNInception):
         raise ConfigError(f"--weights is for bn_inception, or a saved model; {name} takes none")

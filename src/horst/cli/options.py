@@ -21,15 +21,8 @@ Names = Annotated[tuple[str, ...], Parameter(consume_multiple=1, show_default=Fa
 Numbers = Annotated[tuple[int, ...], Parameter(consume_multiple=1, show_default=False)]
 Device = Annotated[str, Parameter(help="auto, cpu, cuda, cuda:1, ...")]
 Processes = Annotated[int | None, Parameter(help="Number of processes; all cores by default.")]
-Entry = Annotated[
-    str,
-    Parameter(
-        name="--ENTRY",
-        metavar="VALUE",
-        allow_repeating=True,
-        help="Any entry of the config, such as --trainer.epochs 3 --seed 1.",
-    ),
-]
+_ENTRY = "Any entry of the config, such as --trainer.epochs 3 --seed 1."
+Entry = Annotated[str, Parameter(name="--ENTRY", metavar="VALUE", allow_repeating=True, help=_ENTRY)]
 
 
 def overrides(command: Callable[..., Any], given: Sequence[str], entries: dict[str, str]) -> list[str]:

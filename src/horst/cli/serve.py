@@ -70,8 +70,7 @@ def serve(
     shared = 0 if importlib.util.find_spec("onnxruntime") else 1
     torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - shared))
     where = find_device(device)
-    listener = _listen(host, port)
-    with listener:
+    with _listen(host, port) as listener:
         app = create_app(
             open_model(model, device=where),
             folder,

@@ -94,14 +94,7 @@ def configs(pattern: str = "*", /, *, copy: Path | None = None) -> None:
         Console(highlight=False).print(str(name))
 
 
-def teach(
-    clips: Path,
-    model: Path,
-    /,
-    *,
-    base: Source = "motion_pool",
-    overwrite: Flag = False,
-) -> None:
+def teach(clips: Path, model: Path, /, *, base: Source = "motion_pool", overwrite: Flag = False) -> None:
     """Teach a model your own actions from a few video clips of each, and save it.
 
     Args:

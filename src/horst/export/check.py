@@ -4,6 +4,7 @@ import statistics
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -105,28 +106,21 @@ def time_both(graph: Graph, model: Predictor, frames: int, *, repeat: int) -> tu
     unroll, clip = graph.about["unroll"], graph.about["what"] == "clip"
     count = frames if clip else 1
     seen = random_frames(model, 1, count, 0)
-    frame, graph_state, model_state = seen[:, 0], graph.start(1), None if clip else model.init_state(1, *model.size)
+    frame = seen[:, 0]
 
-    def by_graph() -> None:
-        nonlocal graph_state
-        if clip:
-            graph.clip(seen.numpy())
-        else:
-            graph_state = graph.step(frame.numpy(), graph_state)[1]
+    def by_graph(state: Any) -> Any:
+        return graph.clip(seen.numpy()) if clip else graph.step(frame.numpy(), state)[1]
 
-    def by_model() -> None:
-        nonlocal model_state
-        if model_state is None:
-            model(seen, unroll=unroll)
-        else:
-            model_state = model.step(frame, model_state, unroll=unroll)[1]
+    def by_model(state: Any) -> Any:
+        return model(seen, unroll=unroll) if clip else model.step(frame, state, unroll=unroll)[1]
 
+    states: list[Any] = [None, None] if clip else [graph.start(1), model.init_state(1, *model.size)]
     taken: tuple[list[float], list[float]] = [], []
     with torch.inference_mode():
         for _ in range(WARM_UP + repeat):
-            for times, run in zip(taken, (by_graph, by_model), strict=True):
+            for i, run in enumerate((by_graph, by_model)):
                 begin = time.perf_counter()
-                run()
-                times.append(1e3 * (time.perf_counter() - begin))
+                states[i] = run(states[i])
+                taken[i].append(1e3 * (time.perf_counter() - begin))
     of_graph, of_model = (statistics.median(times[WARM_UP:]) for times in taken)
     return of_graph / count, of_model / count

@@ -18,6 +18,7 @@ from torch import Tensor
 from horst.errors import ExportError, HorstError
 from horst.export import stages
 from horst.export.check import LIMIT, random_frames
+from horst.export.graph import onnx_session
 from horst.extras import require
 from horst.heads.base import TASKS
 from horst.io import atomic_write, digest, disk_errors
@@ -106,7 +107,7 @@ class Engine:
         return dict(zip(self.tasks, found, strict=False)), found[len(self.tasks) :]
 
     def _open(self, model: Predictor, name: str, stage: torch.nn.Module) -> Any:
-        onnx, onnxruntime = require("onnx", "export"), require("onnxruntime", "export")
+        onnx = require("onnx", "export")
         proto = onnx.load_from_string(graph_path(model, name).read_bytes())
         weights, inputs = stages.weights(stage), []
         for value in proto.graph.input:
@@ -117,12 +118,7 @@ class Engine:
                 inputs.append(value)
         del proto.graph.input[:]
         proto.graph.input.extend(inputs)
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = torch.get_num_threads()
-        options.log_severity_level = 3  # errors
-        # Spinning threads would take the cores from other computations.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-        session = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        session = onnx_session(proto.SerializeToString(), torch.get_num_threads(), log_severity_level=3)  # errors
         names = [value.name for value in inputs]
         return lambda arrays: session.run(None, dict(zip(names, arrays, strict=True)))
 

@@ -16,7 +16,7 @@ from horst.export.contract import KEY, Contract, Format, What, contract
 from horst.export.graph import open_graph
 from horst.export.step import trace
 from horst.export.to_onnx import OPSET, clip_of, to_onnx
-from horst.io import atomic_write
+from horst.io import atomic_write, disk_errors
 from horst.models import Predictor
 
 SUFFIX: dict[str, str] = {"onnx": ".onnx", "torch": ".pt2", "aoti": ".pt2"}
@@ -76,15 +76,11 @@ def export_model(
         graph = open_graph(made, format)
         compared = frames or COMPARED
         error = compare(graph, model, compared)
-        graph_ms, eager_ms = time_both(
-            graph, model, compared, repeat=repeat if what == "step" else -(-repeat // compared)
-        )
+        repeat = repeat if what == "step" else -(-repeat // compared)
+        graph_ms, eager_ms = time_both(graph, model, compared, repeat=repeat)
         size = made.stat().st_size
-        try:
-            with atomic_write(path) as partial:
-                shutil.copyfile(made, partial)
-        except OSError as failure:
-            raise ExportError(f"{path} cannot be written: {failure}") from failure
+        with disk_errors(path, ExportError), atomic_write(path) as partial:
+            shutil.copyfile(made, partial)
     return ExportReport(path, size, compared, error, graph_ms, eager_ms, torch.get_num_threads())
 
 

@@ -27,11 +27,8 @@ class Graph:
 
     def start(self, batch: int) -> list[Array]:
         """The initial state of a batch of streams."""
-        return [
-            np.zeros([batch, *port["shape"][1:]], port["dtype"])
-            for port in self.about["inputs"]
-            if port["name"] in self.about["state"]
-        ]
+        ports = [port for port in self.about["inputs"] if port["name"] in self.about["state"]]
+        return [np.zeros([batch, *port["shape"][1:]], port["dtype"]) for port in ports]
 
     def step(self, frame: Array, state: Sequence[Array]) -> tuple[dict[str, Array], list[Array]]:
         """Logits by task, and the state after the frame."""
@@ -71,19 +68,21 @@ def _about(text: str) -> dict[str, Any]:
 
 
 def _open_onnx(path: Path, threads: int) -> tuple[str, Run]:
-    onnxruntime = require("onnxruntime", "export")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    # Spinning threads would take the cores from other computations.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    session = onnx_session(str(path), threads)
     about = session.get_modelmeta().custom_metadata_map.get(KEY, "")
     names = [value.name for value in session.get_inputs()]
+    return about, lambda inputs: session.run(None, dict(zip(names, inputs, strict=True)))
 
-    def run(inputs: Sequence[Array]) -> list[Array]:
-        return session.run(None, dict(zip(names, inputs, strict=True)))
 
-    return about, run
+def onnx_session(model: str | bytes, threads: int, **settings: Any) -> Any:
+    """A session of onnxruntime on the CPU, for a file or its contents; `settings`: of `SessionOptions`."""
+    onnxruntime = require("onnxruntime", "export")
+    options = onnxruntime.SessionOptions()
+    for name, value in {"intra_op_num_threads": threads, **settings}.items():
+        setattr(options, name, value)
+    # Spinning threads would take the cores from other computations.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def _open_torch(path: Path, threads: int) -> tuple[str, Run]:

@@ -11,7 +11,6 @@ Weights are inputs of the graphs. So one graph serves all models of an architect
 Shapes: F frames, B states.
 """
 
-import warnings
 from dataclasses import asdict
 from typing import Any
 
@@ -19,10 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.export import Dim
 
-from horst.errors import ExportError
+from horst.export.step import trace_module
 from horst.export.to_onnx import OPSET, write_proto
 from horst.layers import HORST, CoreOutput, LayerState
-from horst.layers.cell import HORSTCell, Observed
+from horst.layers.cell import Observed
 from horst.models import Predictor
 
 FORMAT = 1  # changes with the inputs and outputs of the stages
@@ -35,9 +34,8 @@ class Observe(nn.Module):
     def __init__(self, model: Predictor) -> None:
         super().__init__()
         self.backbone = model.backbone
-        self.cell: HORSTCell | None = None
-        if isinstance(model.core, HORST) and _observes(model):
-            self.cell = model.core.cells[0]
+        core = model.core
+        self.cell = core.cells[0] if isinstance(core, HORST) and _observes(model) else None
 
     def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
         maps = self.backbone(frames)
@@ -61,7 +59,8 @@ class Advance(nn.Module):
         for i, cell in enumerate(self.core.cells):
             ring = LayerState(*state[4 * i : 4 * i + 4])
             if i == 0 and self.observes:
-                seen = _observed(observed, filtered=cell.filter_q is not None)
+                x, e, q, *f_q, key_value = observed
+                seen = Observed(x, e, q, f_q[0] if f_q else None, key_value)
             else:
                 seen = cell.observe(y, ring.count)
             statt = cell.attend_ring(seen.q, seen.f_q, ring)
@@ -70,11 +69,6 @@ class Advance(nn.Module):
             written += entry
         logits = self.read(CoreOutput(y, (seen.e,), (statt,)))
         return (*(logits[task] for task in logits), *written)
-
-
-def _observed(tensors: list[Tensor], *, filtered: bool) -> Observed:
-    x, e, q, *f_q, key_value = tensors
-    return Observed(x, e, q, f_q[0] if filtered else None, key_value)
 
 
 def _observes(model: Predictor) -> bool:
@@ -110,20 +104,16 @@ def graph(model: Predictor, name: str) -> bytes:
     """The ONNX graph of a stage; its first inputs are the weights."""
     stage = stages(model)[name]
     named = weights(stage)
-    inputs = example(model, name)
+    frames = torch.zeros(2, model.backbone.input_channels, *model.size, dtype=torch.uint8)
+    inputs: tuple[Any, ...] = (frames,)
+    if name == "advance":
+        with torch.no_grad():
+            observed = list(Observe(model).eval()(frames))
+            inputs = observed, [tensor for _, tensor in model.init_state(2, *model.size).tensors()]
     batch = Dim("batch", min=1)
     axes = torch.utils._pytree.tree_map(lambda _: {0: batch}, inputs)
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about torch's internals
-        try:
-            program = torch.export.export(
-                _Functional(stage, list(named)),
-                (list(named.values()), *inputs),
-                dynamic_shapes=([None] * len(named), axes),
-                strict=False,
-            )
-        except (RuntimeError, ValueError, torch._dynamo.exc.TorchDynamoException) as error:
-            raise ExportError(f"torch cannot trace this model's step: {error}") from error
+    functional = _Functional(stage, list(named))
+    program = trace_module(functional, (list(named.values()), *inputs), ([None] * len(named), axes))
     count = len(torch.utils._pytree.tree_leaves(inputs))
     proto = write_proto(program, [*(WEIGHT + key for key in named), *(f"input:{i}" for i in range(count))], None, OPSET)
     del proto.metadata_props[:]
@@ -144,13 +134,3 @@ class _Functional(nn.Module):
 
     def forward(self, weights: list[Tensor], *inputs: Any) -> Any:
         return torch.func.functional_call(self.hidden[0], dict(zip(self.names, weights, strict=True)), inputs)
-
-
-def example(model: Predictor, name: str) -> tuple[Any, ...]:
-    """Inputs of a stage for a batch of 2."""
-    frames = torch.zeros(2, model.backbone.input_channels, *model.size, dtype=torch.uint8)
-    if name == "observe":
-        return (frames,)
-    with torch.no_grad():
-        observed = list(Observe(model).eval()(frames))
-        return observed, [tensor for _, tensor in model.init_state(2, *model.size).tensors()]

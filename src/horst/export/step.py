@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -84,14 +85,19 @@ def trace(model: Predictor, contract: Contract, unroll: int | None) -> ExportedP
     batch = Dim("batch", min=1)
     axes = tuple({0: batch} for _ in contract.inputs)
     step = StepModule(model, unroll).eval()
-    with torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about torch's internals
-        try:
-            program = torch.export.export(step, example(contract, 2), dynamic_shapes=(axes[0], axes[1:]), strict=False)
-        except (RuntimeError, ValueError, torch._dynamo.exc.TorchDynamoException) as error:
-            raise ExportError(f"torch cannot trace this model's step: {error}") from error
+    program = trace_module(step, example(contract, 2), (axes[0], axes[1:]))
     for part in program.graph_module.modules():
         if isinstance(part, torch.fx.GraphModule):
             for node in part.graph.nodes:
                 node.meta.pop("stack_trace", None)  # paths on this machine
     return program
+
+
+def trace_module(module: nn.Module, inputs: tuple[Any, ...], axes: tuple[Any, ...]) -> ExportedProgram:
+    """`axes`: the axes of variable length of each input. ExportError if torch cannot trace the module."""
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about torch's internals
+        try:
+            return torch.export.export(module, inputs, dynamic_shapes=axes, strict=False)
+        except (RuntimeError, ValueError, torch._dynamo.exc.TorchDynamoException) as error:
+            raise ExportError(f"torch cannot trace this model's step: {error}") from error

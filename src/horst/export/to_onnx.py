@@ -19,11 +19,6 @@ OPSET = 20
 OPSETS = range(18, 24)  # those that torch writes without a conversion
 
 
-def import_onnx() -> Any:
-    require("onnxscript", "export")
-    return require("onnx", "export")
-
-
 def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) -> Any:
     """The ModelProto of a step."""
     if opset not in OPSETS:
@@ -36,17 +31,12 @@ def to_onnx(program: ExportedProgram, contract: Contract, opset: int = OPSET) ->
 
 def write_proto(program: ExportedProgram, inputs: list[str], outputs: list[str] | None, opset: int) -> Any:
     """The ModelProto of a program, without source locations. Outputs get torch's names if none are given."""
-    import_onnx()
+    for module in ("onnxscript", "onnx"):
+        require(module, "export")
     with torch.no_grad(), _quiet():
         try:
-            written = torch.onnx.export(
-                program,
-                dynamo=True,
-                input_names=inputs,
-                output_names=outputs,
-                opset_version=opset,
-                verbose=False,
-            )
+            names: dict[str, Any] = {"input_names": inputs, "output_names": outputs}
+            written = torch.onnx.export(program, dynamo=True, opset_version=opset, verbose=False, **names)
         except torch.onnx.errors.OnnxExporterError as error:
             raise ExportError(f"torch cannot write this model's step as ONNX: {error}") from error
     assert written is not None
@@ -63,7 +53,7 @@ def clip_of(step: Any, of_step: Contract, of_clip: Contract) -> Any:
 
     So a clip has the same outputs as steps, and any number of frames: a traced Python loop would have a fixed one.
     """
-    onnx = import_onnx()
+    onnx = require("onnx", "export")
     helper, types = onnx.helper, onnx.TensorProto
     kinds = {"float32": types.FLOAT, "int64": types.INT64, "uint8": types.UINT8}
 

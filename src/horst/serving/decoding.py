@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from time import monotonic, perf_counter
+from time import perf_counter
+
+from horst.serving.rate_limiter import RateLimiter
 
 LARGE = 1 << 20  # pixels: about 20 ms of PNG
 SHARE = 0.25  # of a core, that a session may use
@@ -23,16 +25,13 @@ class DecodeQueue:
         self._decoders = decoders
         self._jobs: deque[tuple[bool, Callable[[], None]]] = deque()  # the first one runs
         self._lock = threading.Lock()
-        self._used, self._updated = 0.0, monotonic()
+        self._time = RateLimiter(SHARE, BURST)
 
     @property
     def overdrawn(self) -> bool:
         """Whether the images so far took too long."""
         with self._lock:
-            now = monotonic()
-            self._used = max(0.0, self._used - SHARE * (now - self._updated))
-            self._updated = now
-            return self._used > BURST
+            return self._time.spend(0.0) > 0
 
     def add(self, pixels: int, decode: Callable[[], None]) -> None:
         """Call `decode`, for an image of so many pixels, when it is its turn. It must not raise."""
@@ -49,7 +48,7 @@ class DecodeQueue:
         start = perf_counter()
         decode()
         with self._lock:
-            self._used += perf_counter() - start
+            self._time.spend(perf_counter() - start)
             self._jobs.popleft()
             if self._jobs:
                 self._start()

@@ -18,9 +18,9 @@ import horst
 from horst.errors import CheckpointError, ExportError
 from horst.extras import require
 from horst.finetune import Finetuner
+from horst.io import digest
 from horst.models.checkpoint import CARD, CONFIG, LABELS, WEIGHTS
-from horst.serving.errors import ApiError, responses
-from horst.serving.uploads import BINARY
+from horst.serving.errors import ApiError, file_response
 
 FILES = (CONFIG, LABELS, WEIGHTS, CARD)
 EXPORTS = 8  # ONNX files that are kept, newest first
@@ -32,11 +32,7 @@ def download_routes(finetuner: Finetuner, exports: Path) -> APIRouter:
     """`exports`: folder of the ONNX files."""
     router, one_at_a_time = APIRouter(tags=["models"]), asyncio.Semaphore(1)
 
-    @router.get(
-        "/api/models/{name}/model.zip",
-        response_class=Response,
-        responses={**responses(404, 422), 200: {"content": {"application/zip": BINARY}}},
-    )
+    @router.get("/api/models/{name}/model.zip", **file_response("application/zip", 404, 422))
     def saved(name: Name) -> Response:
         """A model that was finetuned here, as `horst.open_model` reads it once it is unpacked."""
         files = _read(finetuner, name)
@@ -44,25 +40,23 @@ def download_routes(finetuner: Finetuner, exports: Path) -> APIRouter:
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:  # weights do not get smaller
             for file, data in files.items():
                 archive.writestr(zipfile.ZipInfo(file), data)
-        return Response(buffer.getvalue(), media_type="application/zip", headers=_attachment(f"{name}.zip"))
+        attachment = {"content-disposition": f'attachment; filename="{name}.zip"'}  # letters, digits, - and _
+        return Response(buffer.getvalue(), media_type="application/zip", headers=attachment)
 
-    @router.get(
-        "/api/models/{name}/model.onnx",
-        response_class=FileResponse,
-        responses={**responses(404, 422, 501), 200: {"content": {"application/octet-stream": BINARY}}},
-    )
+    @router.get("/api/models/{name}/model.onnx", **file_response("application/octet-stream", 404, 422, 501))
     async def exported(name: Name) -> FileResponse:
         """A model that was finetuned here as ONNX, one frame at a time. The first call takes about a minute."""
         files = await run_in_threadpool(_read, finetuner, name)
         for module in ("onnx", "onnxscript", "onnxruntime"):
             await run_in_threadpool(require, module, "export")
-        path = exports / f"{_digest(files)}.onnx"
+        parts = {file: hashlib.sha256(data).hexdigest() for file, data in files.items() if file != CARD}
+        path = exports / f"{digest(parts)}.onnx"  # an ONNX file has nothing of the card
         async with one_at_a_time:
             if not path.exists():
                 await _export(finetuner.models_folder / name, path)
                 for old in sorted(exports.glob("*.onnx"), key=lambda file: -file.stat().st_mtime)[EXPORTS:]:
                     old.unlink()
-        return FileResponse(path, media_type="application/octet-stream", headers=_attachment(f"{name}.onnx"))
+        return FileResponse(path, media_type="application/octet-stream", filename=f"{name}.onnx")
 
     return router
 
@@ -76,14 +70,6 @@ def _read(finetuner: Finetuner, name: str) -> dict[str, bytes]:
         return {file: (folder / file).read_bytes() for file in FILES if (folder / file).exists()}
     except OSError as error:  # it is being replaced
         raise CheckpointError(f"the model {name} cannot be read: try again") from error
-
-
-def _digest(files: dict[str, bytes]) -> str:
-    """Of the weights, and of what else an ONNX file has of a model."""
-    digest = hashlib.sha256()
-    for file in (CONFIG, LABELS, WEIGHTS):
-        digest.update(hashlib.sha256(files.get(file, b"")).digest())
-    return digest.hexdigest()[:24]
 
 
 async def _export(model: Path, path: Path) -> None:
@@ -111,7 +97,3 @@ async def _export(model: Path, path: Path) -> None:
     if process.returncode or not path.exists():
         lines = errors.decode(errors="replace").replace(str(model), model.name).strip().splitlines()
         raise ExportError(f"the model cannot be exported: {lines[-1] if lines else 'the process was killed'}")
-
-
-def _attachment(name: str) -> dict[str, str]:
-    return {"content-disposition": f'attachment; filename="{name}"'}  # a model's name has letters, digits, - and _

@@ -4,32 +4,24 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
-from horst.errors import (
-    BusyError,
-    CheckpointError,
-    ConfigError,
-    DataError,
-    ExistsError,
-    HorstError,
-    MissingExtraError,
-    VideoError,
-)
+from horst import errors
+from horst.errors import HorstError
 from horst.serving.metrics import Metrics
 
 KINDS: dict[type[HorstError], tuple[int, str]] = {
-    BusyError: (503, "busy"),
-    VideoError: (422, "video"),
-    ConfigError: (422, "config"),
-    ExistsError: (409, "exists"),
-    CheckpointError: (422, "model"),
-    DataError: (422, "data"),
-    MissingExtraError: (501, "extra"),
+    errors.BusyError: (503, "busy"),
+    errors.VideoError: (422, "video"),
+    errors.ConfigError: (422, "config"),
+    errors.ExistsError: (409, "exists"),
+    errors.CheckpointError: (422, "model"),
+    errors.DataError: (422, "data"),
+    errors.MissingExtraError: (501, "extra"),
     HorstError: (422, "input"),
 }  # status and code by type; the first match counts
 STATUSES = {
@@ -45,6 +37,8 @@ STATUSES = {
     501: ("extra", "An optional package is not installed."),
     503: ("busy", "Busy: try again later."),
 }  # default code and description
+BINARY = {"schema": {"type": "string", "format": "binary"}}
+BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}  # for OpenAPI
 log = logging.getLogger("horst.serving")
 
 
@@ -70,6 +64,11 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {n: {"model": ErrorResponse, "description": STATUSES[n][1]} for n in (400, 401, 403, *statuses)}
 
 
+def file_response(kind: str, *statuses: int) -> dict[str, Any]:
+    """For OpenAPI: the options of a route that answers with a file of this media type, or with an error."""
+    return {"response_class": Response, "responses": {**responses(*statuses), 200: {"content": {kind: BINARY}}}}
+
+
 def error_response(status: int, message: str, code: str, headers: Mapping[str, str] | None = None) -> JSONResponse:
     # After 408 and 413 the rest of the body is not read, so no other request can follow.
     own = {503: {"Retry-After": "5"}, 408: {"Connection": "close"}, 413: {"Connection": "close"}}.get(status, {})
@@ -77,9 +76,9 @@ def error_response(status: int, message: str, code: str, headers: Mapping[str, s
     return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
 
 
-def validation_message(errors: Sequence[Any]) -> str:
+def validation_message(found: Sequence[Any]) -> str:
     """The first error of pydantic as one line."""
-    return f"{'.'.join(str(part) for part in errors[0]['loc'])}: {errors[0]['msg']}"
+    return f"{'.'.join(str(part) for part in found[0]['loc'])}: {found[0]['msg']}"
 
 
 def install(app: FastAPI, metrics: Metrics) -> None:

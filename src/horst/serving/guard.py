@@ -42,9 +42,7 @@ HEADERS = {
 class Guard:
     """Wraps an application."""
 
-    def __init__(
-        self, app: ASGIApp, *, host: str = "127.0.0.1", token: str | None = None, origins: Iterable[str] = ()
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, host: str, token: str | None, origins: Iterable[str]) -> None:
         """Options as in `create_app`."""
         self.app, self.token = app, token
         self.local = is_local(host)

@@ -2,9 +2,8 @@
 
 A new session is rejected as busy if there are too many, or if serving it would exceed `Limits.load`. The handshake is
 refused if no session fits, so that a load balancer can try another server; `start` is, if the one that it asks for does
-not. If the machine
-becomes slower later and stays overloaded, the newest session is evicted, so that the others keep their frame rate. The
-last session is never evicted, and none is while a model is being finetuned, as that ends soon.
+not. If the machine becomes slower later and stays overloaded, the newest session is evicted, so that the others keep
+their frame rate. The last session is never evicted, and none is while a model is being finetuned, as that ends soon.
 """
 
 import logging
@@ -19,9 +18,9 @@ from typing import Any
 
 from horst.errors import BusyError, CheckpointError, ConfigError, did_you_mean
 from horst.finetune import Finetuner
-from horst.heads import HEADS
 from horst.models import Predictor, PredictorConfig, open_model, pretrained_models
 from horst.models.checkpoint import WEIGHTS, read_config, read_labels
+from horst.models.predictor import Labels
 from horst.serving.limits import Limits
 from horst.serving.metrics import Metrics
 from horst.serving.scheduler import Scheduler, Session
@@ -93,46 +92,28 @@ class ModelManager:
 
     def describe(self, name: str) -> ModelInfo:
         """Facts about a model, without loading it if possible."""
+        finetuned = name in self.finetuner.models()
         try:
-            return self._describe(name)
+            model, labels = self.facts(name)
         except BusyError as error:
             reason = str(error)
         except Exception as error:  # clients must not see paths of the server
             log.warning("model %s: %s", name, error)
             reason = "the model is damaged, or of another version"
-        finetuned = name in self.finetuner.models()
+        else:
+            tasks = {task: len(names) for task, names in labels.items()}
+            synthetic = name in pretrained_models() and not finetuned
+            return ModelInfo(name, TITLES.get(name, name), model.fps, model.size, tasks, finetuned, synthetic)
         return ModelInfo(name, name, 0.0, (0, 0), {}, finetuned, synthetic=not finetuned, error=reason)
 
-    def _describe(self, name: str) -> ModelInfo:
-        folder, tasks = self._folder(name), dict[str, int]()
-        facts: Predictor | PredictorConfig
-        with suppress(OSError, ValueError):  # damaged, or being written: `model` raises the error
-            if folder is not None:
-                facts = read_config(folder)
-                tasks = {task: len(names) for task, names in (read_labels(folder) or {}).items()}
-        if not tasks:
-            model = facts = self.model(name)[1]
-            tasks = dict(model.head.classes)
-        finetuned = name in self.finetuner.models()
-        synthetic = name in pretrained_models() and not finetuned
-        return ModelInfo(name, TITLES.get(name, name), facts.fps, facts.size, tasks, finetuned, synthetic)
-
-    def labels(self, name: str | None) -> tuple[str, list[str]]:
-        """The name of a model (the default one if None), and its actions, without loading it if possible."""
-        name = name or self.name
+    def facts(self, name: str) -> tuple[PredictorConfig | Predictor, Labels]:
+        """The config of a model, and its class names by task. If they cannot be read, the model is loaded."""
         folder = self._folder(name) if name in self.names() else None
-        with suppress(OSError, ValueError, KeyError):  # damaged: `model` raises the error; or without names
-            if folder is not None:
-                return name, (read_labels(folder) or {})["action"]
-        name, model = self.model(name)
-        return name, class_names(model)["action"]
-
-    def anticipates(self, name: str) -> bool:
-        """Whether a model predicts the next action."""
-        folder = self._folder(name)
-        if folder is None:
-            return self.model(name)[1].head.task == "anticipation"
-        return HEADS[read_config(folder).head.name].task == "anticipation"
+        with suppress(OSError, ValueError):  # damaged, or being written: `model` raises the error
+            if folder is not None and (labels := read_labels(folder)):
+                return read_config(folder), labels
+        model = self.model(name)[1]
+        return model, class_names(model)
 
     @property
     def full(self) -> bool:

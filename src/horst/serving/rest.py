@@ -13,16 +13,19 @@ from horst import __version__
 from horst.errors import BusyError
 from horst.models import Predictor
 from horst.serving.downloads import download_routes
-from horst.serving.errors import responses
+from horst.serving.errors import BINARY_BODY, file_response, responses
 from horst.serving.limits import Limits
 from horst.serving.manager import ModelInfo, ModelManager
-from horst.serving.rendering import render_video
 from horst.serving.samples import Samples, sample_routes
 from horst.serving.teach import teach_routes
-from horst.serving.uploads import BINARY, BINARY_BODY, Check, Uploads, checked_frames, open_upload
+from horst.serving.uploads import Check, Uploads, checked_frames, open_upload
 from horst.serving.websocket import ResetName
 from horst.streaming import reset_policy
 from horst.streaming.pool import class_names
+from horst.video.encode import write_video
+from horst.viz.render import render_stream
+
+DEFAULT_FPS, MOST_FPS = 12.0, 30.0  # frame rate of a rendered video if the video's is not known, and at most
 
 
 class ServerInfo(BaseModel):
@@ -98,19 +101,15 @@ def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter
         predictions = await videos.run(request, work)
         return VideoPredictions(model=name, fps=predictor.fps, predictions=predictions)
 
-    @router.post(
-        "/api/render",
-        tags=["predict"],
-        response_class=Response,
-        responses={**responses(408, 413, 422, 503), 200: {"content": {"video/mp4": BINARY}}},
-        openapi_extra=BINARY_BODY,
-    )
+    mp4 = file_response("video/mp4", 408, 413, 422, 503)
+
+    @router.post("/api/render", tags=["predict"], openapi_extra=BINARY_BODY, **mp4)
     async def render(
         request: Request, model: str | None = Query(None, max_length=100), reset: ResetName = "auto"
     ) -> Response:
         """The video file in the body as an mp4 with the predictions drawn in."""
         _, predictor = await run_in_threadpool(manager.model, model)
-        work = partial(render_video, model=predictor, reset=reset, limits=limits)
+        work = partial(_render, model=predictor, reset=reset, limits=limits)
         return Response(await videos.run(request, work), media_type="video/mp4")
 
     router.include_router(teach_routes(manager.finetuner, recordings))
@@ -124,3 +123,17 @@ def _predict(
     with open_upload(path, limits, model.size) as video:
         predictions = stream.watch(checked_frames(video, limits, check), video.info.duration)
         return [prediction.to_dict(top) for prediction in predictions]
+
+
+def _render(path: Path, check: Check, *, model: Predictor, reset: str, limits: Limits) -> bytes:
+    """An mp4 file as `horst predict --render` makes it. It is written beside `path`, which has a folder of its own."""
+    policy = reset_policy(reset, model.head.classes, states=limits.states, live=False)
+    stream = model.stream(reset=policy, attention=True)
+    # It is read twice, small and as it is: predictions must not depend on being drawn.
+    with open_upload(path, limits, model.size) as video, open_upload(path, limits) as large:
+        frames = checked_frames(video, limits, check)
+        fps = min(video.info.fps or DEFAULT_FPS, MOST_FPS)
+        images = render_stream(stream, frames, video.info.duration, fps=fps, large=large.frames())
+        rendered = path.with_name("rendered.mp4")
+        write_video(rendered, images, fps)
+    return rendered.read_bytes()

@@ -2,9 +2,8 @@
 
 import tempfile
 import threading
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Query, Response
@@ -12,19 +11,19 @@ from fastapi.responses import FileResponse
 from PIL import Image as Pictures
 
 from horst.errors import DataError, InputError
-from horst.finetune import Recording
-from horst.serving.errors import ApiError, responses
+from horst.heads import HEADS
+from horst.models import Predictor
+from horst.serving.errors import BINARY, ApiError, file_response, responses
 from horst.serving.manager import ModelManager
 from horst.serving.synthetic import SampleClip, kitchen_clips, render_sample, something_clips
-from horst.serving.uploads import BINARY
 from horst.video.decode import VideoFile
 from horst.video.encode import write_video
 from horst.video.frame import Image
 from horst.video.images import decode_picture, encode_picture
 
-T = TypeVar("T")
 OWN = "recording-"  # begins the names of recorded clips; their ids follow
 MOST_OWN = 4  # the newest recordings of each label that are samples
+Pictured = tuple[list[float], list[bytes]]  # times and JPEGs of a recording
 THUMBNAIL = 192  # pixels of the longer side
 
 
@@ -38,39 +37,46 @@ class Samples:
 
     def list(self, model: str | None = None) -> list[SampleClip]:
         """The clips for a model; None: for the default one."""
-        model, predicts = self.manager.labels(model)
+        model = model or self.manager.name
+        known, labels = self.manager.facts(model)
         if model in self.manager.finetuner.models():
-            clips = [clip for label in predicts for clip in self.recordings.labels().get(label, [])[-MOST_OWN:]]
+            clips = [clip for label in labels["action"] for clip in self.recordings.labels().get(label, [])[-MOST_OWN:]]
             return [SampleClip(OWN + clip.id, clip.label, clip.label, [], clip.seconds) for clip in clips]
-        return kitchen_clips() if self.manager.anticipates(model) else something_clips()
+        task = known.head.task if isinstance(known, Predictor) else HEADS[known.head.name].task
+        return kitchen_clips() if task == "anticipation" else something_clips()
 
-    def video(self, name: str) -> Path | bytes | None:
-        """The mp4 of a clip, as a file or as its contents; None if there is no clip of this name."""
-        clip = self._own(name)
-        if clip is not None:
-            return _encode(*self.recordings.pictures(clip.label, clip.id))
-        with self._lock:
-            return render_sample(name, self.folder)
+    def video(self, name: str) -> Path | bytes:
+        """The mp4 of a clip, as a file or as its contents."""
+        recorded = self._recorded(name)
+        return self._synthetic(name) if recorded is None else _encode(*recorded)
 
-    def picture(self, name: str) -> bytes | None:
-        """The first frame of a clip as a small JPEG; None if there is no clip of this name."""
-        clip = self._own(name)
-        if clip is not None:
-            image = decode_picture(self.recordings.pictures(clip.label, clip.id)[1][0], name)
+    def picture(self, name: str) -> bytes:
+        """The first frame of a clip as a small JPEG."""
+        recorded = self._recorded(name)
+        if recorded is not None:
+            image = decode_picture(recorded[1][0], name)
         else:
-            with self._lock:
-                path = render_sample(name, self.folder)
-            if path is None:
-                return None
-            with VideoFile(path, threads=1) as video:
+            with VideoFile(self._synthetic(name), threads=1) as video:
                 image = next(video.frames()).image
         picture = Pictures.fromarray(image)
         picture.thumbnail((THUMBNAIL, THUMBNAIL))
         return encode_picture(np.asarray(picture), quality=85)
 
-    def _own(self, name: str) -> Recording | None:
+    def _recorded(self, name: str) -> Pictured | None:
+        """A recording; None if there is none of this name."""
         known = (clip for clips in self.recordings.labels().values() for clip in clips)
-        return next((clip for clip in known if OWN + clip.id == name), None)
+        with suppress(StopIteration, InputError, DataError):  # it was deleted meanwhile, or is damaged
+            clip = next(clip for clip in known if OWN + clip.id == name)
+            return self.recordings.pictures(clip.label, clip.id)
+        return None
+
+    def _synthetic(self, name: str) -> Path:
+        """The file of a synthetic clip. ApiError if there is none of this name."""
+        with self._lock:
+            path = render_sample(name, self.folder)
+        if path is None:
+            raise ApiError(404, f"there is no sample {name!r}")
+        return path
 
 
 def sample_routes(samples: Samples) -> APIRouter:
@@ -81,39 +87,24 @@ def sample_routes(samples: Samples) -> APIRouter:
         """Example clips for a model: of a finetuned one, recordings of its labels."""
         return samples.list(model)
 
-    @router.get(
-        "/api/samples/{name}.mp4",
-        response_class=FileResponse,
-        responses={**responses(404, 422), 200: {"content": {"video/mp4": BINARY}}, 206: {
-            "description": "Part of the file, for a Range request.", "content": {"video/mp4": BINARY}}},
-    )  # fmt: skip
+    mp4 = file_response("video/mp4", 404, 422)
+    part = "Part of the file, for a Range request."
+    mp4["responses"][206] = {"description": part, "content": {"video/mp4": BINARY}}
+
+    @router.get("/api/samples/{name}.mp4", **mp4)
     def video(name: str) -> Response:
         """An example clip as a file."""
-        found = _find(samples.video, name)
+        found = samples.video(name)
         if isinstance(found, Path):
             return FileResponse(found, media_type="video/mp4")
         return Response(found, media_type="video/mp4")
 
-    @router.get(
-        "/api/samples/{name}.jpg",
-        response_class=Response,
-        responses={**responses(404, 422), 200: {"content": {"image/jpeg": BINARY}}},
-    )
+    @router.get("/api/samples/{name}.jpg", **file_response("image/jpeg", 404, 422))
     def picture(name: str) -> Response:
         """The first frame of an example clip."""
-        return Response(_find(samples.picture, name), media_type="image/jpeg")
+        return Response(samples.picture(name), media_type="image/jpeg")
 
     return router
-
-
-def _find(read: Callable[[str], T | None], name: str) -> T:
-    try:
-        found = read(name)
-    except (InputError, DataError):  # it was deleted meanwhile, or is damaged
-        found = None
-    if found is None:
-        raise ApiError(404, f"there is no sample {name!r}")
-    return found
 
 
 def _encode(times: list[float], pictures: list[bytes]) -> bytes:

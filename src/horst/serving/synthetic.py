@@ -65,6 +65,9 @@ def kitchen_clips() -> list[SampleClip]:
 
 def render_sample(name: str, folder: Path) -> Path | None:
     """The mp4 file of a clip in `folder`, rendered if it is missing; None if there is no clip of this name."""
+    from horst.synth import kitchen, somethings
+    from horst.video.encode import write_video
+
     kind, _, number = name.partition("-")
     count = {"sample": len(CLIPS), "kitchen": len(KITCHENS)}.get(kind, 0)
     if number not in map(str, range(1, count + 1)):
@@ -73,29 +76,17 @@ def render_sample(name: str, folder: Path) -> Path | None:
     # not by name, which another version may use for another clip
     place = f"{CLIPS[index][0]}" if kind == "sample" else "kitchen-{}-{}-{}".format(*KITCHENS[index])
     path = folder / f"{place}.mp4"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        (_render_something if kind == "sample" else _render_kitchen)(index, path)
+    if path.exists():
+        return path
+    if kind == "sample":
+        seed, template, objects, _ = CLIPS[index]
+        clip = somethings.ClipSpec(path.stem, "val", template, objects, _fill(template, objects), seed)
+        write_video(path, somethings.render(clip, size=SIZE), somethings.FPS)
+    else:
+        video, start, end, _ = KITCHENS[index]
+        frames = kitchen.render(kitchen.plan(video + 1, KITCHEN_SEED)[video], size=KITCHEN_SIZE)
+        write_video(path, islice(frames, round(start * kitchen.FPS), round(end * kitchen.FPS)), kitchen.FPS)
     return path
-
-
-def _render_something(index: int, path: Path) -> None:
-    from horst.synth import somethings
-    from horst.video.encode import write_video
-
-    seed, template, objects, _ = CLIPS[index]
-    spec = somethings.ClipSpec(path.stem, "val", template, objects, _fill(template, objects), seed)
-    write_video(path, somethings.render(spec, size=SIZE), somethings.FPS)
-
-
-def _render_kitchen(index: int, path: Path) -> None:
-    from horst.synth import kitchen
-    from horst.video.encode import write_video
-
-    number, start, end, _ = KITCHENS[index]
-    spec = kitchen.plan(number + 1, KITCHEN_SEED)[number]
-    frames = kitchen.render(spec, size=KITCHEN_SIZE)
-    write_video(path, islice(frames, round(start * kitchen.FPS), round(end * kitchen.FPS)), kitchen.FPS)
 
 
 def _fill(template: str, objects: tuple[str, ...]) -> str:

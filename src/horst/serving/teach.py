@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi import Path as PathParameter
@@ -12,10 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from horst.errors import BusyError, DataError, ExistsError, InputError
 from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
-from horst.serving.errors import ApiError, responses
+from horst.serving.errors import BINARY_BODY, ApiError, file_response, responses
 from horst.serving.frames import join_recording, split_recording
 from horst.serving.limits import Limits
-from horst.serving.uploads import BINARY, BINARY_BODY, Check, Uploads, checked_frames, open_upload
+from horst.serving.uploads import Check, Uploads, checked_frames, open_upload
 from horst.video.frame import Frame, Image, fit_within
 from horst.video.sampling import SLACK
 
@@ -39,22 +39,15 @@ class FinetuneRequest(BaseModel):
 def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
     router, recordings, limits = APIRouter(tags=["teach"]), finetuner.recordings, uploads.limits
 
-    @router.post(
-        "/api/recordings/{label}",
-        status_code=201,
-        responses=responses(404, 408, 409, 413, 422, 503),
-        openapi_extra=BINARY_BODY,
-    )
+    stores: dict[str, Any] = {"status_code": 201, "openapi_extra": BINARY_BODY}
+    stores["responses"] = responses(404, 408, 409, 413, 422, 503)
+
+    @router.post("/api/recordings/{label}", **stores)
     async def record(request: Request, label: Label) -> Recording:
         """Store a clip: frames as on the WebSocket, each preceded by its length (uint32, little-endian)."""
         return await uploads.run(request, partial(_add_frames, recordings, label, limits))
 
-    @router.post(
-        "/api/recordings/{label}/video",
-        status_code=201,
-        responses=responses(404, 408, 409, 413, 422, 503),
-        openapi_extra=BINARY_BODY,
-    )
+    @router.post("/api/recordings/{label}/video", **stores)
     async def record_video(request: Request, label: Label) -> Recording:
         """Store the video file in the body as a clip: mp4, webm, avi, ogg, mpeg or ts."""
         return await uploads.run(request, partial(_add_video, recordings, label, limits))
@@ -64,11 +57,7 @@ def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
         """All clips by label."""
         return {"labels": [LabelClips(label, clips) for label, clips in recordings.labels().items()]}
 
-    @router.get(
-        "/api/recordings/{label}/{id}",
-        response_class=Response,
-        responses={**responses(404, 422), 200: {"content": {"application/octet-stream": BINARY}}},
-    )
+    @router.get("/api/recordings/{label}/{id}", **file_response("application/octet-stream", 404, 422))
     def read_recording(label: Label, id: ClipId) -> Response:
         """The frames of a clip, in the format in which clips are stored."""
         try:

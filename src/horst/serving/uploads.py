@@ -31,8 +31,6 @@ BODY_RATE = 64 << 20  # bytes per second of all bodies: reading them takes time 
 MIN_RATE = 16 << 10  # bytes per second of a body, on average
 POLL = 0.25  # seconds between two looks whether the client is still there
 OLD = 3600.0  # seconds after which a file was left by a process that was killed
-BINARY = {"schema": {"type": "string", "format": "binary"}}
-BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}  # for OpenAPI
 # FFmpeg's names and the first bytes of containers that hold all of their data. FFmpeg does not guess the format: it
 # takes text within a video for a playlist, which may refer to other files and hosts.
 SIGNATURES: dict[str, Callable[[bytes], bool]] = {
@@ -65,7 +63,7 @@ class Uploads:
         """The result of `work` on the file of the body, in a thread. Errors do not name the file."""
         if self._places.locked():  # before it is sent for nothing
             raise BusyError("other uploads are being read: try again later")
-        async with uploaded_file(request, self.folder, self.limits, self._bodies, self._arriving) as path:
+        async with self._receive(request) as path:
             if self._places.locked():
                 raise BusyError("other uploads are being read: try again later")
             async with self._places, self._turn:
@@ -77,7 +75,12 @@ class Uploads:
                     if time.monotonic() - started > MAX_SECONDS:
                         raise ApiError(503, f"it took more than {MAX_SECONDS:g} s: send less, or try again later")
 
-                watching = asyncio.create_task(_watch(request, left))
+                async def watch() -> None:
+                    while not await request.is_disconnected():
+                        await asyncio.sleep(POLL)
+                    left.set()
+
+                watching = asyncio.create_task(watch())
                 try:
                     return await run_in_threadpool(work, path, check)
                 except VideoError as error:  # clients must not see paths of the server
@@ -86,11 +89,20 @@ class Uploads:
                     left.set()  # a cancelled request leaves its thread running
                     watching.cancel()
 
-
-async def _watch(request: Request, left: threading.Event) -> None:
-    while not await request.is_disconnected():
-        await asyncio.sleep(POLL)
-    left.set()
+    @contextlib.asynccontextmanager
+    async def _receive(self, request: Request) -> AsyncIterator[Path]:
+        """The body as a temporary file, under a name of our own. It needs a place while it arrives."""
+        if self._bodies.locked():
+            raise BusyError("other uploads are arriving: try again later")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="upload-", dir=self.folder, ignore_cleanup_errors=True) as own:
+            path = Path(own) / "body"
+            async with self._bodies:
+                with path.open("wb") as file:
+                    async for piece in read_body(request, self.limits):
+                        await run_in_threadpool(file.write, piece)
+                        await asyncio.sleep(self._arriving.spend(len(piece)))
+            yield path
 
 
 @contextlib.contextmanager
@@ -143,24 +155,6 @@ async def read_body(request: Request, limits: Limits) -> AsyncIterator[bytes]:
         raise ApiError(408, "the body arrived too slowly") from None
     except ClientDisconnect:
         raise ApiError(400, "the body ended early") from None
-
-
-@contextlib.asynccontextmanager
-async def uploaded_file(
-    request: Request, folder: Path, limits: Limits, places: asyncio.Semaphore, arriving: RateLimiter
-) -> AsyncIterator[Path]:
-    """The body as a temporary file within `folder`, under a name of our own; it needs a place while it arrives."""
-    if places.locked():
-        raise BusyError("other uploads are arriving: try again later")
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="upload-", dir=folder, ignore_cleanup_errors=True) as own:
-        path = Path(own) / "body"
-        async with places:
-            with path.open("wb") as file:
-                async for piece in read_body(request, limits):
-                    await run_in_threadpool(file.write, piece)
-                    await asyncio.sleep(arriving.spend(len(piece)))
-        yield path
 
 
 def container_format(path: Path) -> str:

@@ -180,15 +180,14 @@ class WebSocketSession(Session):
             number = int.from_bytes(message[:4], "little") if len(message) >= 4 else 0
             self._add(FrameRequest(number, math.nan, status="rejected", message=str(error)))
             return
-        request = FrameRequest(number, moment)
+        request, pixels = FrameRequest(number, moment), 0
         if not self._frames.take():
             request.answer("rejected", f"more than {self.limits.rate:g} frames per second")
         elif sum(earlier.submitted for earlier in self._requests) >= self.limits.in_flight:
             request.answer("skipped")
         elif self._decoding.overdrawn:
             request.answer("rejected", "the images of this stream take too long to decode: send smaller ones")
-        pixels = 0
-        if request.status is None:
+        else:
             try:
                 pixels = count_pixels(image, self.limits.frame_pixels)
             except InputError as error:

@@ -84,7 +84,5 @@ class Prediction:
         return data
 
     def _top_by_task(self, k: int, horizon: float | None) -> dict[str, list[dict[str, Any]]]:
-        return {
-            task: [{"name": name, "probability": round(p, 4)} for name, p in self.top(k, task, horizon=horizon)]
-            for task in self.names
-        }
+        best = {task: self.top(k, task, horizon=horizon) for task in self.names}
+        return {task: [{"name": name, "probability": round(p, 4)} for name, p in top] for task, top in best.items()}
