@@ -42,10 +42,8 @@ class PredictorConfig:
     backbone: Part
     core: CoreConfig
     head: Part
-    size: tuple[int, int]
-    """Height and width of the frames that the model is made for; others work, at another cost."""
-    fps: float
-    """Frames per second that the model is made for."""
+    size: tuple[int, int]  # height and width of the frames that the model is made for; others work, at another cost
+    fps: float  # frames per second that the model is made for
 
     def __post_init__(self) -> None:
         size: Any = self.size

@@ -31,16 +31,11 @@ class AVTConfig(CoreConfig):
     """A causal transformer over the last frames. Defaults: EPIC-Kitchens 100 on TSN features."""
 
     name, title = "avt", "AVT-h"
-    hidden: int = 2048
-    """d, the width of the transformer."""
-    layers: int = 6
-    """L"""
-    heads: int = 4
-    """Of attention, in each layer."""
-    context: int = 10
-    """N, the frames of the window."""
-    dropout: float = 0.1
-    """Of the input, of attention, and of what each part of a layer adds."""
+    hidden: int = 2048  # d, the width of the transformer
+    layers: int = 6  # L
+    heads: int = 4  # of attention, in each layer
+    context: int = 10  # N, the frames of the window
+    dropout: float = 0.1  # of the input, of attention, and of what each part of a layer adds
 
     def __post_init__(self) -> None:
         CoreConfig.__post_init__(self)
@@ -125,16 +120,11 @@ class AVT(WindowCore):
 
 
 @register_method(
-    "avt",
-    title="AVT-h",
-    task="anticipation",
-    reference="Girdhar, Grauman 2021, Anticipative Video Transformer",
-    idea="a causal transformer predicts features",
-    parameters="613,170,641 counted from the authors' code",
-    rows={"ek55-backbones": "AVT-h", "ek100": "AVT-h"},
-    loss={"features": 1.0},
+    "avt", title="AVT-h", task="anticipation", reference="Girdhar, Grauman 2021, Anticipative Video Transformer",
+    idea="a causal transformer predicts features", parameters="613,170,641 counted from the authors' code",
+    rows={"ek55-backbones": "AVT-h", "ek100": "AVT-h"}, loss={"features": 1.0},
     clips={"ek55": {"steps": 11, "stride": 0.5}, "ek100": {"steps": 10, "stride": 1.0}},
-)
+)  # fmt: skip
 def avt(size: str) -> PredictorConfig:
     sizes = {"tiny": {"hidden": 128, "layers": 3, "context": 14}, "ek55": {"layers": 12, "heads": 8}, "ek100": {}}
     core = AVTConfig(in_channels=lstm_sizes(size)["in_channels"], **sizes[size])

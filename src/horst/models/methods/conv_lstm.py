@@ -99,8 +99,7 @@ class ConvLSTMConfig(StackConfig):
     """A stack of ConvLSTM layers."""
 
     name, title = "conv_lstm", "ConvLSTM"
-    peepholes: bool = False
-    """Gates that see the cell, with one weight per channel."""
+    peepholes: bool = False  # gates that see the cell, with one weight per channel
 
 
 class ConvLSTMCell(nn.Module):
@@ -134,14 +133,11 @@ class ConvLSTM(CellStack):
 
 
 @register_method(
-    "conv_lstm",
-    title="ConvLSTM",
-    task="recognition",
+    "conv_lstm", title="ConvLSTM", task="recognition",
     reference="Shi et al. 2015, Convolutional LSTM Network: A Machine Learning Approach for Precipitation Nowcasting",
-    idea="an LSTM of convolutions",
-    parameters="3.97 M for 12 layers of video prediction (Su et al. 2020)",
+    idea="an LSTM of convolutions", parameters="3.97 M for 12 layers of video prediction (Su et al. 2020)",
     rows={"early-recognition": "ConvLSTM"},
-)
+)  # fmt: skip
 def conv_lstm(size: str) -> PredictorConfig:
     return recognition(size, ConvLSTMConfig(**layers(size, (64, 64, 96))))
 
@@ -151,12 +147,9 @@ class ConvTTLSTMConfig(StackConfig):
     """A stack of Conv-TT-LSTM layers."""
 
     name, title = "conv_tt_lstm", "Conv-TT-LSTM"
-    order: int = 3
-    """M, the cores of the tensor-train."""
-    steps: int = 3
-    """N, how many past states it reads; at least the order."""
-    ranks: int = 8
-    """Channels between its cores."""
+    order: int = 3  # M, the cores of the tensor-train
+    steps: int = 3  # N, how many past states it reads; at least the order
+    ranks: int = 8  # channels between its cores
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
@@ -214,13 +207,11 @@ class ConvTTLSTM(CellStack):
 
 
 @register_method(
-    "conv_tt_lstm",
-    title="Conv-TT-LSTM",
-    task="recognition",
+    "conv_tt_lstm", title="Conv-TT-LSTM", task="recognition",
     reference="Su et al. 2020, Convolutional Tensor-Train LSTM for Spatio-temporal Learning",
     idea="several states through a tensor-train",
     parameters="2.69 M for 12 layers of video prediction (Su et al. 2020)",
     rows={"early-recognition": "Conv-TT-LSTM (retrained)"},
-)
+)  # fmt: skip
 def conv_tt_lstm(size: str) -> PredictorConfig:
     return recognition(size, ConvTTLSTMConfig(**layers(size, (96, 96, 128))))

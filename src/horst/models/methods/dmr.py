@@ -25,16 +25,11 @@ class DMRConfig(CoreConfig):
     """Networks that predict features."""
 
     name, title = "dmr", "DMR"
-    hidden: int = 1024
-    """Units of each network's layer."""
-    guesses: int = 3
-    """M, the number of networks."""
-    ahead: int = 4
-    """K, how many frames are predicted: one second of four frames."""
-    mlp: int | None = None
-    """Units of a layer (FC, ReLU) that reads each guess, shared by all; None: no layer."""
-    dropout: float = 0.0
-    """Of each guess."""
+    hidden: int = 1024  # units of each network's layer
+    guesses: int = 3  # M, the number of networks
+    ahead: int = 4  # K, how many frames are predicted: one second of four frames
+    mlp: int | None = None  # units of a layer (FC, ReLU) that reads each guess, shared by all; None: no layer
+    dropout: float = 0.0  # of each guess
 
     @property
     def about(self) -> str:
@@ -72,14 +67,10 @@ class DMR(VectorCore):
 
 
 @register_method(
-    "dmr",
-    title="DMR",
-    task="anticipation",
+    "dmr", title="DMR", task="anticipation",
     reference="Vondrick, Pirsiavash, Torralba 2016, Anticipating Visual Representations from Unlabeled Video",
-    idea="several guesses of the future",
-    rows={"ek55": "DMR"},
-    loss={"features": 1.0},
-)
+    idea="several guesses of the future", rows={"ek55": "DMR"}, loss={"features": 1.0},
+)  # fmt: skip
 def dmr(size: str) -> PredictorConfig:
     sizes = lstm_sizes(size)
     return anticipation(size, DMRConfig(**sizes, mlp=sizes["hidden"]), dropout=0.0)

@@ -46,18 +46,13 @@ class E3DLSTMConfig(StackConfig):
 
     name, title = "e3d_lstm", "E3D-LSTM"
     kernel: int = 5
-    depth: int = 2
-    """Frames that a convolution covers, at most the window."""
-    window: int = 2
-    """Frames that a layer reads at once."""
-    history: int = 8
-    """How many past cells are recalled."""
+    depth: int = 2  # frames that a convolution covers, at most the window
+    window: int = 2  # frames that a layer reads at once
+    history: int = 8  # how many past cells are recalled
     recall: Recall = "all"
     """From every position of the past cells, as published, at a cost of (H W)^2; or from the same position only."""
-    output_gate: OutputGate = "sigmoid"
-    """s(.) of the paper, or s(tanh(.)) of the release."""
-    carry: Carry = "convolved"
-    """M' keeps s(f' + 1) tanh(m') of the release, or s(f' + 1) M of the paper, without m'."""
+    output_gate: OutputGate = "sigmoid"  # s(.) of the paper, or s(tanh(.)) of the release
+    carry: Carry = "convolved"  # M' keeps s(f' + 1) tanh(m') of the release, or s(f' + 1) M of the paper, without m'
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
@@ -169,14 +164,11 @@ def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tenso
 
 
 @register_method(
-    "e3d_lstm",
-    title="E3D-LSTM",
-    task="recognition",
+    "e3d_lstm", title="E3D-LSTM", task="recognition",
     reference="Wang et al. 2019, Eidetic 3D LSTM: A Model for Video Prediction and Beyond",
-    idea="recall past cells by attention",
-    parameters="12,898,832 for video prediction, counted from the authors' code",
+    idea="recall past cells by attention", parameters="12,898,832 for video prediction, counted from the authors' code",
     rows={"early-recognition": "E3D-LSTM"},
-)
+)  # fmt: skip
 def e3d_lstm(size: str) -> PredictorConfig:
     if size == "tiny":
         return recognition(size, E3DLSTMConfig(**layers(size, (32,) * 3), kernel=3, recall="position"))

@@ -32,11 +32,9 @@ class LSTMConfig(CoreConfig):
     """Layers of one width on the mean of each map."""
 
     name, title = "lstm", "LSTM"
-    hidden: int = 1024
-    """Channels of h and c in every layer."""
+    hidden: int = 1024  # channels of h and c in every layer
     layers: int = 1
-    dropout: float = 0.0
-    """Of the first layer's input, in training."""
+    dropout: float = 0.0  # of the first layer's input, in training
 
     @property
     def about(self) -> str:
@@ -85,12 +83,10 @@ class FeedbackConfig(CoreConfig):
     """Two LSTMs of one width on the mean of each map."""
 
     name, title = "feedback", "FN"
-    hidden: int = 1024
-    """Channels of both LSTMs and of y."""
+    hidden: int = 1024  # channels of both LSTMs and of y
     projection: int = field(default=0, metadata={"zero": True})
     """Channels to which y is projected before it is fed back; 0: no projection."""
-    dropout: float = 0.0
-    """Of the input, in training."""
+    dropout: float = 0.0  # of the input, in training
 
     @property
     def about(self) -> str:
@@ -128,43 +124,29 @@ class Feedback(VectorCore):
 
 
 @register_method(
-    "lstm",
-    title="LSTM",
-    task="anticipation",
-    reference="Hochreiter, Schmidhuber 1997, Long Short-Term Memory",
+    "lstm", title="LSTM", task="anticipation", reference="Hochreiter, Schmidhuber 1997, Long Short-Term Memory",
     idea="one state through time",
-)
+)  # fmt: skip
 @register_method(
-    "exponential",
-    title="EL",
-    task="anticipation",
+    "exponential", title="EL", task="anticipation",
     reference="Jain et al. 2016, Recurrent Neural Networks for Driver Activity Anticipation via Sensory-Fusion"
     " Architecture",
-    idea="late mistakes cost exponentially more",
-    rows={"ek55": "EL"},
-    loss={"exponential": 1.0},
-)
+    idea="late mistakes cost exponentially more", rows={"ek55": "EL"}, loss={"exponential": 1.0},
+)  # fmt: skip
 @register_method(
-    "ranking",
-    title="RL",
-    task="anticipation",
+    "ranking", title="RL", task="anticipation",
     reference="Ma, Sigal, Sclaroff 2016, Learning Activity Progression in LSTMs for Activity Detection and Early"
     " Detection",
-    idea="certainty must not decrease",
-    rows={"ek55": "RL"},
-    loss={"ranking": 6.0},
-)
+    idea="certainty must not decrease", rows={"ek55": "RL"}, loss={"ranking": 6.0},
+)  # fmt: skip
 def lstm(size: str, head: str = "action") -> PredictorConfig:
     return anticipation(size, LSTMConfig(**lstm_sizes(size)), head)
 
 
 @register_method(
-    "feedback",
-    title="FN",
-    task="anticipation",
+    "feedback", title="FN", task="anticipation",
     reference="De Geest, Tuytelaars 2018, Modeling Temporal Structure with LSTM for Online Action Detection",
-    idea="read the last output",
-    rows={"ek55": "FN"},
-)
+    idea="read the last output", rows={"ek55": "FN"},
+)  # fmt: skip
 def feedback(size: str) -> PredictorConfig:
     return anticipation(size, FeedbackConfig(**lstm_sizes(size)))

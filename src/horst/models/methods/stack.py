@@ -30,8 +30,7 @@ def layers(size: str, tiny: tuple[int, ...]) -> dict[str, Any]:
 class StackConfig(LayersConfig):
     """The options of a stack of convolutional layers."""
 
-    kernel: int = 3
-    """Height and width of the convolutions, odd."""
+    kernel: int = 3  # height and width of the convolutions, odd
 
     def __post_init__(self) -> None:
         LayersConfig.__post_init__(self)
