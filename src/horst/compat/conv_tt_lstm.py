@@ -40,15 +40,10 @@ def conv_tt_lstm_from_official(state_dict: StateDict, *, order: int, steps: int,
             f"steps is {steps} and order {order}, so windows of {steps - order + 1} states; "
             f"'layers_.0.weight' reads {depth}: steps would be {depth + order - 1}"
         )
+    inputs = _inputs(f"layers.{order - 1}.weight", gates, hidden, ranks)
+    kernel = _kernel("layers_.0.weight", window)
     core = ConvTTLSTM(
-        ConvTTLSTMConfig(
-            in_channels=_inputs(f"layers.{order - 1}.weight", gates, hidden, ranks),
-            hidden=(hidden,),
-            kernel=_kernel("layers_.0.weight", window),
-            order=order,
-            steps=steps,
-            ranks=ranks,
-        )
+        ConvTTLSTMConfig(in_channels=inputs, hidden=(hidden,), kernel=kernel, order=order, steps=steps, ranks=ranks)
     )
     converted = {}
     for part in ("weight", "bias"):

@@ -22,14 +22,9 @@ StateDict = Mapping[str, Tensor]
 # Our names to theirs, for modules with one counterpart.
 WITHOUT_BIAS = {"ff_x.0": "encoder.0", "ff_q.0": "mha.q_pre_f.0", "output.ff.0": "out_t.0"}
 WITH_BIAS = {
-    "ff_x.1": "encoder.1",
-    "ff_q.1": "mha.q_pre_f.1",
-    "filter_q.conv": "mha.sf_Q.f.0",
-    "filter_k.conv": "mha.sf_K.f.0",
-    "output.ff.1": "out_t.1",
-    "output.se.squeeze": "out_t.3.f.1",
-    "output.se.excite": "out_t.3.f.3",
-}
+    "ff_x.1": "encoder.1", "ff_q.1": "mha.q_pre_f.1", "filter_q.conv": "mha.sf_Q.f.0", "filter_k.conv": "mha.sf_K.f.0",
+    "output.ff.1": "out_t.1", "output.se.squeeze": "out_t.3.f.1", "output.se.excite": "out_t.3.f.3",
+}  # fmt: skip
 LAYER_NAMES = {f"{ours}.weight": f"{theirs}.weight" for ours, theirs in (WITHOUT_BIAS | WITH_BIAS).items()}
 LAYER_NAMES |= {f"{ours}.bias": f"{theirs}.bias" for ours, theirs in WITH_BIAS.items()}
 KEY_VALUE_NAMES = [f"mha.{side}_pre_f.{part}" for side in "kv" for part in ("0.weight", "1.weight", "1.bias")]
@@ -37,17 +32,10 @@ NEVER_USED = ("agg_f.", "mha.v_post_f.")
 HEAD_NAMES = {
     "concat": {"fc_a": "c_a.2", "fc_v": "c_v.2", "fc_n": "c_n.2", "fc_a2v": "c_a2v", "fc_a2n": "c_a2n"},
     "unroll": {
-        "fc_a": "c_a.classifier.0",
-        "fc_v": "c_v",
-        "fc_n": "c_n",
-        "fc_a2v": "c_a2v",
-        "fc_a2n": "c_a2n",
-        "fc_xi_v": "encoder_v.2",
-        "fc_xi_n": "encoder_n.2",
-        "fuse.0": "c_a.fuse_ev.0",
-        "fuse.1": "c_a.fuse_ev.1",
+        "fc_a": "c_a.classifier.0", "fc_v": "c_v", "fc_n": "c_n", "fc_a2v": "c_a2v", "fc_a2n": "c_a2n",
+        "fc_xi_v": "encoder_v.2", "fc_xi_n": "encoder_n.2", "fuse.0": "c_a.fuse_ev.0", "fuse.1": "c_a.fuse_ev.1",
     },
-}
+}  # fmt: skip
 LSTM_NAMES = {f"lstm.{p}_{g}": f"c_a.unrolling.{p}_{g}_l0" for p in ("weight", "bias") for g in ("ih", "hh")}
 
 
@@ -66,20 +54,13 @@ def horst_from_official(state_dict: StateDict, *, stride: Sequence[int], steps: 
     ignored = [key for key in weights if any(f".{part}" in key for part in NEVER_USED)]
     check_keys(weights, expected, ignored)
     encoders = [_convolution(weights, f"layers.{layer}.encoder.0.weight") for layer, _ in layers]
-    core = HORST(
-        HORSTConfig(
-            in_channels=encoders[0].shape[1],
-            hidden=tuple(w.shape[0] for w in encoders),
-            stride=tuple(s for _, s in layers),
-            order=steps,
-            variant="released",
-        )
-    )
+    inputs, hidden, strides = encoders[0].shape[1], tuple(w.shape[0] for w in encoders), tuple(s for _, s in layers)
+    core = HORST(HORSTConfig(in_channels=inputs, hidden=hidden, stride=strides, order=steps, variant="released"))
     converted = {}
     for i, (layer, _) in enumerate(layers):
-        theirs, hidden = {key: weights[f"layers.{layer}.{key}"] for key in names}, encoders[i].shape[0]
+        theirs = {key: weights[f"layers.{layer}.{key}"] for key in names}
         for side in "kv":
-            _convolution(weights, f"layers.{layer}.mha.{side}_pre_f.0.weight", (hidden, 2 * hidden))
+            _convolution(weights, f"layers.{layer}.mha.{side}_pre_f.0.weight", (hidden[i], 2 * hidden[i]))
         ours = {mine: theirs[name] for mine, name in LAYER_NAMES.items()} | _key_value(theirs)
         converted.update({f"layers.{i}.{name}": tensor for name, tensor in ours.items()})
     load_checked(core, converted, source="the official checkpoint")
@@ -113,16 +94,11 @@ def heads_from_official(state_dict: StateDict, *, kind: Literal["concat", "unrol
 
 def _key_value(theirs: StateDict) -> dict[str, Tensor]:
     """Their FF_K and FF_V over [e; STATT] as our two convolutions: one reads e, one reads STATT."""
-    k, v = theirs["mha.k_pre_f.0.weight"], theirs["mha.v_pre_f.0.weight"]
-    channels = k.shape[1] // 2
-    ours = {
-        "key_value.observed.weight": torch.cat([k[:, :channels], v[:, :channels]]),
-        "key_value.recurrent.weight": torch.cat([k[:, channels:], v[:, channels:]]),
-    }
-    for part in ("weight", "bias"):
-        pair = [theirs[f"mha.{side}_pre_f.1.{part}"] for side in "kv"]
-        ours[f"key_value.norm.{part}"] = torch.cat(pair)
-    return ours
+    parts = ("0.weight", "1.weight", "1.bias")
+    conv, weight, bias = (torch.cat([theirs[f"mha.{side}_pre_f.{part}"] for side in "kv"]) for part in parts)
+    observed, recurrent = conv.chunk(2, 1)
+    ours = {"observed.weight": observed, "recurrent.weight": recurrent, "norm.weight": weight, "norm.bias": bias}
+    return {f"key_value.{name}": tensor for name, tensor in ours.items()}
 
 
 def _layers(weights: StateDict, stride: Sequence[int]) -> list[tuple[str, int]]:
@@ -165,6 +141,5 @@ def check_keys(weights: StateDict, expected: list[str], ignored: list[str]) -> N
             raise CheckpointError(f"the checkpoint's {key!r} is a {type(weights[key]).__name__}, not a tensor")
     for key in weights:
         if key not in expected and key not in ignored:
-            raise CheckpointError(
-                f"the checkpoint has {key!r}, which the release does not{did_you_mean(key, expected)}"
-            )
+            close = did_you_mean(key, expected)
+            raise CheckpointError(f"the checkpoint has {key!r}, which the release does not{close}")

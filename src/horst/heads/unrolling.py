@@ -88,7 +88,7 @@ class Unroller(Head):
             rows = [list(row) for row in given] if several else [[row] for row in given]
         if len(rows) != frames or len({len(row) for row in rows}) != 1 or not rows[0]:
             raise InputError(
-                f"unroll is {unroll}; {frames} frames take a number, {frames} of them or {frames} equal rows"
+                f"unroll is {unroll}; {frames} frames take a number, as many numbers or as many equal rows"
             )
         for value in (v for row in rows for v in row):
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
@@ -144,16 +144,9 @@ class UnrollingHead(Unroller):
     classifiers = ("fc_a", "fc_v", "fc_n", "fc_a2v", "fc_a2n")
 
     def __init__(
-        self,
-        channels: int,
-        *,
-        num_classes: int,
-        num_verbs: int | None = None,
-        num_nouns: int | None = None,
-        steps: int = 14,
-        form: Form = "paper",
-        norm: Norm = "none",
-    ) -> None:
+        self, channels: int, *, num_classes: int, num_verbs: int | None = None, num_nouns: int | None = None,
+        steps: int = 14, form: Form = "paper", norm: Norm = "none",
+    ) -> None:  # fmt: skip
         super().__init__(channels, count_classes(num_classes, num_verbs, num_nouns))
         check_type("form", form, Form)
         check_positive(steps=steps)

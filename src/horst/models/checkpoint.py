@@ -39,14 +39,9 @@ OLD_MARK = "<!-- horst.save wrote this card"
 
 
 def save(
-    model: Predictor,
-    path: str | Path,
-    *,
-    overwrite: bool = False,
-    half: bool = False,
-    name: str | None = None,
+    model: Predictor, path: str | Path, *, overwrite: bool = False, half: bool = False, name: str | None = None,
     card: str | None = None,
-) -> Path:
+) -> Path:  # fmt: skip
     """Write `model` to the folder `path`.
 
     Args:
@@ -237,10 +232,8 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         data = read_json(file)
     except DataError as error:
-        missing = isinstance(error.__cause__, FileNotFoundError)
-        raise CheckpointError(
-            f"{file} is missing: {file.parent} is not a saved model" if missing else str(error)
-        ) from error
+        missing = f"{file} is missing: {file.parent} is not a saved model"
+        raise CheckpointError(missing if isinstance(error.__cause__, FileNotFoundError) else str(error)) from error
     if not isinstance(data, dict):
         raise CheckpointError(f"{file} holds {type(data).__name__}; a mapping is needed")
     return data

@@ -46,8 +46,7 @@ class PredictorConfig:
     fps: float  # frames per second that the model is made for
 
     def __post_init__(self) -> None:
-        size: Any = self.size
-        fps: Any = self.fps
+        size, fps = self.size, self.fps
         if not isinstance(size, list | tuple) or len(size) != 2 or not all(type(v) is int and v > 0 for v in size):
             raise ConfigError(f"size is {size!r}; it takes [height, width]")
         if max(size) > MAX_PIXELS:
@@ -88,15 +87,9 @@ class Predictor(nn.Module):
     """A backbone, a temporal core and a head."""
 
     def __init__(
-        self,
-        backbone: Backbone,
-        core: Core,
-        head: Head,
-        *,
-        size: tuple[int, int] = (224, 224),
-        fps: float = 12.0,
+        self, backbone: Backbone, core: Core, head: Head, *, size: tuple[int, int] = (224, 224), fps: float = 12.0,
         labels: Labels | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """`size` (height, width) and `fps` of the frames that it is made for; `labels`, the names of its classes."""
         super().__init__()
         inputs = core.config.in_channels
@@ -104,11 +97,9 @@ class Predictor(nn.Module):
             raise ConfigError(f"the backbone gives {backbone.channels} channels and the core takes {inputs}")
         if core.channels != head.channels:
             raise ConfigError(f"the core gives {core.channels} channels and the head takes {head.channels}")
-        for name in head.reads:
-            if name not in core.gives:
-                raise ConfigError(
-                    f"the head {type(head).__name__} reads {name}, which {core.config.title} does not give"
-                )
+        if missing := [name for name in head.reads if name not in core.gives]:
+            what = f"reads {missing[0]}, which {core.config.title} does not give"
+            raise ConfigError(f"the head {type(head).__name__} {what}")
         self.backbone, self.core, self.head = backbone, core, head
         checked = PredictorConfig(backbone=Part(name=""), core=core.config, head=Part(name=""), size=size, fps=fps)
         self.size, self.fps = checked.size, checked.fps
@@ -185,14 +176,9 @@ class Predictor(nn.Module):
         return self.core.init_state(batch_size, *self.backbone.output_size(height, width), device=device, dtype=dtype)
 
     def forward(
-        self,
-        frames: Tensor,
-        state: Any = None,
-        lengths: Lengths = None,
-        *,
-        unroll: Unroll = None,
+        self, frames: Tensor, state: Any = None, lengths: Lengths = None, *, unroll: Unroll = None,
         attention: bool = False,
-    ) -> tuple[PredictorOutput, Any]:
+    ) -> tuple[PredictorOutput, Any]:  # fmt: skip
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `Unroller`."""
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
         seen = check_lengths(lengths, *frames.shape[:2])

@@ -68,30 +68,20 @@ def read_result(job: Job) -> RunResult:
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{run.metrics} is damaged ({error}): delete {run.folder} and run the study again") from error
     return RunResult(
-        run=job.run.name,
-        seed=job.seed,
-        fold=job.fold,
-        folder=job.folder.name,
-        metrics=evaluation.metrics,
-        examples=evaluation.counts["examples"],
-        parameters=parameters,
-        gflop=flop / 1e9,
-        seconds=round(seconds, 1),
-        frames_per_second=_speed(job.log),
-        commit=run.commit(),
+        run=job.run.name, seed=job.seed, fold=job.fold, folder=job.folder.name, metrics=evaluation.metrics,
+        examples=evaluation.counts["examples"], parameters=parameters, gflop=flop / 1e9, seconds=round(seconds, 1),
+        frames_per_second=_speed(job.log), commit=run.commit(),
         command=["horst", *(word.replace(f"{Path.cwd()}{os.sep}", "") for word in job.command("new"))],
         evaluation=evaluation,
-    )
+    )  # fmt: skip
 
 
 def seed_results(study: Study, results: Sequence[RunResult], folder: Path) -> dict[str, list[SeedResult]]:
     """The seeds of each run, all with the same examples. A seed with a missing fold is left out."""
     found: dict[str, list[SeedResult]] = {}
-    trained: dict[tuple[str, int], list[RunResult]] = {}
-    for result in results:
-        trained.setdefault((result.run, result.seed), []).append(result)
-    for (run, seed), parts in trained.items():
-        if len(parts) < max(1, len(study.folds)):
+    for run, seed in dict.fromkeys((result.run, result.seed) for result in results):
+        parts = [result for result in results if (result.run, result.seed) == (run, seed)]
+        if len(parts) < len(study.folds):
             continue
         loaded = [Predictions.load(Run(folder / part.folder).evaluation(SPLIT, "safetensors")) for part in parts]
         pooled = sorted_by_id(pool(loaded) if len(parts) > 1 else loaded[0])
@@ -116,12 +106,9 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
     if any(kind != kinds[0] for kind in kinds):
         raise DataError(f"the folds were evaluated at other positions, or on other classes: {classes}")
     return Predictions.from_tensors(
-        concatenate([part.tensors() for part in parts]),
-        task=first.task,
-        positions=first.positions,
-        ids=tuple(ids),
+        concatenate([part.tensors() for part in parts]), task=first.task, positions=first.positions, ids=tuple(ids),
         missing=tuple(entry for part in parts for entry in part.missing),
-    )
+    )  # fmt: skip
 
 
 def sorted_by_id(predictions: Predictions) -> Predictions:
@@ -136,13 +123,13 @@ def remeasure(pooled: Predictions, evaluation: Evaluation) -> dict[str, float]:
 
 def _check_examples(found: dict[str, list[SeedResult]]) -> None:
     """DataError unless all runs were evaluated on the same examples, by which they are paired."""
-    every = [(run, one) for run, several in found.items() for one in several]
-    for run, one in every:
-        first = every[0][1].predictions
-        if one.predictions.ids != first.ids:
+    every = [(run, one.seed, one.predictions) for run, several in found.items() for one in several]
+    for run, seed, predictions in every:
+        name, _, first = every[0]
+        if predictions.ids != first.ids:
             raise DataError(
-                f"{every[0][0]} and {run} (seed {one.seed}) were evaluated on other examples "
-                f"({len(first)} and {len(one.predictions)}): a study compares runs on the same ones"
+                f"{name} and {run} (seed {seed}) were evaluated on other examples ({len(first)} and "
+                f"{len(predictions)}): a study compares runs on the same ones"
             )
 
 

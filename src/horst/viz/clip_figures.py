@@ -32,18 +32,10 @@ LEFT, NAMES = 42, 270  # points for the percentages on the left and the names on
 
 @style.styled
 def attention(
-    frames: Sequence[Image],
-    temporal: Any,
-    spatial: Any,
-    *,
-    at: int | None = None,
-    layer: int = -1,
-    probabilities: NDArray[np.floating] | None = None,
-    names: Sequence[str] | None = None,
-    truth: int | None = None,
-    times: Sequence[float] | None = None,
-    parts: Sequence[tuple[int, int]] = (),
-) -> Figure:
+    frames: Sequence[Image], temporal: Any, spatial: Any, *, at: int | None = None, layer: int = -1,
+    probabilities: NDArray[np.floating] | None = None, names: Sequence[str] | None = None, truth: int | None = None,
+    times: Sequence[float] | None = None, parts: Sequence[tuple[int, int]] = (),
+) -> Figure:  # fmt: skip
     """The past frames that the model attends to at one frame: brightness is T(Q, K), colour below is S(Q, K).
 
     Args:
@@ -72,7 +64,12 @@ def attention(
     order = weights.shape[1]
     past = range(max(0, now - order), now)
     entries = [order - now + frame for frame in past]  # entry j looks at frame t - S + j
-    top = _most_likely(probabilities, names, now)
+    top = []  # (class, name, probability)
+    if probabilities is not None:
+        chances = np.asarray(probabilities, np.float64)
+        chances = chances[now] if chances.ndim == 2 else chances
+        best = np.argsort(-chances, kind="stable")[:TOP].tolist()
+        top = [(i, names[i] if names is not None else f"class {i}", float(chances[i])) for i in best]
     true = names[truth] if truth is not None and names is not None else ""
     w = max(SMALLEST, min(LARGEST, (ROOM - GAP * (order - 1)) / order))
     h = w * frames[now].shape[0] / frames[now].shape[1]
@@ -163,18 +160,6 @@ def _layer(what: str, values: Any, layer: int, rank: int) -> NDArray[np.float64]
     return array
 
 
-def _most_likely(
-    probabilities: NDArray[np.floating] | None, names: Sequence[str] | None, now: int
-) -> list[tuple[int, str, float]]:
-    """(class, name, probability)"""
-    if probabilities is None:
-        return []
-    found = np.asarray(probabilities, np.float64)
-    found = found[now] if found.ndim == 2 else found
-    best = np.argsort(-found, kind="stable")[:TOP].tolist()
-    return [(i, names[i] if names is not None else f"class {i}", float(found[i])) for i in best]
-
-
 def _put_name(
     axes: Axes, name: str, index: int, truth: int | None, parts: Sequence[tuple[int, int]], y: float, limit: float
 ) -> None:
@@ -197,17 +182,10 @@ def _time(frame: int, times: Sequence[float] | None) -> str:
 
 @style.styled
 def timeline(
-    probabilities: NDArray[np.floating],
-    times: Sequence[float],
-    names: Sequence[str],
-    truth: int | None = None,
-    *,
-    shown: int = 4,
-    frames: Sequence[Image] = (),
-    marks: Sequence[float] = (),
-    x_name: str = "seconds",
+    probabilities: NDArray[np.floating], times: Sequence[float], names: Sequence[str], truth: int | None = None, *,
+    shown: int = 4, frames: Sequence[Image] = (), marks: Sequence[float] = (), x_name: str = "seconds",
     width: float = 980,
-) -> Figure:
+) -> Figure:  # fmt: skip
     """Curves of the classes with the highest probability at some time, and a strip of the top class.
 
     Args:
@@ -268,14 +246,9 @@ def timeline(
 
 
 def _draw_strip(
-    axes: Axes,
-    times: Sequence[float],
-    leaders: NDArray[np.int64],
-    names: Sequence[str],
-    colours: dict[int, str],
-    truth: int | None,
-    scale: float,
-) -> None:
+    axes: Axes, times: Sequence[float], leaders: NDArray[np.int64], names: Sequence[str], colours: dict[int, str],
+    truth: int | None, scale: float,
+) -> None:  # fmt: skip
     """One segment for as long as a class is the top class, with its name where it fits. `scale`: points per second."""
     for leader, run in groupby(range(len(times)), lambda i: int(leaders[i])):
         first, *rest = run

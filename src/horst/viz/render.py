@@ -186,15 +186,10 @@ class VideoRenderer:
 
 
 def render_stream(
-    stream: StreamSession,
-    frames: Iterator[Frame],
-    end: float | None = None,
-    *,
-    fps: float = 12.0,
-    large: Iterator[Frame] | None = None,
-    report: Callable[[Prediction], None] = lambda prediction: None,
+    stream: StreamSession, frames: Iterator[Frame], end: float | None = None, *, fps: float = 12.0,
+    large: Iterator[Frame] | None = None, report: Callable[[Prediction], None] = lambda prediction: None,
     stop: Callable[[], bool] = lambda: False,
-) -> Iterator[Image]:
+) -> Iterator[Image]:  # fmt: skip
     """Predict from the frames of a source, and yield the frames of a video of it.
 
     Args:
@@ -269,15 +264,9 @@ def _draw_bar(draw: ImageDraw.ImageDraw, box: Box, share: float, colour: tuple[i
 
 
 def _write(
-    draw: ImageDraw.ImageDraw,
-    place: tuple[int, int],
-    text: str,
-    size: int,
-    colour: tuple[int, int, int] = SOFT,
-    *,
-    anchor: str = "lm",
-    limit: float = np.inf,
-) -> None:
+    draw: ImageDraw.ImageDraw, place: tuple[int, int], text: str, size: int, colour: tuple[int, int, int] = SOFT, *,
+    anchor: str = "lm", limit: float = np.inf,
+) -> None:  # fmt: skip
     """A line of text, cut off at `limit` pixels."""
     shown = _fit(text, size, limit)
     draw.text(place, shown, colour, _font(size, ascii_only=shown.isascii()), anchor)

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 import horst
-from horst.data.example import Split, Task
+from horst.data.example import Split
 from horst.evaluation.evaluate import Evaluation, clip_for
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions, position_name
@@ -32,15 +32,11 @@ CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25)
 """Positions that have a figure, and at which the attention of clips is drawn."""
 FEW = 50  # fewer evaluated clips are a warning
 HEADLINE = {
-    "action/top1@25%": "top-1 after 25% of a clip",
-    "action/top1@50%": "top-1 after 50% of a clip",
-    "action/top1@100%": "top-1 after the whole clip",
-    "area": "top-1, mean over the clip",
-    "decided": "of a clip until the prediction is final",
-    "action/top1@1s": "top-1, 1 s before the action",
-    "action/top5@1s": "top-5, 1 s before the action",
-    "action/recall5@1s": "mean recall at 5, 1 s before the action",
-}
+    "action/top1@25%": "top-1 after 25% of a clip", "action/top1@50%": "top-1 after 50% of a clip",
+    "action/top1@100%": "top-1 after the whole clip", "area": "top-1, mean over the clip",
+    "decided": "of a clip until the prediction is final", "action/top1@1s": "top-1, 1 s before the action",
+    "action/top5@1s": "top-5, 1 s before the action", "action/recall5@1s": "mean recall at 5, 1 s before the action",
+}  # fmt: skip
 CURVES = {
     "recognition": ("action/top1@25%", "action/top1@50%", "action/top1@100%", "area"),
     "anticipation": ("action/top1@1s", "action/top5@1s", "action/recall5@1s"),
@@ -151,8 +147,12 @@ def clips_section(evaluated: EvaluatedModel, split: Split, predictions: Predicti
     cards = []
     for index, kind in choose_clips(predictions, clips):
         clip = stream_clip(evaluated.model, evaluated.module, split, index)
-        stride = clip_for(evaluated.module, evaluated.model).stride
-        cards.append(clip_section(clip, _moments(predictions.task, len(clip.frames), stride), kind))
+        count, stride = len(clip.frames), clip_for(evaluated.module, evaluated.model).stride
+        if predictions.task == "recognition":  # the frames at which attention is drawn
+            places = {observed_frames(count, part) - 1 for part in CALIBRATION["recognition"]}
+        else:
+            places = {count - round(tau / stride) for tau in CALIBRATION["anticipation"]}
+        cards.append(clip_section(clip, tuple(sorted(place for place in places if 0 <= place < count)), kind))
     if not cards:
         return ""
     intro = (
@@ -161,15 +161,6 @@ def clips_section(evaluated: EvaluatedModel, split: Split, predictions: Predicti
         "weight), where in them it looks (colour), and the top 5. The layer whose maps vary most is shown."
     )
     return section("Clips, frame by frame", intro, *cards)
-
-
-def _moments(task: Task, count: int, stride: float) -> tuple[int, ...]:
-    """The frames, of `count`, at which attention is drawn."""
-    if task == "recognition":
-        places = {observed_frames(count, part) - 1 for part in CALIBRATION[task]}
-    else:
-        places = {count - round(tau / stride) for tau in CALIBRATION[task]}
-    return tuple(sorted(place for place in places if 0 <= place < count))
 
 
 def run_section(run: Run | None, model: Predictor, entries: dict[str, str]) -> str:

@@ -57,9 +57,7 @@ class E3DLSTMConfig(StackConfig):
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
         if self.depth > self.window:
-            raise ConfigError(
-                f"depth is {self.depth} and the window has {self.window} frames: it is at most the window"
-            )
+            raise ConfigError(f"depth is {self.depth} and the window has {self.window} frames: it is at most that")
         if len(set(self.hidden)) > 1:
             raise ConfigError(f"hidden is {self.hidden}; all layers share one memory: give them the same width")
 
@@ -154,13 +152,11 @@ def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tenso
         logits = (query.unsqueeze(1) * history).sum(2)  # (B, S, D, H, W)
         weights = logits.masked_fill(~there[:, :, None, None, None], float("-inf")).softmax(1)
         return (weights.unsqueeze(2) * history).sum(1)
-    q = query.flatten(2).transpose(1, 2)  # (B, P, C)
-    k = history.flatten(3).transpose(2, 3).flatten(1, 2)  # (B, S P, C)
-    mask = there.repeat_interleave(q.shape[1], 1)  # (B, S P)
-    found = F.scaled_dot_product_attention(
-        q.unsqueeze(1), k.unsqueeze(1), k.unsqueeze(1), mask[:, None, None], scale=1.0
-    )
-    return found.squeeze(1).transpose(1, 2).unflatten(2, query.shape[2:])
+    q = query.flatten(2).mT.unsqueeze(1)  # (B, 1, P, C)
+    k = history.flatten(3).mT.flatten(1, 2).unsqueeze(1)  # (B, 1, S P, C)
+    mask = there.repeat_interleave(q.shape[2], 1)[:, None, None]  # (B, 1, 1, S P)
+    found = F.scaled_dot_product_attention(q, k, k, mask, scale=1.0)
+    return found.squeeze(1).mT.unflatten(2, query.shape[2:])
 
 
 @register_method(

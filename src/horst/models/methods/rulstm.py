@@ -105,15 +105,9 @@ class ImagineHead(EncoderDecoderHead):
     """Predicts the difference to the next feature or, without `residual`, the feature itself."""
 
     def __init__(
-        self,
-        channels: int,
-        *,
-        features: int,
-        num_classes: int,
-        steps: int = 14,
-        dropout: float = 0.8,
+        self, channels: int, *, features: int, num_classes: int, steps: int = 14, dropout: float = 0.8,
         residual: bool = True,
-    ) -> None:
+    ) -> None:  # fmt: skip
         super().__init__(channels, features=features, num_classes=num_classes, steps=steps, dropout=dropout)
         self.residual = residual
 
