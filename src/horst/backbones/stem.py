@@ -54,7 +54,6 @@ class ConvStem(Backbone):
         return self._by_kernels(x) if known and by_kernels(self, x) else self.stages(x)
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation that runs on a device, and why."""
         if self.norm == "batch":
             return BackendChoice("reference", "there are no kernels for norm=batch")
         return choose(device, wanted=self.wanted_backend)

@@ -83,6 +83,9 @@ class PredictorOutput:
     core: CoreOutput  # the input of the head, and on request the attention weights
 
 
+Predicted = tuple[PredictorOutput, Any]  # with the state after it
+
+
 class Predictor(nn.Module):
     """A backbone, a temporal core and a head."""
 
@@ -178,7 +181,7 @@ class Predictor(nn.Module):
     def forward(
         self, frames: Tensor, state: Any = None, lengths: Lengths = None, *, unroll: Unroll = None,
         attention: bool = False,
-    ) -> tuple[PredictorOutput, Any]:  # fmt: skip
+    ) -> Predicted:  # fmt: skip
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `Unroller`."""
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
         seen = check_lengths(lengths, *frames.shape[:2])
@@ -190,16 +193,12 @@ class Predictor(nn.Module):
             valid = length_mask(torch.tensor(seen, device=frames.device), frames.shape[1])
         return PredictorOutput(self.read(out, valid, unroll=unroll), out), state
 
-    def step(
-        self, frame: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False
-    ) -> tuple[PredictorOutput, Any]:
+    def step(self, frame: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False) -> Predicted:
         """One frame (B, 3, H, W) of every stream."""
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
         return self.step_maps(self.backbone(frame), state, unroll=unroll, attention=attention)
 
-    def step_maps(
-        self, maps: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False
-    ) -> tuple[PredictorOutput, Any]:
+    def step_maps(self, maps: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False) -> Predicted:
         """The rest of a step, after the backbone: its maps (B, C, h, w) of the frame of every stream."""
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(maps, state, attention=attention)

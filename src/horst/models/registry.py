@@ -197,12 +197,9 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     head = {key: value for key, value in options.items() if key in of_head}
     if "variant" in options and "form" in of_head:
         head.setdefault("form", options["variant"])
-    return replace(
-        config,
-        core=type(config.core).from_dict(core),
-        head=Part(name=config.head.name, options={**config.head.options, **head}),
-        **{key: options[key] for key in ("size", "fps") if key in options},
-    )
+    frames = {key: options[key] for key in ("size", "fps") if key in options}
+    part = Part(name=config.head.name, options={**config.head.options, **head})
+    return replace(config, core=type(config.core).from_dict(core), head=part, **frames)
 
 
 def create_model(name: str, *, pretrained: bool = False, labels: Labels | None = None, **options: Any) -> Predictor:

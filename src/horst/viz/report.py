@@ -244,10 +244,9 @@ def page(title: str, intro: str, sections: Sequence[str]) -> str:
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     body, terms = explain("".join(sections))
     more = ' <a href="#terms">Terms are explained at the end.</a>' if terms else ""
+    head += f"<style>{style.STYLE}{own}</style>"
     body = f"<h1>{escape(title)}</h1><p class=soft>{escape(intro)}{more}</p>{body}{terms}"
-    return (
-        f"<!doctype html><html lang=en><head>{head}<style>{style.STYLE}{own}</style></head><body>{body}</body></html>\n"
-    )
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>\n"
 
 
 def section(title: str, intro: str, *parts: str) -> str:

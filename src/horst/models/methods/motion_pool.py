@@ -47,9 +47,8 @@ class MotionPoolConfig(CoreConfig):
 
     @property
     def about(self) -> str:
-        return (
-            f"MotionPool, a grid of {self.grid[0]} x {self.grid[1]} and {self.focus} x {self.focus} around the motion"
-        )
+        (rows, columns), focus = self.grid, self.focus
+        return f"MotionPool, a grid of {rows} x {columns} and {focus} x {focus} around the motion"
 
 
 @register_core(MotionPoolConfig)

@@ -71,7 +71,6 @@ class StackedCore(RecurrentCore):
         self._wanted = name
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation that runs on a device, and why."""
         chosen = choose(device, self.unknown, self._wanted)
         return replace(chosen, name="reference") if chosen.name == "compiled" else chosen  # which is for HORST
 
