@@ -91,8 +91,7 @@ class EfficientNetLite0(Backbone):
         self.stem = ConvUnit(self.input_channels, _STEM_CHANNELS, kernel=3, stride=2)
         blocks, c_in = [], _STEM_CHANNELS
         for kernel, expand, c_out, repeats, stride in _STAGES[: _STAGES_USED[features_at]]:
-            for i in range(repeats):
-                step = stride if i == 0 else 1
+            for step in (stride, *[1] * (repeats - 1)):
                 blocks.append(_InvertedResidual(c_in, c_out, kernel=kernel, expand=expand, stride=step))
                 c_in = c_out
         self.blocks = nn.Sequential(*blocks)
