@@ -10,6 +10,16 @@ from horst.backbones.stem import ConvStem
 from horst.backbones.timm_adapter import TimmBackbone
 
 __all__ = [
-    "BACKBONES", "BNInception", "Backbone", "ConvStem", "EfficientNetLite0", "PrecomputedMaps", "TimmBackbone",
-    "create_backbone", "load_imagenet", "load_tsn", "read_tsn", "register_backbone",
-]  # fmt: skip
+    "BACKBONES",
+    "BNInception",
+    "Backbone",
+    "ConvStem",
+    "EfficientNetLite0",
+    "PrecomputedMaps",
+    "TimmBackbone",
+    "create_backbone",
+    "load_imagenet",
+    "load_tsn",
+    "read_tsn",
+    "register_backbone",
+]

@@ -28,9 +28,14 @@ _SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 
 _STEM_CHANNELS = 32
 _STAGES = (  # kernel, expansion, channels, repeats, stride
-    (3, 1, 16, 1, 1), (3, 6, 24, 2, 2), (5, 6, 40, 2, 2), (3, 6, 80, 3, 2),
-    (5, 6, 112, 3, 1), (5, 6, 192, 4, 2), (3, 6, 320, 1, 1),
-)  # fmt: skip
+    (3, 1, 16, 1, 1),
+    (3, 6, 24, 2, 2),
+    (5, 6, 40, 2, 2),
+    (3, 6, 80, 3, 2),
+    (5, 6, 112, 3, 1),
+    (5, 6, 192, 4, 2),
+    (3, 6, 320, 1, 1),
+)
 # how many stages there are up to the last map of that stride
 _STAGES_USED: dict[str, int] = {"s16": 5, "s32": 7, "s16+s32": 7}
 _BLOCKS_S16 = sum(repeats for _, _, _, repeats, _ in _STAGES[: _STAGES_USED["s16"]])

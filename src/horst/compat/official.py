@@ -22,9 +22,14 @@ StateDict = Mapping[str, Tensor]
 # Our names to theirs, for modules with one counterpart.
 WITHOUT_BIAS = {"ff_x.0": "encoder.0", "ff_q.0": "mha.q_pre_f.0", "output.ff.0": "out_t.0"}
 WITH_BIAS = {
-    "ff_x.1": "encoder.1", "ff_q.1": "mha.q_pre_f.1", "filter_q.conv": "mha.sf_Q.f.0", "filter_k.conv": "mha.sf_K.f.0",
-    "output.ff.1": "out_t.1", "output.se.squeeze": "out_t.3.f.1", "output.se.excite": "out_t.3.f.3",
-}  # fmt: skip
+    "ff_x.1": "encoder.1",
+    "ff_q.1": "mha.q_pre_f.1",
+    "filter_q.conv": "mha.sf_Q.f.0",
+    "filter_k.conv": "mha.sf_K.f.0",
+    "output.ff.1": "out_t.1",
+    "output.se.squeeze": "out_t.3.f.1",
+    "output.se.excite": "out_t.3.f.3",
+}
 LAYER_NAMES = {f"{ours}.weight": f"{theirs}.weight" for ours, theirs in (WITHOUT_BIAS | WITH_BIAS).items()}
 LAYER_NAMES |= {f"{ours}.bias": f"{theirs}.bias" for ours, theirs in WITH_BIAS.items()}
 KEY_VALUE_NAMES = [f"mha.{side}_pre_f.{part}" for side in "kv" for part in ("0.weight", "1.weight", "1.bias")]
@@ -32,10 +37,17 @@ NEVER_USED = ("agg_f.", "mha.v_post_f.")
 HEAD_NAMES = {
     "concat": {"fc_a": "c_a.2", "fc_v": "c_v.2", "fc_n": "c_n.2", "fc_a2v": "c_a2v", "fc_a2n": "c_a2n"},
     "unroll": {
-        "fc_a": "c_a.classifier.0", "fc_v": "c_v", "fc_n": "c_n", "fc_a2v": "c_a2v", "fc_a2n": "c_a2n",
-        "fc_xi_v": "encoder_v.2", "fc_xi_n": "encoder_n.2", "fuse.0": "c_a.fuse_ev.0", "fuse.1": "c_a.fuse_ev.1",
+        "fc_a": "c_a.classifier.0",
+        "fc_v": "c_v",
+        "fc_n": "c_n",
+        "fc_a2v": "c_a2v",
+        "fc_a2n": "c_a2n",
+        "fc_xi_v": "encoder_v.2",
+        "fc_xi_n": "encoder_n.2",
+        "fuse.0": "c_a.fuse_ev.0",
+        "fuse.1": "c_a.fuse_ev.1",
     },
-}  # fmt: skip
+}
 LSTM_NAMES = {f"lstm.{p}_{g}": f"c_a.unrolling.{p}_{g}_l0" for p in ("weight", "bias") for g in ("ih", "hh")}
 
 

@@ -6,6 +6,19 @@ from horst.heads.open_set import OpenRecognitionHead
 from horst.heads.unrolling import Unroll, Unroller, UnrollingHead
 
 __all__ = [
-    "HEADS", "TASKS", "ActionHead", "Head", "Logits", "OpenRecognitionHead", "RecognitionHead", "Unroll", "Unroller",
-    "UnrollingHead", "VerbNounActionHead", "check_maps", "create_head", "head_options", "register_head",
-]  # fmt: skip
+    "HEADS",
+    "TASKS",
+    "ActionHead",
+    "Head",
+    "Logits",
+    "OpenRecognitionHead",
+    "RecognitionHead",
+    "Unroll",
+    "Unroller",
+    "UnrollingHead",
+    "VerbNounActionHead",
+    "check_maps",
+    "create_head",
+    "head_options",
+    "register_head",
+]

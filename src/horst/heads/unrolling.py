@@ -142,9 +142,16 @@ class UnrollingHead(Unroller):
     classifiers = ("fc_a", "fc_v", "fc_n", "fc_a2v", "fc_a2n")
 
     def __init__(
-        self, channels: int, *, num_classes: int, num_verbs: int | None = None, num_nouns: int | None = None,
-        steps: int = 14, form: Form = "paper", norm: Norm = "none",
-    ) -> None:  # fmt: skip
+        self,
+        channels: int,
+        *,
+        num_classes: int,
+        num_verbs: int | None = None,
+        num_nouns: int | None = None,
+        steps: int = 14,
+        form: Form = "paper",
+        norm: Norm = "none",
+    ) -> None:
         super().__init__(channels, count_classes(num_classes, num_verbs, num_nouns))
         check_type("form", form, Form)
         check_positive(steps=steps)

@@ -10,6 +10,20 @@ from horst.models.registry import register_method as register_method
 from horst.models.registry import register_model as register_model
 
 __all__ = [
-    "METHODS", "MODELS", "BatchedStep", "Method", "Predictor", "PredictorConfig", "PredictorOutput", "StepOutput",
-    "create_model", "list_methods", "list_models", "load", "model_config", "open_model", "pretrained_models", "save",
-]  # fmt: skip
+    "METHODS",
+    "MODELS",
+    "BatchedStep",
+    "Method",
+    "Predictor",
+    "PredictorConfig",
+    "PredictorOutput",
+    "StepOutput",
+    "create_model",
+    "list_methods",
+    "list_models",
+    "load",
+    "model_config",
+    "open_model",
+    "pretrained_models",
+    "save",
+]

@@ -39,9 +39,14 @@ OLD_MARK = "<!-- horst.save wrote this card"
 
 
 def save(
-    model: Predictor, path: str | Path, *, overwrite: bool = False, half: bool = False, name: str | None = None,
+    model: Predictor,
+    path: str | Path,
+    *,
+    overwrite: bool = False,
+    half: bool = False,
+    name: str | None = None,
     card: str | None = None,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write `model` to the folder `path`.
 
     Args:

@@ -90,9 +90,15 @@ class Predictor(nn.Module):
     """A backbone, a temporal core and a head."""
 
     def __init__(
-        self, backbone: Backbone, core: Core, head: Head, *, size: tuple[int, int] = (224, 224), fps: float = 12.0,
+        self,
+        backbone: Backbone,
+        core: Core,
+        head: Head,
+        *,
+        size: tuple[int, int] = (224, 224),
+        fps: float = 12.0,
         labels: Labels | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`size` (height, width) and `fps` of the frames that it is made for; `labels`, the names of its classes."""
         super().__init__()
         inputs = core.config.in_channels
@@ -179,9 +185,14 @@ class Predictor(nn.Module):
         return self.core.init_state(batch_size, *self.backbone.output_size(height, width), device=device, dtype=dtype)
 
     def forward(
-        self, frames: Tensor, state: Any = None, lengths: Lengths = None, *, unroll: Unroll = None,
+        self,
+        frames: Tensor,
+        state: Any = None,
+        lengths: Lengths = None,
+        *,
+        unroll: Unroll = None,
         attention: bool = False,
-    ) -> Predicted:  # fmt: skip
+    ) -> Predicted:
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `Unroller`."""
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
         seen = check_lengths(lengths, *frames.shape[:2])

@@ -128,10 +128,14 @@ def start_process(
         file.write(f"$ {shlex.join(['horst', *arguments])}\n".encode())
         file.flush()
         return ProcessGroup(
-            [sys.executable, "-m", "horst", *arguments], stdin=subprocess.DEVNULL, stdout=file,
-            stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **environment},
-            start_new_session=True, pass_fds=() if sys.platform == "win32" else tuple(locks),
-        )  # fmt: skip
+            [sys.executable, "-m", "horst", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1", **environment},
+            start_new_session=True,
+            pass_fds=() if sys.platform == "win32" else tuple(locks),
+        )
 
 
 def last_lines(log: Path, count: int = LAST_LINES) -> list[str]:

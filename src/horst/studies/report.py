@@ -52,11 +52,17 @@ class StudyResults:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "study": self.study.name, "title": self.study.title, "question": self.study.question,
-            "command": self.command, "horst": horst.__version__, "data": self.data, "against": self.study.against,
-            "rows": [asdict(row) for row in self.rows], "runs": [run.to_dict() for run in self.runs],
+            "study": self.study.name,
+            "title": self.study.title,
+            "question": self.study.question,
+            "command": self.command,
+            "horst": horst.__version__,
+            "data": self.data,
+            "against": self.study.against,
+            "rows": [asdict(row) for row in self.rows],
+            "runs": [run.to_dict() for run in self.runs],
             "missing": self.missing,
-        }  # fmt: skip
+        }
 
 
 def write_results(results: StudyResults, folder: Path) -> list[Path]:

@@ -68,12 +68,20 @@ def read_result(job: Job) -> RunResult:
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{run.metrics} is damaged ({error}): delete {run.folder} and run the study again") from error
     return RunResult(
-        run=job.run.name, seed=job.seed, fold=job.fold, folder=job.folder.name, metrics=evaluation.metrics,
-        examples=evaluation.counts["examples"], parameters=parameters, gflop=flop / 1e9, seconds=round(seconds, 1),
-        frames_per_second=_speed(job.log), commit=run.commit(),
+        run=job.run.name,
+        seed=job.seed,
+        fold=job.fold,
+        folder=job.folder.name,
+        metrics=evaluation.metrics,
+        examples=evaluation.counts["examples"],
+        parameters=parameters,
+        gflop=flop / 1e9,
+        seconds=round(seconds, 1),
+        frames_per_second=_speed(job.log),
+        commit=run.commit(),
         command=["horst", *(word.replace(f"{Path.cwd()}{os.sep}", "") for word in job.command("new"))],
         evaluation=evaluation,
-    )  # fmt: skip
+    )
 
 
 def seed_results(study: Study, results: Sequence[RunResult], folder: Path) -> dict[str, list[SeedResult]]:
@@ -106,9 +114,12 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
     if any(kind != kinds[0] for kind in kinds):
         raise DataError(f"the folds were evaluated at other positions, or on other classes: {classes}")
     return Predictions.from_tensors(
-        concatenate([part.tensors() for part in parts]), task=first.task, positions=first.positions, ids=tuple(ids),
+        concatenate([part.tensors() for part in parts]),
+        task=first.task,
+        positions=first.positions,
+        ids=tuple(ids),
         missing=tuple(entry for part in parts for entry in part.missing),
-    )  # fmt: skip
+    )
 
 
 def sorted_by_id(predictions: Predictions) -> Predictions:

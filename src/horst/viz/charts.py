@@ -29,9 +29,13 @@ DASHES: dict[str, Any] = {"top1": "-", "top5": (0, (3, 2)), "recall5": (0, (1, 1
 
 @style.styled
 def accuracy_curve(
-    evaluations: Evaluation | Mapping[str, Evaluation], *, task: str = "action", kinds: tuple[str, ...] | None = None,
-    title: str = "", width: float = 560,
-) -> Figure:  # fmt: skip
+    evaluations: Evaluation | Mapping[str, Evaluation],
+    *,
+    task: str = "action",
+    kinds: tuple[str, ...] | None = None,
+    title: str = "",
+    width: float = 560,
+) -> Figure:
     """Accuracy over the observed part of a clip, or over the time before the action.
 
     Args:
@@ -121,9 +125,14 @@ def reliability(probabilities: Any, labels: Any, *, bins: int = BINS, title: str
 
 @style.styled
 def confusion(
-    labels: Any, predicted: Any, names: Sequence[str], *, order: Sequence[int] | None = None, pairs: int = 12,
+    labels: Any,
+    predicted: Any,
+    names: Sequence[str],
+    *,
+    order: Sequence[int] | None = None,
+    pairs: int = 12,
     title: str = "",
-) -> Figure:  # fmt: skip
+) -> Figure:
     """Rows are true classes, columns predicted ones; opacity is the square root of the share of the row.
 
     Classes that neither occur nor are predicted are left out.

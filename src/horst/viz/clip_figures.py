@@ -32,10 +32,18 @@ LEFT, NAMES = 42, 270  # points for the percentages on the left and the names on
 
 @style.styled
 def attention(
-    frames: Sequence[Image], temporal: Any, spatial: Any, *, at: int | None = None, layer: int = -1,
-    probabilities: NDArray[np.floating] | None = None, names: Sequence[str] | None = None, truth: int | None = None,
-    times: Sequence[float] | None = None, parts: Sequence[tuple[int, int]] = (),
-) -> Figure:  # fmt: skip
+    frames: Sequence[Image],
+    temporal: Any,
+    spatial: Any,
+    *,
+    at: int | None = None,
+    layer: int = -1,
+    probabilities: NDArray[np.floating] | None = None,
+    names: Sequence[str] | None = None,
+    truth: int | None = None,
+    times: Sequence[float] | None = None,
+    parts: Sequence[tuple[int, int]] = (),
+) -> Figure:
     """The past frames that the model attends to at one frame: brightness is T(Q, K), colour below is S(Q, K).
 
     Args:
@@ -182,10 +190,17 @@ def _time(frame: int, times: Sequence[float] | None) -> str:
 
 @style.styled
 def timeline(
-    probabilities: NDArray[np.floating], times: Sequence[float], names: Sequence[str], truth: int | None = None, *,
-    shown: int = 4, frames: Sequence[Image] = (), marks: Sequence[float] = (), x_name: str = "seconds",
+    probabilities: NDArray[np.floating],
+    times: Sequence[float],
+    names: Sequence[str],
+    truth: int | None = None,
+    *,
+    shown: int = 4,
+    frames: Sequence[Image] = (),
+    marks: Sequence[float] = (),
+    x_name: str = "seconds",
     width: float = 980,
-) -> Figure:  # fmt: skip
+) -> Figure:
     """Curves of the classes with the highest probability at some time, and a strip of the top class.
 
     Args:
@@ -246,9 +261,14 @@ def timeline(
 
 
 def _draw_strip(
-    axes: Axes, times: Sequence[float], leaders: NDArray[np.int64], names: Sequence[str], colours: dict[int, str],
-    truth: int | None, scale: float,
-) -> None:  # fmt: skip
+    axes: Axes,
+    times: Sequence[float],
+    leaders: NDArray[np.int64],
+    names: Sequence[str],
+    colours: dict[int, str],
+    truth: int | None,
+    scale: float,
+) -> None:
     """One segment for as long as a class is the top class, with its name where it fits. `scale`: points per second."""
     for leader, run in groupby(range(len(times)), lambda i: int(leaders[i])):
         first, *rest = run

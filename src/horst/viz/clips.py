@@ -62,11 +62,16 @@ def stream_clip(model: Predictor, module: ClipBatches, split: Split, index: int)
         images = [np.full((MAP_SCALE * height, MAP_SCALE * width, 3), GREY, np.uint8)] * count
     begin, step = (0.0, 1 / clip.fps) if annotations.task == "recognition" else (-clip.stride * count, clip.stride)
     return StreamedClip(
-        id=item.id, label=item.labels.get("action"), names=annotations.classes["action"], frames=images,
+        id=item.id,
+        label=item.labels.get("action"),
+        names=annotations.classes["action"],
+        frames=images,
         times=begin + step * np.arange(count, dtype=np.float64),
-        probabilities=out.logits.action[0].double().softmax(-1).cpu().numpy(), temporal=out.core.temporal or (),
-        spatial=out.core.spatial or (), parts=annotations.action_parts,
-    )  # fmt: skip
+        probabilities=out.logits.action[0].double().softmax(-1).cpu().numpy(),
+        temporal=out.core.temporal or (),
+        spatial=out.core.spatial or (),
+        parts=annotations.action_parts,
+    )
 
 
 def clip_section(clip: StreamedClip, moments: tuple[int, ...] = (), kind: str = "") -> str:

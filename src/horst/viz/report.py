@@ -32,11 +32,15 @@ CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25)
 """Positions that have a figure, and at which the attention of clips is drawn."""
 FEW = 50  # fewer evaluated clips are a warning
 HEADLINE = {
-    "action/top1@25%": "top-1 after 25% of a clip", "action/top1@50%": "top-1 after 50% of a clip",
-    "action/top1@100%": "top-1 after the whole clip", "area": "top-1, mean over the clip",
-    "decided": "of a clip until the prediction is final", "action/top1@1s": "top-1, 1 s before the action",
-    "action/top5@1s": "top-5, 1 s before the action", "action/recall5@1s": "mean recall at 5, 1 s before the action",
-}  # fmt: skip
+    "action/top1@25%": "top-1 after 25% of a clip",
+    "action/top1@50%": "top-1 after 50% of a clip",
+    "action/top1@100%": "top-1 after the whole clip",
+    "area": "top-1, mean over the clip",
+    "decided": "of a clip until the prediction is final",
+    "action/top1@1s": "top-1, 1 s before the action",
+    "action/top5@1s": "top-5, 1 s before the action",
+    "action/recall5@1s": "mean recall at 5, 1 s before the action",
+}
 CURVES = {
     "recognition": ("action/top1@25%", "action/top1@50%", "action/top1@100%", "area"),
     "anticipation": ("action/top1@1s", "action/top5@1s", "action/recall5@1s"),

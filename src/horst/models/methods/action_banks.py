@@ -140,12 +140,14 @@ class ActionBanks(WindowCore):
 
 
 @register_method(
-    "action_banks", title="ActionBanks", task="anticipation",
+    "action_banks",
+    title="ActionBanks",
+    task="anticipation",
     reference="Sener, Singhania, Yao 2020, Temporal Aggregate Representations for Long-Range Video Understanding",
     idea="recent spans attend to the past",
     parameters="118,376,184 counted from the authors' code, with verbs and nouns",
     rows={"ek55-backbones": "ActionBanks"},
-)  # fmt: skip
+)
 def action_banks(size: str) -> PredictorConfig:
     small: dict[str, Any] = {"hidden": 64, "spanning": (2, 3), "recent": (2, 5)} if size == "tiny" else {}
     core = ActionBanksConfig(in_channels=lstm_sizes(size)["in_channels"], **small)

@@ -120,11 +120,16 @@ class AVT(WindowCore):
 
 
 @register_method(
-    "avt", title="AVT-h", task="anticipation", reference="Girdhar, Grauman 2021, Anticipative Video Transformer",
-    idea="a causal transformer predicts features", parameters="613,170,641 counted from the authors' code",
-    rows={"ek55-backbones": "AVT-h", "ek100": "AVT-h"}, loss={"features": 1.0},
+    "avt",
+    title="AVT-h",
+    task="anticipation",
+    reference="Girdhar, Grauman 2021, Anticipative Video Transformer",
+    idea="a causal transformer predicts features",
+    parameters="613,170,641 counted from the authors' code",
+    rows={"ek55-backbones": "AVT-h", "ek100": "AVT-h"},
+    loss={"features": 1.0},
     clips={"ek55": {"steps": 11, "stride": 0.5}, "ek100": {"steps": 10, "stride": 1.0}},
-)  # fmt: skip
+)
 def avt(size: str) -> PredictorConfig:
     sizes = {"tiny": {"hidden": 128, "layers": 3, "context": 14}, "ek55": {"layers": 12, "heads": 8}, "ek100": {}}
     core = AVTConfig(in_channels=lstm_sizes(size)["in_channels"], **sizes[size])

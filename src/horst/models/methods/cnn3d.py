@@ -109,9 +109,12 @@ class CNN3D(StackedCore):
 
 
 @register_method(
-    "cnn3d", title="3D-CNN", task="recognition",
+    "cnn3d",
+    title="3D-CNN",
+    task="recognition",
     reference="Tran et al. 2015, Learning Spatiotemporal Features with 3D Convolutional Networks",
-    idea="convolve over time, then average", rows={"early-recognition": "3D-CNN"},
-)  # fmt: skip
+    idea="convolve over time, then average",
+    rows={"early-recognition": "3D-CNN"},
+)
 def cnn3d(size: str) -> PredictorConfig:
     return recognition(size, CNN3DConfig(**layers(size, (96, 128, 160))))

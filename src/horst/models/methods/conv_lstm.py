@@ -133,11 +133,14 @@ class ConvLSTM(CellStack):
 
 
 @register_method(
-    "conv_lstm", title="ConvLSTM", task="recognition",
+    "conv_lstm",
+    title="ConvLSTM",
+    task="recognition",
     reference="Shi et al. 2015, Convolutional LSTM Network: A Machine Learning Approach for Precipitation Nowcasting",
-    idea="an LSTM of convolutions", parameters="3.97 M for 12 layers of video prediction (Su et al. 2020)",
+    idea="an LSTM of convolutions",
+    parameters="3.97 M for 12 layers of video prediction (Su et al. 2020)",
     rows={"early-recognition": "ConvLSTM"},
-)  # fmt: skip
+)
 def conv_lstm(size: str) -> PredictorConfig:
     return recognition(size, ConvLSTMConfig(**layers(size, (64, 64, 96))))
 
@@ -207,11 +210,13 @@ class ConvTTLSTM(CellStack):
 
 
 @register_method(
-    "conv_tt_lstm", title="Conv-TT-LSTM", task="recognition",
+    "conv_tt_lstm",
+    title="Conv-TT-LSTM",
+    task="recognition",
     reference="Su et al. 2020, Convolutional Tensor-Train LSTM for Spatio-temporal Learning",
     idea="several states through a tensor-train",
     parameters="2.69 M for 12 layers of video prediction (Su et al. 2020)",
     rows={"early-recognition": "Conv-TT-LSTM (retrained)"},
-)  # fmt: skip
+)
 def conv_tt_lstm(size: str) -> PredictorConfig:
     return recognition(size, ConvTTLSTMConfig(**layers(size, (96, 96, 128))))

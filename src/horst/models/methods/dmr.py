@@ -67,10 +67,14 @@ class DMR(VectorCore):
 
 
 @register_method(
-    "dmr", title="DMR", task="anticipation",
+    "dmr",
+    title="DMR",
+    task="anticipation",
     reference="Vondrick, Pirsiavash, Torralba 2016, Anticipating Visual Representations from Unlabeled Video",
-    idea="several guesses of the future", rows={"ek55": "DMR"}, loss={"features": 1.0},
-)  # fmt: skip
+    idea="several guesses of the future",
+    rows={"ek55": "DMR"},
+    loss={"features": 1.0},
+)
 def dmr(size: str) -> PredictorConfig:
     sizes = lstm_sizes(size)
     return anticipation(size, DMRConfig(**sizes, mlp=sizes["hidden"]), dropout=0.0)

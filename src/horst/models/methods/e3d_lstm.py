@@ -160,11 +160,14 @@ def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tenso
 
 
 @register_method(
-    "e3d_lstm", title="E3D-LSTM", task="recognition",
+    "e3d_lstm",
+    title="E3D-LSTM",
+    task="recognition",
     reference="Wang et al. 2019, Eidetic 3D LSTM: A Model for Video Prediction and Beyond",
-    idea="recall past cells by attention", parameters="12,898,832 for video prediction, counted from the authors' code",
+    idea="recall past cells by attention",
+    parameters="12,898,832 for video prediction, counted from the authors' code",
     rows={"early-recognition": "E3D-LSTM"},
-)  # fmt: skip
+)
 def e3d_lstm(size: str) -> PredictorConfig:
     if size == "tiny":
         return recognition(size, E3DLSTMConfig(**layers(size, (32,) * 3), kernel=3, recall="position"))

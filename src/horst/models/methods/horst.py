@@ -89,6 +89,9 @@ for _table, _row, _options in _ABLATIONS:
     _register(f"horst_{_name}", f"HORST, {_row}", _RECOGNITION, rows={_table: _row}, options=_options)
 _register("horst_anticipation", "HORST", _ANTICIPATION, rows={"ek55": "HORST", "ek100": "HORST"})
 _register(
-    "horst_url", "HORST-url", {size: f"{model}_unroll" for size, model in _ANTICIPATION.items()},
-    idea="HORST, then an LSTM until the action", rows={"ek55": "HORST-url", "ek100": "HORST-url"},
-)  # fmt: skip
+    "horst_url",
+    "HORST-url",
+    {size: f"{model}_unroll" for size, model in _ANTICIPATION.items()},
+    idea="HORST, then an LSTM until the action",
+    rows={"ek55": "HORST-url", "ek100": "HORST-url"},
+)

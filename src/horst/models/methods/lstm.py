@@ -124,29 +124,43 @@ class Feedback(VectorCore):
 
 
 @register_method(
-    "lstm", title="LSTM", task="anticipation", reference="Hochreiter, Schmidhuber 1997, Long Short-Term Memory",
+    "lstm",
+    title="LSTM",
+    task="anticipation",
+    reference="Hochreiter, Schmidhuber 1997, Long Short-Term Memory",
     idea="one state through time",
-)  # fmt: skip
+)
 @register_method(
-    "exponential", title="EL", task="anticipation",
+    "exponential",
+    title="EL",
+    task="anticipation",
     reference="Jain et al. 2016, Recurrent Neural Networks for Driver Activity Anticipation via Sensory-Fusion"
     " Architecture",
-    idea="late mistakes cost exponentially more", rows={"ek55": "EL"}, loss={"exponential": 1.0},
-)  # fmt: skip
+    idea="late mistakes cost exponentially more",
+    rows={"ek55": "EL"},
+    loss={"exponential": 1.0},
+)
 @register_method(
-    "ranking", title="RL", task="anticipation",
+    "ranking",
+    title="RL",
+    task="anticipation",
     reference="Ma, Sigal, Sclaroff 2016, Learning Activity Progression in LSTMs for Activity Detection and Early"
     " Detection",
-    idea="certainty must not decrease", rows={"ek55": "RL"}, loss={"ranking": 6.0},
-)  # fmt: skip
+    idea="certainty must not decrease",
+    rows={"ek55": "RL"},
+    loss={"ranking": 6.0},
+)
 def lstm(size: str, head: str = "action") -> PredictorConfig:
     return anticipation(size, LSTMConfig(**lstm_sizes(size)), head)
 
 
 @register_method(
-    "feedback", title="FN", task="anticipation",
+    "feedback",
+    title="FN",
+    task="anticipation",
     reference="De Geest, Tuytelaars 2018, Modeling Temporal Structure with LSTM for Online Action Detection",
-    idea="read the last output", rows={"ek55": "FN"},
-)  # fmt: skip
+    idea="read the last output",
+    rows={"ek55": "FN"},
+)
 def feedback(size: str) -> PredictorConfig:
     return anticipation(size, FeedbackConfig(**lstm_sizes(size)))

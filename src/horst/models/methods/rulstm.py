@@ -105,9 +105,15 @@ class ImagineHead(EncoderDecoderHead):
     """Predicts the difference to the next feature or, without `residual`, the feature itself."""
 
     def __init__(
-        self, channels: int, *, features: int, num_classes: int, steps: int = 14, dropout: float = 0.8,
+        self,
+        channels: int,
+        *,
+        features: int,
+        num_classes: int,
+        steps: int = 14,
+        dropout: float = 0.8,
         residual: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(channels, features=features, num_classes=num_classes, steps=steps, dropout=dropout)
         self.residual = residual
 
@@ -116,30 +122,40 @@ class ImagineHead(EncoderDecoderHead):
 
 
 @register_method(
-    "encoder_decoder", title="ED", task="anticipation",
+    "encoder_decoder",
+    title="ED",
+    task="anticipation",
     reference="Gao, Yang, Nevatia 2017, RED: Reinforced Encoder-Decoder Networks for Action Anticipation",
-    idea="predict the features to come", rows={"ek55": "ED"}, loss={"features": 1.0},
-)  # fmt: skip
+    idea="predict the features to come",
+    rows={"ek55": "ED"},
+    loss={"features": 1.0},
+)
 def encoder_decoder(size: str) -> PredictorConfig:
     return lstm(size, "encoder_decoder")
 
 
 @register_method(
-    "imagine_rnn", title="ImagineRNN", task="anticipation",
+    "imagine_rnn",
+    title="ImagineRNN",
+    task="anticipation",
     reference="Wu et al. 2021, Learning to Anticipate Egocentric Actions by Imagination",
-    idea="predict feature differences, frame by frame", rows={"ek55-backbones": "ImagineRNN"},
+    idea="predict feature differences, frame by frame",
+    rows={"ek55-backbones": "ImagineRNN"},
     loss={"features": 1.0, "distance": "contrastive", "temperature": 0.1},
-)  # fmt: skip
+)
 def imagine_rnn(size: str) -> PredictorConfig:
     return lstm(size, "imagine")
 
 
 @register_method(
-    "rulstm", title="RU", task="anticipation",
+    "rulstm",
+    title="RU",
+    task="anticipation",
     reference="Furnari, Farinella 2019, What Would You Expect? Anticipating Egocentric Actions with Rolling-Unrolling"
     " LSTMs and Modality Attention",
-    idea="one LSTM reads, another runs ahead", parameters="19,369,425 counted from the authors' code",
+    idea="one LSTM reads, another runs ahead",
+    parameters="19,369,425 counted from the authors' code",
     rows={"ek55": "RU-RGB", "ek100": "RU-RGB"},
-)  # fmt: skip
+)
 def rulstm(size: str) -> PredictorConfig:
     return lstm(size, "rolling_unrolling")

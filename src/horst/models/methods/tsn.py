@@ -101,9 +101,16 @@ class PairHead(Head):
     pairs: Tensor  # (A, 2) int64: verb and noun of every action; (0, 2) without verbs and nouns
 
     def __init__(
-        self, channels: int, *, num_classes: int, num_verbs: int | None = None, num_nouns: int | None = None,
-        pairs: Pairs = (), dropout: float = 0.0, norm: Norm = "none",
-    ) -> None:  # fmt: skip
+        self,
+        channels: int,
+        *,
+        num_classes: int,
+        num_verbs: int | None = None,
+        num_nouns: int | None = None,
+        pairs: Pairs = (),
+        dropout: float = 0.0,
+        norm: Norm = "none",
+    ) -> None:
         super().__init__(channels, count_classes(num_classes, num_verbs, num_nouns))
         check_dropout(dropout)
         parts = "verb" in self.classes
