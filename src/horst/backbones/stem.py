@@ -42,16 +42,11 @@ class ConvStem(Backbone):
         self.activation, self.norm = activation, norm
         self.channels = widths[-1]
         self.normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
-        self.stages = nn.Sequential(
-            *(
-                nn.Sequential(
-                    nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False),
-                    nn.BatchNorm2d(c_out) if norm == "batch" else nn.GroupNorm(1 if norm == "layer" else c_out, c_out),
-                    nn.ReLU() if activation == "relu" else nn.SiLU(),
-                )
-                for c_in, c_out in zip((self.input_channels, *widths[:-1]), widths, strict=True)
-            )
-        )
+        self.stages = nn.Sequential()
+        for c_in, c_out in zip((self.input_channels, *widths[:-1]), widths, strict=True):
+            conv = nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False)
+            normed = nn.BatchNorm2d(c_out) if norm == "batch" else nn.GroupNorm(1 if norm == "layer" else c_out, c_out)
+            self.stages.append(nn.Sequential(conv, normed, nn.ReLU() if activation == "relu" else nn.SiLU()))
 
     def features(self, x: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, C, H / 2^stages, W / 2^stages)"""
@@ -59,7 +54,6 @@ class ConvStem(Backbone):
         return self._by_kernels(x) if known and by_kernels(self, x) else self.stages(x)
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation that runs on a device, and why."""
         if self.norm == "batch":
             return BackendChoice("reference", "there are no kernels for norm=batch")
         return choose(device, wanted=self.wanted_backend)

@@ -6,7 +6,6 @@ Shapes: N frames, H x W pixels, C channels, h x w the map's size.
 """
 
 from contextlib import suppress
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,24 +24,26 @@ class TimmBackbone(Backbone):
 
     def __init__(self, *, model: str, out_index: int = -1, pretrained: bool = False, frozen: bool = True) -> None:
         super().__init__(frozen=frozen)
-        timm = _import_timm()
+        try:
+            with suppress(ModuleNotFoundError):
+                import_torchvision()
+            timm = require("timm", "timm")
+        except RuntimeError as error:  # from a torchvision that was built for another torch
+            needed = f"it needs the torchvision that matches torch {torch.__version__}"
+            raise MissingExtraError(f"timm is installed but cannot be imported ({error}): {needed}") from error
         # timm also takes hf-hub:... and local-dir:..., but a config must not open other places
         if not timm.is_model(model):
             raise ConfigError(f"unknown timm model {model!r}{did_you_mean(model, timm.list_models())}")
         try:
-            net: nn.Module = timm.create_model(
-                model, features_only=True, out_indices=(out_index,), pretrained=pretrained
-            )
+            net = timm.create_model(model, features_only=True, out_indices=(out_index,), pretrained=pretrained)
         except (AssertionError, IndexError, RuntimeError) as error:
-            raise ConfigError(
-                f"timm gives no map {out_index} of {model!r} (pretrained={pretrained}): {error}"
-            ) from error
-        described: Any = net
+            what = f"no map {out_index} of {model!r} (pretrained={pretrained})"
+            raise ConfigError(f"timm gives {what}: {error}") from error
         config = require("timm.data", "timm").resolve_model_data_config(net)
-        self.channels = int(described.feature_info.channels()[-1])
+        self.channels = int(net.feature_info.channels()[-1])
         self.normalise = Normalise(config["mean"], config["std"], scale=255.0)
-        self.net = net
-        self._channels_last = getattr(getattr(described, "output_fmt", None), "value", "NCHW") == "NHWC"
+        self.net: nn.Module = net
+        self._channels_last = getattr(getattr(net, "output_fmt", None), "value", "NCHW") == "NHWC"
         self._sizes: dict[tuple[int, int], tuple[int, int]] = {}
         self._freeze()
 
@@ -60,16 +61,3 @@ class TimmBackbone(Backbone):
             out: Tensor = torch.func.functional_call(self, shadow, (frames,))
             self._sizes[height, width] = (out.shape[2], out.shape[3])
         return self._sizes[height, width]
-
-
-def _import_timm() -> Any:
-    try:
-        with suppress(ModuleNotFoundError):
-            import_torchvision()
-        return require("timm", "timm")
-    except RuntimeError as error:
-        # a torchvision that was built for another torch raises RuntimeError
-        raise MissingExtraError(
-            f"timm is installed but cannot be imported ({error}): it needs the torchvision that matches "
-            f"torch {torch.__version__}"
-        ) from error

@@ -4,8 +4,6 @@ Only parameters are converted; the cells are ours. A checkpoint of one cell beco
 mode.
 """
 
-from torch import Tensor
-
 from horst.compat.official import StateDict, check_keys, without_wrapper
 from horst.config import check_positive
 from horst.errors import CheckpointError, ConfigError
@@ -24,12 +22,14 @@ def conv_tt_lstm_from_official(state_dict: StateDict, *, order: int, steps: int,
     """
     check_positive(order=order, steps=steps, ranks=ranks)
     weights = without_wrapper(state_dict)
-    names = [f"{kind}.{i}" for kind in ("layers", "layers_") for i in range(order)]
+    names = {f"chain.{i}": f"layers.{i}" for i in range(order - 1)} | {"gates": f"layers.{order - 1}"}
+    names |= {f"windows.{i}": f"layers_.{i}" for i in range(order)}
+    names = {f"{ours}.{p}": f"{theirs}.{p}" for ours, theirs in names.items() for p in ("weight", "bias")}
     found = {key.rsplit(".", 1)[0] for key in weights if key.startswith("layers_.")}
     if found and len(found) != order:
         raise ConfigError(f"order is {order} and the checkpoint has {len(found)} convolutions over past states")
-    check_keys(weights, [f"{name}.{part}" for name in names for part in ("weight", "bias")], [])
-    window, gates = weights["layers_.0.weight"], weights[f"layers.{order - 1}.weight"]
+    check_keys(weights, list(names.values()), [])
+    window = weights["layers_.0.weight"]
     if window.ndim != 5:
         raise CheckpointError(f"'layers_.0.weight' has shape {tuple(window.shape)}; it must be a 3-D convolution")
     hidden, depth = window.shape[1], window.shape[4]
@@ -40,21 +40,12 @@ def conv_tt_lstm_from_official(state_dict: StateDict, *, order: int, steps: int,
             f"steps is {steps} and order {order}, so windows of {steps - order + 1} states; "
             f"'layers_.0.weight' reads {depth}: steps would be {depth + order - 1}"
         )
+    inputs = _inputs(weights, names["gates.weight"], hidden, ranks)
+    kernel = _kernel(weights, "layers_.0.weight")
     core = ConvTTLSTM(
-        ConvTTLSTMConfig(
-            in_channels=_inputs(f"layers.{order - 1}.weight", gates, hidden, ranks),
-            hidden=(hidden,),
-            kernel=_kernel("layers_.0.weight", window),
-            order=order,
-            steps=steps,
-            ranks=ranks,
-        )
+        ConvTTLSTMConfig(in_channels=inputs, hidden=(hidden,), kernel=kernel, order=order, steps=steps, ranks=ranks)
     )
-    converted = {}
-    for part in ("weight", "bias"):
-        converted[f"gates.{part}"] = weights[f"layers.{order - 1}.{part}"]
-        converted |= {f"chain.{i}.{part}": weights[f"layers.{i}.{part}"] for i in range(order - 1)}
-        converted |= {f"windows.{i}.{part}": weights[f"layers_.{i}.{part}"] for i in range(order)}
+    converted = {ours: weights[theirs] for ours, theirs in names.items()}
     for i in range(order):
         name = f"windows.{i}.weight"
         if converted[name].shape != window.shape:
@@ -70,17 +61,16 @@ def conv_lstm_from_official(state_dict: StateDict) -> ConvLSTM:
     """A ConvLSTM cell of the same code, from its parameter names (`conv.weight`, `conv.bias`)."""
     weights = without_wrapper(state_dict)
     check_keys(weights, ["conv.weight", "conv.bias"], [])
-    weight = weights["conv.weight"]
-    hidden = weight.shape[0] // 4 if weight.ndim else 0
-    inputs = _inputs("conv.weight", weight, hidden, hidden)
-    config = ConvLSTMConfig(in_channels=inputs, hidden=(hidden,), kernel=_kernel("conv.weight", weight))
-    core = ConvLSTM(config)
+    hidden = weights["conv.weight"].shape[0] // 4 if weights["conv.weight"].ndim else 0
+    inputs = _inputs(weights, "conv.weight", hidden, hidden)
+    core = ConvLSTM(ConvLSTMConfig(in_channels=inputs, hidden=(hidden,), kernel=_kernel(weights, "conv.weight")))
     load_checked(core, {f"layers.0.{k}": v for k, v in weights.items()}, source="the ConvLSTM checkpoint")
     return core.eval()
 
 
-def _inputs(key: str, weight: Tensor, hidden: int, state: int) -> int:
+def _inputs(weights: StateDict, key: str, hidden: int, state: int) -> int:
     """Channels of a cell's input, from the weight of its gates, which also read `state` channels."""
+    weight = weights[key]
     if weight.ndim != 4 or weight.shape[0] != 4 * hidden or hidden < 1 or weight.shape[1] <= state:
         raise CheckpointError(
             f"{key!r} has shape {tuple(weight.shape)}; it must give four gates of {hidden} channels "
@@ -89,9 +79,9 @@ def _inputs(key: str, weight: Tensor, hidden: int, state: int) -> int:
     return weight.shape[1] - state
 
 
-def _kernel(key: str, weight: Tensor) -> int:
+def _kernel(weights: StateDict, key: str) -> int:
     """Height and width of a kernel (out, in, k, k, ...)."""
-    height, width = weight.shape[2:4]
+    height, width = weights[key].shape[2:4]
     if height != width or height % 2 == 0:
         raise CheckpointError(f"{key!r} has a kernel of {height}x{width}; it must be square and odd")
     return height

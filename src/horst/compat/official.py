@@ -66,20 +66,13 @@ def horst_from_official(state_dict: StateDict, *, stride: Sequence[int], steps: 
     ignored = [key for key in weights if any(f".{part}" in key for part in NEVER_USED)]
     check_keys(weights, expected, ignored)
     encoders = [_convolution(weights, f"layers.{layer}.encoder.0.weight") for layer, _ in layers]
-    core = HORST(
-        HORSTConfig(
-            in_channels=encoders[0].shape[1],
-            hidden=tuple(w.shape[0] for w in encoders),
-            stride=tuple(s for _, s in layers),
-            order=steps,
-            variant="released",
-        )
-    )
+    inputs, hidden, strides = encoders[0].shape[1], tuple(w.shape[0] for w in encoders), tuple(s for _, s in layers)
+    core = HORST(HORSTConfig(in_channels=inputs, hidden=hidden, stride=strides, order=steps, variant="released"))
     converted = {}
     for i, (layer, _) in enumerate(layers):
-        theirs, hidden = {key: weights[f"layers.{layer}.{key}"] for key in names}, encoders[i].shape[0]
+        theirs = {key: weights[f"layers.{layer}.{key}"] for key in names}
         for side in "kv":
-            _convolution(weights, f"layers.{layer}.mha.{side}_pre_f.0.weight", (hidden, 2 * hidden))
+            _convolution(weights, f"layers.{layer}.mha.{side}_pre_f.0.weight", (hidden[i], 2 * hidden[i]))
         ours = {mine: theirs[name] for mine, name in LAYER_NAMES.items()} | _key_value(theirs)
         converted.update({f"layers.{i}.{name}": tensor for name, tensor in ours.items()})
     load_checked(core, converted, source="the official checkpoint")
@@ -113,16 +106,11 @@ def heads_from_official(state_dict: StateDict, *, kind: Literal["concat", "unrol
 
 def _key_value(theirs: StateDict) -> dict[str, Tensor]:
     """Their FF_K and FF_V over [e; STATT] as our two convolutions: one reads e, one reads STATT."""
-    k, v = theirs["mha.k_pre_f.0.weight"], theirs["mha.v_pre_f.0.weight"]
-    channels = k.shape[1] // 2
-    ours = {
-        "key_value.observed.weight": torch.cat([k[:, :channels], v[:, :channels]]),
-        "key_value.recurrent.weight": torch.cat([k[:, channels:], v[:, channels:]]),
-    }
-    for part in ("weight", "bias"):
-        pair = [theirs[f"mha.{side}_pre_f.1.{part}"] for side in "kv"]
-        ours[f"key_value.norm.{part}"] = torch.cat(pair)
-    return ours
+    parts = ("0.weight", "1.weight", "1.bias")
+    conv, weight, bias = (torch.cat([theirs[f"mha.{side}_pre_f.{part}"] for side in "kv"]) for part in parts)
+    observed, recurrent = conv.chunk(2, 1)
+    ours = {"observed.weight": observed, "recurrent.weight": recurrent, "norm.weight": weight, "norm.bias": bias}
+    return {f"key_value.{name}": tensor for name, tensor in ours.items()}
 
 
 def _layers(weights: StateDict, stride: Sequence[int]) -> list[tuple[str, int]]:
@@ -165,6 +153,5 @@ def check_keys(weights: StateDict, expected: list[str], ignored: list[str]) -> N
             raise CheckpointError(f"the checkpoint's {key!r} is a {type(weights[key]).__name__}, not a tensor")
     for key in weights:
         if key not in expected and key not in ignored:
-            raise CheckpointError(
-                f"the checkpoint has {key!r}, which the release does not{did_you_mean(key, expected)}"
-            )
+            close = did_you_mean(key, expected)
+            raise CheckpointError(f"the checkpoint has {key!r}, which the release does not{close}")

@@ -58,17 +58,14 @@ def against_release() -> dict[str, float]:
 def clip_and_steps(model: Predictor, clip: Tensor) -> dict[str, float]:
     """Relative errors of the logits of single steps, and of a prefix followed by steps, against the whole clip."""
     batch, frames, _, height, width = clip.shape
-    whole = model(clip)[0].logits.action
-    half = frames // 2
-    prefix, after_prefix = model(clip[:, :half])
-    errors = {}
-    for name, start, state, head in (
-        ("single steps", 0, model.init_state(batch, height, width), []),
-        ("prefix, then steps", half, after_prefix, [prefix.logits.action]),
-    ):
-        steps = []
-        for t in range(start, frames):
-            out, state = model.step(clip[:, t], state)
-            steps.append(out.logits.action)
-        errors[name] = relative_error(torch.cat([*head, torch.stack(steps, 1)], 1), whole)
+    whole, errors = model(clip)[0].logits.action, {}
+    for name, start in (("single steps", 0), ("prefix, then steps", frames // 2)):
+        found, state = [], model.init_state(batch, height, width)
+        if start:
+            out, state = model(clip[:, :start])
+            found = [out.logits.action]
+        for frame in clip[:, start:].unbind(1):
+            out, state = model.step(frame, state)
+            found.append(out.logits.action.unsqueeze(1))
+        errors[name] = relative_error(torch.cat(found, 1), whole)
     return errors

@@ -47,12 +47,11 @@ def rulstm_from_official(state_dict: Mapping[str, Tensor]) -> RollingUnrolling:
     """
     weights = without_wrapper(state_dict)
     check_keys(weights, list(NAMES.values()), [])
-    sizes = {}
-    for key in ("rolling_lstm.lstm.weight_ih_l0", "classifier.1.weight"):
+    sized = ("rolling_lstm.lstm.weight_ih_l0", "classifier.1.weight")
+    for key in sized:
         if weights[key].ndim != 2 or 0 in weights[key].shape:
             raise CheckpointError(f"{key!r} has shape {tuple(weights[key].shape)}; it must have two axes, none empty")
-        sizes[key] = tuple(weights[key].shape)
-    features, (classes, hidden) = sizes["rolling_lstm.lstm.weight_ih_l0"][1], sizes["classifier.1.weight"]
+    (_, features), (classes, hidden) = (weights[key].shape for key in sized)
     core = LSTM(LSTMConfig(in_channels=features, hidden=hidden, dropout=DROPOUT))
     options = {"num_classes": classes, "dropout": DROPOUT}
     head = RollingUnrollingHead(hidden, features=features, **options)  # type: ignore[arg-type]

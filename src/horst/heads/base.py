@@ -28,10 +28,9 @@ class Logits:
     future: Tensor | None = None  # no scores: the predicted pooled input of the core, (B, T, K, C) for K frames ahead
 
     def __getitem__(self, task: str) -> Tensor:
-        value = getattr(self, task, None) if task in self.keys() else None
-        if value is None:
+        if task not in self.keys():
             raise KeyError(f"no logits for {task!r}; there are {', '.join(self.keys())}")
-        return value
+        return getattr(self, task)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.keys())
@@ -92,8 +91,7 @@ def count_classes(num_classes: int, num_verbs: int | None, num_nouns: int | None
     if num_verbs is None and num_nouns is None:
         return {"action": num_classes}
     if num_verbs is None or num_nouns is None:
-        given = f"num_verbs is {num_verbs} and num_nouns {num_nouns}"
-        raise ConfigError(f"{given}: give both, or neither to predict actions only")
+        raise ConfigError(f"num_verbs is {num_verbs} and num_nouns {num_nouns}: give both, or neither for actions only")
     check_positive(num_verbs=num_verbs, num_nouns=num_nouns)
     return {"action": num_classes, "verb": num_verbs, "noun": num_nouns}
 

@@ -33,11 +33,9 @@ class Rejection(nn.Module):
 
     def __init__(self, channels: int, actions: int) -> None:
         super().__init__()
-        self.register_buffer("prototypes", torch.zeros(actions, channels))
-        self.register_buffer("still", torch.zeros(channels))
-        self.register_buffer("constant", torch.zeros(channels))
-        self.register_buffer("rise", torch.zeros(()))
-        self.register_buffer("typical", torch.zeros(()))
+        shapes = {"prototypes": (actions, channels), "still": (channels,), "constant": (channels,)}
+        for name, shape in {**shapes, "rise": (), "typical": ()}.items():
+            self.register_buffer(name, torch.zeros(shape))
         self.register_buffer("threshold", torch.full((2,), NEVER))
         self.register_buffer("slope", torch.ones(2))
 

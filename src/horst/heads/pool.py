@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.config import check_type
@@ -42,9 +41,7 @@ class FrameNorm(nn.BatchNorm1d):
     def forward(self, x: Tensor, valid: Tensor | None = None) -> Tensor:
         """x (B, T, C) or (B, C), `valid` (B, T) or (B,)."""
         if not self.training:
-            rows = x.flatten(0, -2)
-            normed = F.batch_norm(rows, self.running_mean, self.running_var, self.weight, self.bias, eps=self.eps)
-            return normed.view(x.shape)
+            return super().forward(x.flatten(0, -2)).view(x.shape)
         running: Any = self  # torch's annotations allow None
         wide = x.to(running.running_mean.dtype)
         places = tuple(range(x.ndim - 1))

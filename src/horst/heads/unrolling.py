@@ -87,9 +87,7 @@ class Unroller(Head):
             several = all(isinstance(row, Sequence) for row in given)
             rows = [list(row) for row in given] if several else [[row] for row in given]
         if len(rows) != frames or len({len(row) for row in rows}) != 1 or not rows[0]:
-            raise InputError(
-                f"unroll is {unroll}; {frames} frames take a number, {frames} of them or {frames} equal rows"
-            )
+            raise InputError(f"unroll is {unroll}; it takes a number, {frames} of them or {frames} equal rows")
         for value in (v for row in rows for v in row):
             if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
                 raise InputError(f"unroll holds {value!r}; it takes LSTM steps, whole numbers from 1 on")

@@ -28,7 +28,7 @@ from horst.console import visible
 from horst.errors import CheckpointError, ConfigError, DataError, ExistsError
 from horst.heads import HEADS
 from horst.io import read_json, set_default_mode
-from horst.models.predictor import Labels, Predictor, PredictorConfig, check_labels
+from horst.models.predictor import Labels, Predictor, PredictorConfig
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
@@ -127,10 +127,8 @@ def _savable(model: Predictor) -> tuple[PredictorConfig, dict[str, Tensor]]:
         config = model.config
         options = {key: value for key, value in config.backbone.options.items() if key != "pretrained"}
         config = replace(config, backbone=replace(config.backbone, options=options))  # the weights are saved beside it
-        if model.labels is not None:
-            check_labels(model.labels, model.head.classes)
         with torch.device("meta"):
-            skeleton = Predictor.from_config(config)
+            skeleton = Predictor.from_config(config, labels=model.labels)
     except ConfigError as error:
         raise CheckpointError(f"the model cannot be saved: {error}") from error
     weights = {name: tensor.detach().contiguous().cpu() for name, tensor in model.state_dict().items()}
@@ -237,10 +235,8 @@ def _read_json(file: Path) -> dict[str, Any]:
     try:
         data = read_json(file)
     except DataError as error:
-        missing = isinstance(error.__cause__, FileNotFoundError)
-        raise CheckpointError(
-            f"{file} is missing: {file.parent} is not a saved model" if missing else str(error)
-        ) from error
+        missing = f"{file} is missing: {file.parent} is not a saved model"
+        raise CheckpointError(missing if isinstance(error.__cause__, FileNotFoundError) else str(error)) from error
     if not isinstance(data, dict):
         raise CheckpointError(f"{file} holds {type(data).__name__}; a mapping is needed")
     return data

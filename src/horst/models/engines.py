@@ -35,7 +35,8 @@ def choose_engine(
         wanted, by = variable, f"set by {VARIABLE}"  # type: ignore[assignment]
     check_type("engine", wanted, EngineName)
     backend = model.core.backend(device)
-    if wanted != "onnxruntime" and backend.name == "triton" and _has_kernels(model):
+    has_kernels = isinstance(model.core, HORST) and not model.head.unrolls
+    if wanted != "onnxruntime" and backend.name == "triton" and has_kernels:
         return "kernels", backend.why, None
     if wanted == "torch":
         return "torch", by, None
@@ -46,10 +47,6 @@ def choose_engine(
             raise ConfigError(f"the engine onnxruntime ({by}) cannot run: {error}") from error
         return "torch", str(error), None
     return "onnxruntime", by if wanted == "onnxruntime" else "it is installed and has graphs for this model", engine
-
-
-def _has_kernels(model: Predictor) -> bool:
-    return isinstance(model.core, HORST) and not model.head.unrolls
 
 
 def _open_engine(model: Predictor, size: tuple[int, int], device: torch.device, *, export: bool) -> "Engine":

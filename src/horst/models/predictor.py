@@ -42,14 +42,11 @@ class PredictorConfig:
     backbone: Part
     core: CoreConfig
     head: Part
-    size: tuple[int, int]
-    """Height and width of the frames that the model is made for; others work, at another cost."""
-    fps: float
-    """Frames per second that the model is made for."""
+    size: tuple[int, int]  # height and width of the frames that the model is made for; others work, at another cost
+    fps: float  # frames per second that the model is made for
 
     def __post_init__(self) -> None:
-        size: Any = self.size
-        fps: Any = self.fps
+        size, fps = self.size, self.fps
         if not isinstance(size, list | tuple) or len(size) != 2 or not all(type(v) is int and v > 0 for v in size):
             raise ConfigError(f"size is {size!r}; it takes [height, width]")
         if max(size) > MAX_PIXELS:
@@ -86,6 +83,9 @@ class PredictorOutput:
     core: CoreOutput  # the input of the head, and on request the attention weights
 
 
+Predicted = tuple[PredictorOutput, Any]  # with the state after it
+
+
 class Predictor(nn.Module):
     """A backbone, a temporal core and a head."""
 
@@ -106,11 +106,9 @@ class Predictor(nn.Module):
             raise ConfigError(f"the backbone gives {backbone.channels} channels and the core takes {inputs}")
         if core.channels != head.channels:
             raise ConfigError(f"the core gives {core.channels} channels and the head takes {head.channels}")
-        for name in head.reads:
-            if name not in core.gives:
-                raise ConfigError(
-                    f"the head {type(head).__name__} reads {name}, which {core.config.title} does not give"
-                )
+        if missing := [name for name in head.reads if name not in core.gives]:
+            what = f"reads {missing[0]}, which {core.config.title} does not give"
+            raise ConfigError(f"the head {type(head).__name__} {what}")
         self.backbone, self.core, self.head = backbone, core, head
         checked = PredictorConfig(backbone=Part(name=""), core=core.config, head=Part(name=""), size=size, fps=fps)
         self.size, self.fps = checked.size, checked.fps
@@ -194,7 +192,7 @@ class Predictor(nn.Module):
         *,
         unroll: Unroll = None,
         attention: bool = False,
-    ) -> tuple[PredictorOutput, Any]:
+    ) -> Predicted:
         """A clip (B, T, 3, H, W), RGB in 0..255. `unroll` is for unrolling heads: see `Unroller`."""
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
         seen = check_lengths(lengths, *frames.shape[:2])
@@ -206,16 +204,12 @@ class Predictor(nn.Module):
             valid = length_mask(torch.tensor(seen, device=frames.device), frames.shape[1])
         return PredictorOutput(self.read(out, valid, unroll=unroll), out), state
 
-    def step(
-        self, frame: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False
-    ) -> tuple[PredictorOutput, Any]:
+    def step(self, frame: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False) -> Predicted:
         """One frame (B, 3, H, W) of every stream."""
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
         return self.step_maps(self.backbone(frame), state, unroll=unroll, attention=attention)
 
-    def step_maps(
-        self, maps: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False
-    ) -> tuple[PredictorOutput, Any]:
+    def step_maps(self, maps: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False) -> Predicted:
         """The rest of a step, after the backbone: its maps (B, C, h, w) of the frame of every stream."""
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(maps, state, attention=attention)

@@ -141,12 +141,11 @@ def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[str]:
 
 def recognition(size: str, core: CoreConfig) -> PredictorConfig:
     """Early recognition: a core with HORST's backbone and head. The small backbone gives maps of 14 x 14 positions."""
-    if size == "tiny":
-        backbone = Part(name="stem", options={"widths": [24, 48, 64], "norm": "channel"})
-        head = Part(name="recognition", options={"num_classes": 16, "norm": "batch"})
-        return PredictorConfig(backbone=backbone, core=core, head=head, size=(112, 112), fps=12.0)
-    head = Part(name="recognition", options={"num_classes": 41})
-    return PredictorConfig(backbone=Part(name="stem"), core=core, head=head, size=(224, 224), fps=12.0)
+    small = size == "tiny"
+    backbone = Part(name="stem", options={"widths": [24, 48, 64], "norm": "channel"} if small else {})
+    head = Part(name="recognition", options={"num_classes": 16, "norm": "batch"} if small else {"num_classes": 41})
+    side = 112 if small else 224
+    return PredictorConfig(backbone=backbone, core=core, head=head, size=(side, side), fps=12.0)
 
 
 def anticipation(size: str, core: CoreConfig, head: str = "action", **options: Any) -> PredictorConfig:
@@ -198,12 +197,9 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
     head = {key: value for key, value in options.items() if key in of_head}
     if "variant" in options and "form" in of_head:
         head.setdefault("form", options["variant"])
-    return replace(
-        config,
-        core=type(config.core).from_dict(core),
-        head=Part(name=config.head.name, options={**config.head.options, **head}),
-        **{key: options[key] for key in ("size", "fps") if key in options},
-    )
+    frames = {key: options[key] for key in ("size", "fps") if key in options}
+    part = Part(name=config.head.name, options={**config.head.options, **head})
+    return replace(config, core=type(config.core).from_dict(core), head=part, **frames)
 
 
 def create_model(name: str, *, pretrained: bool = False, labels: Labels | None = None, **options: Any) -> Predictor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from horst.layers import HORST, Core, CoreOutput
+from horst.layers import HORST, CoreOutput
 from horst.models.predictor import Predictor, PredictorConfig
 from horst.ops import joint_ops, statt_ops, temporal_ops, weighing_ops
 
@@ -69,9 +69,14 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
                 attention.append(AttentionCosts(f"layer {i}", *operations))
                 x = seen.y
             out = CoreOutput(seen.y, (seen.e,), (seen.statt,))
-        else:
-            row, out = _core(config.core.name, model.core, x)
-            rows.append(row)
+        elif model.core.streaming:
+            state = model.core.init_state(1, *x.shape[-2:])
+            flop, (out, _) = _flop(model.core.step, x, state)
+            rows.append(_part(config.core.name, out.y, model.core, flop, state))
+        else:  # it takes whole clips only: a clip of one frame is the least that it can cost
+            flop, (out, _) = _flop(model.core, x.unsqueeze(1))
+            out = replace(out, y=out.y[:, 0])
+            rows.append(_part(config.core.name, out.y, model.core, flop))
         head, steps = model.head, round(config.fps)
         options: dict[str, Any] = {name: out.named(name) for name in head.reads}
         options |= {"unroll": steps} if head.unrolls else {}
@@ -80,17 +85,6 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
         rows.append(replace(row, output=tuple(head.classes.values())))
     totals = {name: sum(getattr(row, name) for row in rows) for name in ("parameters", "flop", "state_bytes")}
     return Summary(**totals, rows=tuple(rows), attention=tuple(attention))
-
-
-def _core(name: str, core: Core, x: Tensor) -> tuple[PartCosts, CoreOutput]:
-    """A core as one part. If it takes whole clips only, a clip of one frame is counted, the least that it can cost."""
-    if not core.streaming:
-        flop, (out, _) = _flop(core, x.unsqueeze(1))
-        out = replace(out, y=out.y[:, 0])
-        return _part(name, out.y, core, flop), out
-    state = core.init_state(1, *x.shape[-2:])
-    flop, (out, _) = _flop(core.step, x, state)
-    return _part(name, out.y, core, flop, state), out
 
 
 def _part(name: str, output: Tensor, module: nn.Module, flop: int, state: Any = None) -> PartCosts:

@@ -67,20 +67,19 @@ def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, S
         baseline = study.baseline(run)
         others = seeds.get(baseline, ()) if baseline is not None else ()
         gaps = {metric: gap for metric in study.metrics if (gap := difference(own, others, metric)) is not None}
-        rows.append(
-            StudyRow(
-                name=run.name,
-                title=run.label,
-                seeds=numbers,
-                parameters=trained[0].parameters,
-                gflop=trained[0].gflop,
-                seconds=sum(result.seconds for result in trained) / len(numbers),
-                frames_per_second=statistics.median(speeds) if speeds else None,
-                values={m: mean for m in study.metrics if (mean := estimate(own, m)) is not None},
-                against=baseline if gaps else None,
-                differences=gaps,
-            )
+        row = StudyRow(
+            name=run.name,
+            title=run.label,
+            seeds=numbers,
+            parameters=trained[0].parameters,
+            gflop=trained[0].gflop,
+            seconds=sum(result.seconds for result in trained) / len(numbers),
+            frames_per_second=statistics.median(speeds) if speeds else None,
+            values={m: mean for m in study.metrics if (mean := estimate(own, m)) is not None},
+            against=baseline if gaps else None,
+            differences=gaps,
         )
+        rows.append(row)
     return rows
 
 

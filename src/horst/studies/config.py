@@ -23,18 +23,12 @@ FOLDER = Path("configs") / "studies"  # in the current directory: studies of one
 class StudyRun:
     """One row of the table: a recipe, which is trained with every seed."""
 
-    name: str
-    """Part of the names of its folders."""
-    title: str | None = None
-    """In tables; by default that of the method, or the name."""
-    config: str | None = None
-    """A run's YAML file instead of the study's base."""
-    changes: dict[str, Any] = field(default_factory=dict)
-    """By dotted keys, after those of the study."""
-    method: str | None = None
-    """A name in `horst.models.METHODS`, for its title and the paper's values."""
-    against: str | None = None
-    """The run that this one is compared with, instead of the study's."""
+    name: str  # part of the names of its folders
+    title: str | None = None  # in tables; by default that of the method, or the name
+    config: str | None = None  # a run's YAML file instead of the study's base
+    changes: dict[str, Any] = field(default_factory=dict)  # by dotted keys, after those of the study
+    method: str | None = None  # a name in `horst.models.METHODS`, for its title and the paper's values
+    against: str | None = None  # the run that this one is compared with, instead of the study's
 
     @property
     def known(self) -> Method | None:
@@ -52,23 +46,17 @@ class Study:
 
     name: str
     title: str
-    question: str
-    """In one sentence."""
+    question: str  # in one sentence
     runs: tuple[StudyRun, ...]
-    metrics: tuple[str, ...]
-    """Of `horst.evaluation.measure`: the columns of the table."""
-    base: str | None = None
-    """The YAML file of runs that have no `config`."""
-    changes: dict[str, Any] = field(default_factory=dict)
-    """Of all runs, by dotted keys."""
+    metrics: tuple[str, ...]  # of `horst.evaluation.measure`: the columns of the table
+    base: str | None = None  # the YAML file of runs that have no `config`
+    changes: dict[str, Any] = field(default_factory=dict)  # of all runs, by dotted keys
     seeds: tuple[int, ...] = (0,)
     folds: tuple[dict[str, Any], ...] = ()
     """Cross-validation: the changes of each fold. The validation examples of all folds are pooled: each is predicted
     once, by the model of its fold."""
-    against: str | None = None
-    """The run that the others are compared with."""
-    curve: bool = False
-    """Plot accuracy over the observed part of a clip, or over the time before the action."""
+    against: str | None = None  # the run that the others are compared with
+    curve: bool = False  # plot accuracy over the observed part of a clip, or over the time before the action
 
     def __post_init__(self) -> None:
         names = [run.name for run in self.runs]

@@ -112,9 +112,8 @@ def _visible(device: int) -> str:
         return str(device)
     names = [name.strip() for name in given.split(",") if name.strip()]
     if not 0 <= device < len(names):
-        raise ConfigError(
-            f"--devices has {device}, and {VISIBLE} is {given!r}: numbers count from 0 among the {len(names)} in it"
-        )
+        count = f"numbers count from 0 among the {len(names)} in it"
+        raise ConfigError(f"--devices has {device}, and {VISIBLE} is {given!r}: {count}")
     return names[device]
 
 

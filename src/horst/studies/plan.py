@@ -109,9 +109,8 @@ def state(job: Job) -> State:
     if not run.config.is_file():
         return "new"
     if changed := differences(_essence(RunConfig.from_file(run.config, run_imports=False)), _essence(job.config)):
-        raise ConfigError(
-            f"{job.folder} holds another run: {'; '.join(changed[:3])}. Give another --folder, or delete it"
-        )
+        what = "; ".join(changed[:3])
+        raise ConfigError(f"{job.folder} holds another run: {what}. Give another --folder, or delete it")
     return _state(run, job.config)
 
 
@@ -187,9 +186,8 @@ def check_data(jobs: Iterable[Job]) -> None:
         key = json.dumps(job.config.data.to_dict(), default=str)
         now = opened[key] = opened[key] if key in opened else _data(job.config)
         if now is not None and (changes := before.differences(now)):
-            raise ConfigError(
-                f"{job.folder} holds a run on other data: {'; '.join(changes)}. Give another --folder, or delete it"
-            )
+            what = "; ".join(changes)
+            raise ConfigError(f"{job.folder} holds a run on other data: {what}. Give another --folder, or delete it")
 
 
 def _data(config: RunConfig) -> DataIdentity | None:

@@ -87,11 +87,9 @@ def read_result(job: Job) -> RunResult:
 def seed_results(study: Study, results: Sequence[RunResult], folder: Path) -> dict[str, list[SeedResult]]:
     """The seeds of each run, all with the same examples. A seed with a missing fold is left out."""
     found: dict[str, list[SeedResult]] = {}
-    trained: dict[tuple[str, int], list[RunResult]] = {}
-    for result in results:
-        trained.setdefault((result.run, result.seed), []).append(result)
-    for (run, seed), parts in trained.items():
-        if len(parts) < max(1, len(study.folds)):
+    for run, seed in dict.fromkeys((result.run, result.seed) for result in results):
+        parts = [result for result in results if (result.run, result.seed) == (run, seed)]
+        if len(parts) < len(study.folds):
             continue
         loaded = [Predictions.load(Run(folder / part.folder).evaluation(SPLIT, "safetensors")) for part in parts]
         pooled = sorted_by_id(pool(loaded) if len(parts) > 1 else loaded[0])
@@ -136,13 +134,13 @@ def remeasure(pooled: Predictions, evaluation: Evaluation) -> dict[str, float]:
 
 def _check_examples(found: dict[str, list[SeedResult]]) -> None:
     """DataError unless all runs were evaluated on the same examples, by which they are paired."""
-    every = [(run, one) for run, several in found.items() for one in several]
-    for run, one in every:
-        first = every[0][1].predictions
-        if one.predictions.ids != first.ids:
+    every = [(run, one.seed, one.predictions) for run, several in found.items() for one in several]
+    for run, seed, predictions in every:
+        name, _, first = every[0]
+        if predictions.ids != first.ids:
             raise DataError(
-                f"{every[0][0]} and {run} (seed {one.seed}) were evaluated on other examples "
-                f"({len(first)} and {len(one.predictions)}): a study compares runs on the same ones"
+                f"{name} and {run} (seed {seed}) were evaluated on other examples ({len(first)} and "
+                f"{len(predictions)}): a study compares runs on the same ones"
             )
 
 

@@ -42,15 +42,10 @@ def plan_study(
         changes = asked_changes
     # Seeds add up. Runs of other changes are refused before work starts.
     wanted = sorted({*(seeds or ([] if report and asked_seeds else study.seeds)), *asked_seeds})
-    return PlannedStudy(
-        study,
-        place,
-        plan(study, place, seeds=wanted, changes=changes),
-        plan(study, place, only=only, seeds=seeds, changes=changes),
-        list(changes),
-        wanted,
-        command([name], folder, wanted if wanted != list(study.seeds) else [], changes),
-    )
+    everything = plan(study, place, seeds=wanted, changes=changes)
+    jobs = plan(study, place, only=only, seeds=seeds, changes=changes)
+    shown = command([name], folder, wanted if wanted != list(study.seeds) else [], changes)
+    return PlannedStudy(study, place, everything, jobs, list(changes), wanted, shown)
 
 
 def run_studies(

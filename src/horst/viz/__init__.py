@@ -17,13 +17,11 @@ from typing import TYPE_CHECKING
 from horst.extras import lazy_names
 
 if TYPE_CHECKING:
-    from horst.viz.charts import accuracy_curve as accuracy_curve
-    from horst.viz.charts import confusion as confusion
-    from horst.viz.charts import reliability as reliability
-    from horst.viz.clip_figures import attention as attention
-    from horst.viz.clip_figures import timeline as timeline
-    from horst.viz.style import save_svg as save_svg
+    from horst.viz.charts import accuracy_curve, confusion, reliability
+    from horst.viz.clip_figures import attention, timeline
+    from horst.viz.style import save_svg
 
+__all__ = ["accuracy_curve", "attention", "confusion", "reliability", "save_svg", "timeline"]
 _NAMES = {
     "accuracy_curve": "charts", "attention": "clip_figures", "confusion": "charts", "reliability": "charts",
     "save_svg": "style", "timeline": "clip_figures",

@@ -72,7 +72,12 @@ def attention(
     order = weights.shape[1]
     past = range(max(0, now - order), now)
     entries = [order - now + frame for frame in past]  # entry j looks at frame t - S + j
-    top = _most_likely(probabilities, names, now)
+    top = []  # (class, name, probability)
+    if probabilities is not None:
+        chances = np.asarray(probabilities, np.float64)
+        chances = chances[now] if chances.ndim == 2 else chances
+        best = np.argsort(-chances, kind="stable")[:TOP].tolist()
+        top = [(i, names[i] if names is not None else f"class {i}", float(chances[i])) for i in best]
     true = names[truth] if truth is not None and names is not None else ""
     w = max(SMALLEST, min(LARGEST, (ROOM - GAP * (order - 1)) / order))
     h = w * frames[now].shape[0] / frames[now].shape[1]
@@ -161,18 +166,6 @@ def _layer(what: str, values: Any, layer: int, rank: int) -> NDArray[np.float64]
         axes = "(T, S)" if rank == 2 else "(T, S, h, w)"
         raise InputError(f"the {what} attention has shape {array.shape}; {axes} of one clip is needed")
     return array
-
-
-def _most_likely(
-    probabilities: NDArray[np.floating] | None, names: Sequence[str] | None, now: int
-) -> list[tuple[int, str, float]]:
-    """(class, name, probability)"""
-    if probabilities is None:
-        return []
-    found = np.asarray(probabilities, np.float64)
-    found = found[now] if found.ndim == 2 else found
-    best = np.argsort(-found, kind="stable")[:TOP].tolist()
-    return [(i, names[i] if names is not None else f"class {i}", float(found[i])) for i in best]
 
 
 def _put_name(

@@ -26,6 +26,7 @@ from horst.video.sampling import SLACK
 WIDTH, HEIGHT = 1280, 720
 EDGE = 24
 Box = tuple[int, int, int, int]  # left, top, right, bottom
+Pen = ImageDraw.ImageDraw
 SCREEN: Box = (EDGE, EDGE, 752, 434)
 PANEL: Box = (780, EDGE, WIDTH - EDGE, 434)
 TIMELINE: Box = (EDGE, 484, WIDTH - EDGE, 558)
@@ -102,7 +103,7 @@ class VideoRenderer:
             self._draw_past(page, draw, self._prediction.time, self._prediction.attention)
         return page
 
-    def _draw_classes(self, draw: ImageDraw.ImageDraw, prediction: Prediction) -> None:
+    def _draw_classes(self, draw: Pen, prediction: Prediction) -> None:
         left, top, right, bottom = PANEL
         answer, ahead, age = prediction.answer(), prediction.horizon, prediction.age
         first, *words = (answer or "...").split() or [""]
@@ -125,7 +126,7 @@ class VideoRenderer:
             _write(draw, (left, y), prediction.names["action"][i], 17, colour, limit=right - left - 64)
             _draw_bar(draw, (left, y + 16, right, y + 16 + BAR), probability, self._colours[i])
 
-    def _draw_course(self, page: PILImage.Image, draw: ImageDraw.ImageDraw, prediction: Prediction) -> None:
+    def _draw_course(self, page: PILImage.Image, draw: Pen, prediction: Prediction) -> None:
         """Probabilities over time of the classes with the highest values in the window."""
         left, top, right, bottom = TIMELINE
         begin = prediction.time - self.window if self.start is None else self.start
@@ -157,9 +158,7 @@ class VideoRenderer:
             name = prediction.names["action"][i]
             _write(draw, (x + 17, top - 17), name, 15, limit=(right - left) // CURVES - 40)
 
-    def _draw_past(
-        self, page: PILImage.Image, draw: ImageDraw.ImageDraw, time: float, attention: AttentionMaps
-    ) -> None:
+    def _draw_past(self, page: PILImage.Image, draw: Pen, time: float, attention: AttentionMaps) -> None:
         """The past frames: brightness is the temporal weight, colour the spatial one."""
         left, top, right, bottom = STRIP
         title = "Past frames. Brightness: weight. Colour: where the model looked."
@@ -186,25 +185,15 @@ class VideoRenderer:
 
 
 def render_stream(
-    stream: StreamSession,
-    frames: Iterator[Frame],
-    end: float | None = None,
-    *,
-    fps: float = 12.0,
-    large: Iterator[Frame] | None = None,
-    report: Callable[[Prediction], None] = lambda prediction: None,
+    stream: StreamSession, frames: Iterator[Frame], end: float | None = None, *, fps: float = 12.0,
+    large: Iterator[Frame] | None = None, report: Callable[[Prediction], None] = lambda prediction: None,
     stop: Callable[[], bool] = lambda: False,
-) -> Iterator[Image]:
+) -> Iterator[Image]:  # fmt: skip
     """Predict from the frames of a source, and yield the frames of a video of it.
 
-    Args:
-        stream: The session that predicts.
-        frames: The frames that it reads.
-        end: The end of the last frame, if it is known.
-        fps: Frame rate of the video.
-        large: The same frames in the size in which they are drawn; by default `frames` are drawn.
-        report: Called with each prediction.
-        stop: Called after each frame; the video ends if it returns True.
+    `end`: the end of the last frame, if it is known. `fps`: of the video. `large`: the same frames in the size in which
+    they are drawn; by default `frames` are drawn. `report` is called with each prediction, `stop` after each frame: the
+    video ends if it returns True.
     """
     renderer: VideoRenderer | None = None
     page: Image | None = None
@@ -257,7 +246,7 @@ def _tinted(small: PILImage.Image, level: NDArray[np.floating] | None, light: fl
     return PILImage.fromarray(np.clip(light * pixels, 0, 255).round().astype(np.uint8))
 
 
-def _draw_bar(draw: ImageDraw.ImageDraw, box: Box, share: float, colour: tuple[int, int, int]) -> None:
+def _draw_bar(draw: Pen, box: Box, share: float, colour: tuple[int, int, int]) -> None:
     left, top, right, bottom = box
     radius = (bottom - top) / 2
     draw.rounded_rectangle((left, top, right - 1, bottom - 1), radius, fill=WELL)
@@ -269,15 +258,9 @@ def _draw_bar(draw: ImageDraw.ImageDraw, box: Box, share: float, colour: tuple[i
 
 
 def _write(
-    draw: ImageDraw.ImageDraw,
-    place: tuple[int, int],
-    text: str,
-    size: int,
-    colour: tuple[int, int, int] = SOFT,
-    *,
-    anchor: str = "lm",
-    limit: float = np.inf,
-) -> None:
+    draw: Pen, place: tuple[int, int], text: str, size: int, colour: tuple[int, int, int] = SOFT, *,
+    anchor: str = "lm", limit: float = np.inf,
+) -> None:  # fmt: skip
     """A line of text, cut off at `limit` pixels."""
     shown = _fit(text, size, limit)
     draw.text(place, shown, colour, _font(size, ascii_only=shown.isascii()), anchor)

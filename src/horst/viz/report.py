@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from torch import Tensor
 
 import horst
-from horst.data.example import Split, Task
+from horst.data.example import Split
 from horst.evaluation.evaluate import Evaluation, clip_for
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions, position_name
@@ -151,8 +151,12 @@ def clips_section(evaluated: EvaluatedModel, split: Split, predictions: Predicti
     cards = []
     for index, kind in choose_clips(predictions, clips):
         clip = stream_clip(evaluated.model, evaluated.module, split, index)
-        stride = clip_for(evaluated.module, evaluated.model).stride
-        cards.append(clip_section(clip, _moments(predictions.task, len(clip.frames), stride), kind))
+        count, stride = len(clip.frames), clip_for(evaluated.module, evaluated.model).stride
+        if predictions.task == "recognition":  # the frames at which attention is drawn
+            places = {observed_frames(count, part) - 1 for part in CALIBRATION["recognition"]}
+        else:
+            places = {count - round(tau / stride) for tau in CALIBRATION["anticipation"]}
+        cards.append(clip_section(clip, tuple(sorted(place for place in places if 0 <= place < count)), kind))
     if not cards:
         return ""
     intro = (
@@ -161,15 +165,6 @@ def clips_section(evaluated: EvaluatedModel, split: Split, predictions: Predicti
         "weight), where in them it looks (colour), and the top 5. The layer whose maps vary most is shown."
     )
     return section("Clips, frame by frame", intro, *cards)
-
-
-def _moments(task: Task, count: int, stride: float) -> tuple[int, ...]:
-    """The frames, of `count`, at which attention is drawn."""
-    if task == "recognition":
-        places = {observed_frames(count, part) - 1 for part in CALIBRATION[task]}
-    else:
-        places = {count - round(tau / stride) for tau in CALIBRATION[task]}
-    return tuple(sorted(place for place in places if 0 <= place < count))
 
 
 def run_section(run: Run | None, model: Predictor, entries: dict[str, str]) -> str:
@@ -253,10 +248,9 @@ def page(title: str, intro: str, sections: Sequence[str]) -> str:
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
     body, terms = explain("".join(sections))
     more = ' <a href="#terms">Terms are explained at the end.</a>' if terms else ""
+    head += f"<style>{style.STYLE}{own}</style>"
     body = f"<h1>{escape(title)}</h1><p class=soft>{escape(intro)}{more}</p>{body}{terms}"
-    return (
-        f"<!doctype html><html lang=en><head>{head}<style>{style.STYLE}{own}</style></head><body>{body}</body></html>\n"
-    )
+    return f"<!doctype html><html lang=en><head>{head}</head><body>{body}</body></html>\n"
 
 
 def section(title: str, intro: str, *parts: str) -> str:

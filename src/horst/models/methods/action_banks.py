@@ -36,18 +36,12 @@ class ActionBanksConfig(CoreConfig):
     """Temporal aggregates of the last frames."""
 
     name, title = "action_banks", "ActionBanks"
-    memory: int = 14
-    """How many frames are stored."""
-    spanning: tuple[int, ...] = (2, 3, 5)
-    """Into how many snippets the stored frames are cut; one number per scale."""
-    recent: tuple[int, ...] = (2, 3, 5, 6)
-    """The recent spans in frames; each has an aggregate."""
-    recent_snippets: int = 2
-    """Into how many snippets a recent span is cut."""
-    hidden: int = 512
-    """d, the width of all layers."""
-    dropout: float = 0.3
-    """In the blocks."""
+    memory: int = 14  # how many frames are stored
+    spanning: tuple[int, ...] = (2, 3, 5)  # into how many snippets the stored frames are cut; one number per scale
+    recent: tuple[int, ...] = (2, 3, 5, 6)  # the recent spans in frames; each has an aggregate
+    recent_snippets: int = 2  # into how many snippets a recent span is cut
+    hidden: int = 512  # d, the width of all layers
+    dropout: float = 0.3  # in the blocks
 
     def __post_init__(self) -> None:
         CoreConfig.__post_init__(self)

@@ -31,16 +31,11 @@ class AVTConfig(CoreConfig):
     """A causal transformer over the last frames. Defaults: EPIC-Kitchens 100 on TSN features."""
 
     name, title = "avt", "AVT-h"
-    hidden: int = 2048
-    """d, the width of the transformer."""
-    layers: int = 6
-    """L"""
-    heads: int = 4
-    """Of attention, in each layer."""
-    context: int = 10
-    """N, the frames of the window."""
-    dropout: float = 0.1
-    """Of the input, of attention, and of what each part of a layer adds."""
+    hidden: int = 2048  # d, the width of the transformer
+    layers: int = 6  # L
+    heads: int = 4  # of attention, in each layer
+    context: int = 10  # N, the frames of the window
+    dropout: float = 0.1  # of the input, of attention, and of what each part of a layer adds
 
     def __post_init__(self) -> None:
         CoreConfig.__post_init__(self)

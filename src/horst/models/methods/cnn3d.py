@@ -70,9 +70,8 @@ class CNN3D(StackedCore):
     def memory(self, height: int, width: int) -> dict[str, tuple[int, ...]]:
         if not self.streaming:
             return {}
-        sizes = self.sizes(height, width)
-        layers = enumerate(zip(self.widths, sizes, strict=True))
-        past = {f"x{i}": (self.config.kernel - 1, channels, *size) for i, ((channels, _), size) in layers}
+        sizes, span = self.sizes(height, width), self.config.kernel - 1
+        past = {f"x{i}": (span, c, *size) for i, ((c, _), size) in enumerate(zip(self.widths, sizes, strict=True))}
         return {**past, "mean": (self.channels, *sizes[-1])}
 
     def unfold(self, x: Tensor, memory: Memory, count: Tensor) -> tuple[CoreStep, Memory]:

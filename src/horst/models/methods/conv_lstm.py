@@ -99,8 +99,7 @@ class ConvLSTMConfig(StackConfig):
     """A stack of ConvLSTM layers."""
 
     name, title = "conv_lstm", "ConvLSTM"
-    peepholes: bool = False
-    """Gates that see the cell, with one weight per channel."""
+    peepholes: bool = False  # gates that see the cell, with one weight per channel
 
 
 class ConvLSTMCell(nn.Module):
@@ -151,12 +150,9 @@ class ConvTTLSTMConfig(StackConfig):
     """A stack of Conv-TT-LSTM layers."""
 
     name, title = "conv_tt_lstm", "Conv-TT-LSTM"
-    order: int = 3
-    """M, the cores of the tensor-train."""
-    steps: int = 3
-    """N, how many past states it reads; at least the order."""
-    ranks: int = 8
-    """Channels between its cores."""
+    order: int = 3  # M, the cores of the tensor-train
+    steps: int = 3  # N, how many past states it reads; at least the order
+    ranks: int = 8  # channels between its cores
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)

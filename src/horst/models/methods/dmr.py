@@ -25,16 +25,11 @@ class DMRConfig(CoreConfig):
     """Networks that predict features."""
 
     name, title = "dmr", "DMR"
-    hidden: int = 1024
-    """Units of each network's layer."""
-    guesses: int = 3
-    """M, the number of networks."""
-    ahead: int = 4
-    """K, how many frames are predicted: one second of four frames."""
-    mlp: int | None = None
-    """Units of a layer (FC, ReLU) that reads each guess, shared by all; None: no layer."""
-    dropout: float = 0.0
-    """Of each guess."""
+    hidden: int = 1024  # units of each network's layer
+    guesses: int = 3  # M, the number of networks
+    ahead: int = 4  # K, how many frames are predicted: one second of four frames
+    mlp: int | None = None  # units of a layer (FC, ReLU) that reads each guess, shared by all; None: no layer
+    dropout: float = 0.0  # of each guess
 
     @property
     def about(self) -> str:

@@ -46,25 +46,18 @@ class E3DLSTMConfig(StackConfig):
 
     name, title = "e3d_lstm", "E3D-LSTM"
     kernel: int = 5
-    depth: int = 2
-    """Frames that a convolution covers, at most the window."""
-    window: int = 2
-    """Frames that a layer reads at once."""
-    history: int = 8
-    """How many past cells are recalled."""
+    depth: int = 2  # frames that a convolution covers, at most the window
+    window: int = 2  # frames that a layer reads at once
+    history: int = 8  # how many past cells are recalled
     recall: Recall = "all"
     """From every position of the past cells, as published, at a cost of (H W)^2; or from the same position only."""
-    output_gate: OutputGate = "sigmoid"
-    """s(.) of the paper, or s(tanh(.)) of the release."""
-    carry: Carry = "convolved"
-    """M' keeps s(f' + 1) tanh(m') of the release, or s(f' + 1) M of the paper, without m'."""
+    output_gate: OutputGate = "sigmoid"  # s(.) of the paper, or s(tanh(.)) of the release
+    carry: Carry = "convolved"  # M' keeps s(f' + 1) tanh(m') of the release, or s(f' + 1) M of the paper, without m'
 
     def __post_init__(self) -> None:
         StackConfig.__post_init__(self)
         if self.depth > self.window:
-            raise ConfigError(
-                f"depth is {self.depth} and the window has {self.window} frames: it is at most the window"
-            )
+            raise ConfigError(f"depth is {self.depth} and the window has {self.window} frames: it is at most that")
         if len(set(self.hidden)) > 1:
             raise ConfigError(f"hidden is {self.hidden}; all layers share one memory: give them the same width")
 
@@ -159,13 +152,11 @@ def recall(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tenso
         logits = (query.unsqueeze(1) * history).sum(2)  # (B, S, D, H, W)
         weights = logits.masked_fill(~there[:, :, None, None, None], float("-inf")).softmax(1)
         return (weights.unsqueeze(2) * history).sum(1)
-    q = query.flatten(2).transpose(1, 2)  # (B, P, C)
-    k = history.flatten(3).transpose(2, 3).flatten(1, 2)  # (B, S P, C)
-    mask = there.repeat_interleave(q.shape[1], 1)  # (B, S P)
-    found = F.scaled_dot_product_attention(
-        q.unsqueeze(1), k.unsqueeze(1), k.unsqueeze(1), mask[:, None, None], scale=1.0
-    )
-    return found.squeeze(1).transpose(1, 2).unflatten(2, query.shape[2:])
+    q = query.flatten(2).mT.unsqueeze(1)  # (B, 1, P, C)
+    k = history.flatten(3).mT.flatten(1, 2).unsqueeze(1)  # (B, 1, S P, C)
+    mask = there.repeat_interleave(q.shape[2], 1)[:, None, None]  # (B, 1, 1, S P)
+    found = F.scaled_dot_product_attention(q, k, k, mask, scale=1.0)
+    return found.squeeze(1).mT.unflatten(2, query.shape[2:])
 
 
 @register_method(

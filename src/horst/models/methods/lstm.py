@@ -32,11 +32,9 @@ class LSTMConfig(CoreConfig):
     """Layers of one width on the mean of each map."""
 
     name, title = "lstm", "LSTM"
-    hidden: int = 1024
-    """Channels of h and c in every layer."""
+    hidden: int = 1024  # channels of h and c in every layer
     layers: int = 1
-    dropout: float = 0.0
-    """Of the first layer's input, in training."""
+    dropout: float = 0.0  # of the first layer's input, in training
 
     @property
     def about(self) -> str:
@@ -85,12 +83,10 @@ class FeedbackConfig(CoreConfig):
     """Two LSTMs of one width on the mean of each map."""
 
     name, title = "feedback", "FN"
-    hidden: int = 1024
-    """Channels of both LSTMs and of y."""
+    hidden: int = 1024  # channels of both LSTMs and of y
     projection: int = field(default=0, metadata={"zero": True})
     """Channels to which y is projected before it is fed back; 0: no projection."""
-    dropout: float = 0.0
-    """Of the input, in training."""
+    dropout: float = 0.0  # of the input, in training
 
     @property
     def about(self) -> str:

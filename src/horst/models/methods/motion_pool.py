@@ -33,20 +33,13 @@ class MotionPoolConfig(CoreConfig):
     """Pooling on a grid and around the motion."""
 
     name, title = "motion_pool", "MotionPool"
-    grid: tuple[int, int] = (3, 4)
-    """Rows and columns."""
-    focus: int = 3
-    """Rows and columns of the square around the motion."""
-    side: float = 0.4
-    """Of the square, as a fraction of the height of the map."""
-    motion_channels: int = 112
-    """The first channels of the map, in which motion is measured: those of the finest maps."""
-    threshold: float = 0.25
-    """Relative change of a cell that does not count as motion."""
-    decay: float = 0.85
-    """Of the motion, per frame."""
-    smoothing: float = 0.4
-    """The weight of the newest frame."""
+    grid: tuple[int, int] = (3, 4)  # rows and columns
+    focus: int = 3  # rows and columns of the square around the motion
+    side: float = 0.4  # of the square, as a fraction of the height of the map
+    motion_channels: int = 112  # the first channels of the map, in which motion is measured: those of the finest maps
+    threshold: float = 0.25  # relative change of a cell that does not count as motion
+    decay: float = 0.85  # of the motion, per frame
+    smoothing: float = 0.4  # the weight of the newest frame
 
     def __post_init__(self) -> None:
         CoreConfig.__post_init__(self)
@@ -54,9 +47,8 @@ class MotionPoolConfig(CoreConfig):
 
     @property
     def about(self) -> str:
-        return (
-            f"MotionPool, a grid of {self.grid[0]} x {self.grid[1]} and {self.focus} x {self.focus} around the motion"
-        )
+        (rows, columns), focus = self.grid, self.focus
+        return f"MotionPool, a grid of {rows} x {columns} and {focus} x {focus} around the motion"
 
 
 @register_core(MotionPoolConfig)

@@ -30,8 +30,7 @@ def layers(size: str, tiny: tuple[int, ...]) -> dict[str, Any]:
 class StackConfig(LayersConfig):
     """The options of a stack of convolutional layers."""
 
-    kernel: int = 3
-    """Height and width of the convolutions, odd."""
+    kernel: int = 3  # height and width of the convolutions, odd
 
     def __post_init__(self) -> None:
         LayersConfig.__post_init__(self)
@@ -72,7 +71,6 @@ class StackedCore(RecurrentCore):
         self._wanted = name
 
     def backend(self, device: torch.device) -> BackendChoice:
-        """The implementation that runs on a device, and why."""
         chosen = choose(device, self.unknown, self._wanted)
         return replace(chosen, name="reference") if chosen.name == "compiled" else chosen  # which is for HORST
 

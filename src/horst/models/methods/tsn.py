@@ -42,12 +42,9 @@ class TSNConfig(CoreConfig):
     """The consensus of the last frames."""
 
     name, title = "tsn", "TSN"
-    hidden: int | None = None
-    """Units of a layer (FC, ReLU) on each frame before the consensus; None: no layer."""
-    segments: int = 4
-    """S, the frames of the consensus."""
-    dropout: float = 0.0
-    """Of each frame's features."""
+    hidden: int | None = None  # units of a layer (FC, ReLU) on each frame before the consensus; None: no layer
+    segments: int = 4  # S, the frames of the consensus
+    dropout: float = 0.0  # of each frame's features
 
     @property
     def about(self) -> str:
