@@ -13,13 +13,14 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # Tests of onnxruntime ask for it. Others would write graphs of many small models, in seconds each.
 os.environ.setdefault("HORST_ENGINE", "torch")
 
+import quick_interpreter
 import torch
 
 torch.set_num_threads(1)
 torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
 if not torch.cuda.is_available():
     # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.
-    os.environ["TRITON_INTERPRET"] = "1"
+    quick_interpreter.install()
 
 
 @pytest.fixture(scope="session")
