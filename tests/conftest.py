@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -13,13 +14,18 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # Tests of onnxruntime ask for it. Others would write graphs of many small models, in seconds each.
 os.environ.setdefault("HORST_ENGINE", "torch")
 
-import torch
 
-torch.set_num_threads(1)
-torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
-if not torch.cuda.is_available():
-    # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.
-    os.environ["TRITON_INTERPRET"] = "1"
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
+        return  # the process that starts the others and runs no test needs no torch
+    import quick_interpreter
+    import torch
+
+    torch.set_num_threads(1)
+    torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
+    if not torch.cuda.is_available():
+        # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.
+        quick_interpreter.install()
 
 
 @pytest.fixture(scope="session")
@@ -32,6 +38,14 @@ def root() -> Path:
     return Path(__file__).parents[1]
 
 
+@pytest.fixture
+def eager_finetuning(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker does not give way to other processes: beside other tests, which never pause, it would starve."""
+    folder = tmp_path_factory.mktemp("eager")
+    (folder / "sitecustomize.py").write_text("import os; os.nice = lambda _: 0")
+    monkeypatch.setenv("PYTHONPATH", str(folder), prepend=os.pathsep)
+
+
 @pytest.fixture(scope="session")
 def samples(root: Path) -> Path:
     """Real samples of EPIC-Kitchens, SSv2, CAD-120 and gestures: HORST_SAMPLES, or the project's ../shared/data."""
@@ -41,8 +55,19 @@ def samples(root: Path) -> Path:
     return folder
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than cores: tests of servers, pages and cameras mostly wait."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: garbage collections need not look through it again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first, so that no process ends with one while the others wait."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")}
     items.sort(key=lambda item: item.path not in slow)

@@ -30,12 +30,18 @@ def printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
     return call
 
 
+LISTED: dict[tuple[str, ...], dict[str, dict[str, Any]]] = {}
+"""By arguments: to count the costs of all methods takes a second."""
+
+
 def listed(printed: Call, *args: str) -> dict[str, dict[str, Any]]:
     """By name; each once."""
-    rows = json.loads(printed(*args, "--json"))["methods"]
-    names = [row["name"] for row in rows]
-    assert len(set(names)) == len(names)
-    return dict(zip(names, rows, strict=True))
+    if args not in LISTED:
+        rows = json.loads(printed(*args, "--json"))["methods"]
+        names = [row["name"] for row in rows]
+        assert len(set(names)) == len(names)
+        LISTED[args] = dict(zip(names, rows, strict=True))
+    return LISTED[args]
 
 
 @pytest.mark.parametrize("data", ["paper", "tiny"])

@@ -12,13 +12,21 @@ import horst
 from horst.errors import ConfigError, ExportError
 from horst.export import engine as module
 from horst.export.engine import graph_path, open_engine, write_graphs
-from horst.export.stages import stages
+from horst.export.stages import graph, stages
 from horst.finetune.run import MOTION_POOL, open_base
 from horst.models import Predictor
 from horst.streaming import SessionPool
 from horst.streaming.reset import PeriodicReset
 
 SIZE = (24, 20)
+ONE_LAYER: dict[str, Any] = {
+    "hidden": [6],
+    "stride": [2],
+    "position": "sinusoidal",
+    "heads": 2,
+    "key_value": "split",
+}
+"""A form whose graphs are written in half the time, also by two tests."""
 pytestmark = pytest.mark.slow
 
 
@@ -101,7 +109,7 @@ def test_the_stages_of_every_form(options: dict[str, Any]) -> None:
 
 
 def test_position_and_heads_as_a_graph() -> None:
-    model = small(position="sinusoidal", heads=2, key_value="split")
+    model = small(**ONE_LAYER)
     step = horst.BatchedStep(model, 3, engine="onnxruntime")
     assert_equal(step, horst.BatchedStep(model, 3, engine="torch"), frames(6, 3))
 
@@ -146,13 +154,12 @@ def test_states_with_the_same_frame_share_the_first_stage(monkeypatch: pytest.Mo
 
 
 def test_a_graph_of_another_version_is_written_again_or_not_used() -> None:
-    model = small()
-    other = small(hidden=[6, 4], order=3)
+    model, other = small(**ONE_LAYER), small(**ONE_LAYER, order=3)
+    write_graphs(model)
     path = graph_path(model, "advance")
     good = path.read_bytes()
-    write_graphs(other)
     try:
-        path.write_bytes(graph_path(other, "advance").read_bytes())  # takes other states
+        path.write_bytes(graph(other, "advance"))  # takes other states
         with pytest.raises(ExportError, match="onnxruntime"):
             open_engine(model)
         path.write_bytes(b"damaged")

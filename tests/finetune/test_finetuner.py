@@ -45,7 +45,7 @@ def finetuner(recordings: Recordings, tmp_path: Path) -> Iterator[Finetuner]:
     made.cancel()
 
 
-def wait(until: Callable[[], bool], seconds: float = 60) -> None:
+def wait(until: Callable[[], bool], seconds: float = 180) -> None:
     end = time.monotonic() + seconds
     while not until():
         assert time.monotonic() < end

@@ -76,6 +76,7 @@ def test_curl(server: Running, examples: dict[tuple[str, str], str], folder: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("eager_finetuning")
 def test_python_teaches_a_model(server: Running, examples: dict[tuple[str, str], str], folder: Path) -> None:
     found = run(folder, sys.executable, "-c", examples["teach", "python"])
     assert found.startswith("done mine"), found

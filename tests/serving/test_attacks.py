@@ -287,6 +287,7 @@ def test_bodies_have_one_rate() -> None:
     assert arriving.spend(500) == pytest.approx(1.0, abs=0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of another process is read from /proc")
 def test_other_clients_during_attacks(tmp_path: Path) -> None:
     """Latency and memory during each attack, and the end by SIGTERM during all of them."""

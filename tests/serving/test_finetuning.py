@@ -38,6 +38,7 @@ def wait_for_model(http: httpx.Client) -> dict[str, Any]:
     return state
 
 
+@pytest.mark.usefixtures("eager_finetuning")
 def test_finetune_and_use_a_model(tmp_path: Path) -> None:
     with running(tmp_path) as server, httpx.Client(base_url=server.url, timeout=60) as http:
         for label in ("wave", "Größe ✋"):

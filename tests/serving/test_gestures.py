@@ -109,6 +109,7 @@ def last_answer(page: Page, clip: Path) -> str:
     return page.locator("#answer").inner_text()
 
 
+@pytest.mark.usefixtures("eager_finetuning")
 def test_teach_gestures(samples: Path, tmp_path: Path) -> None:
     taught, held_out = choose(samples / "gestures")
     with (
@@ -122,6 +123,7 @@ def test_teach_gestures(samples: Path, tmp_path: Path) -> None:
             upload(page, label, clips[:UPLOADS] if label == RECORDED else clips)
         start_camera(page)
         record(page, RECORDED, len(taught[RECORDED]) - UPLOADS)
+        page.click("#pause")  # predictions for the camera would slow the training down
         answers = train_and_watch(page, held_out)
     right = [label == answer for (label, _), answer in zip(held_out, answers, strict=True)]
     assert sum(right) >= 6, list(zip([label for label, _ in held_out], answers, strict=True))
@@ -130,7 +132,7 @@ def test_teach_gestures(samples: Path, tmp_path: Path) -> None:
 def train_and_watch(page: Page, clips: list[tuple[str, Path]]) -> list[str]:
     """The answers at the ends of held-out clips."""
     page.click("#train")
-    expect(page.locator("#notice-text")).to_contain_text("mine is ready", timeout=150_000)
+    expect(page.locator("#notice-text")).to_contain_text("mine is ready", timeout=300_000)
     expect(page.locator("#result-rows tr")).to_have_count(4)
     expect(page.locator("#advice li")).not_to_have_count(0)  # "nothing" has no clips
     return [last_answer(page, clip) for _, clip in clips]

@@ -180,6 +180,7 @@ def test_reconnects(browser: Browser, tmp_path: Path) -> None:
     with browsers.page(browser, *LOST) as page:
         with browsers.served(model, tmp_path) as url:
             visit(page, url)
+            expect(page.locator("#samples img[src^=blob]")).to_have_count(6)  # nothing is being rendered at the end
             page.click("#use-camera")
             expect(page.locator("#bars li")).not_to_have_count(0)
         expect(page.locator("#connection")).to_contain_text("connection lost, retrying in")

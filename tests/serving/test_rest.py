@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-import schemathesis
 import videos
 from hypothesis import HealthCheck, given, settings
 from servers import SIZE, Running, check_serving, http, metrics, recording, running
@@ -206,6 +205,8 @@ def test_docs_and_metrics(server: Running) -> None:
 
 def test_random_requests(server: Running) -> None:
     """Schemathesis generates them from the OpenAPI description: no internal errors, and documented responses."""
+    import schemathesis  # takes a second, which only the process of this test should spend
+
     schema = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
     checks = [
         schemathesis.checks.not_a_server_error,

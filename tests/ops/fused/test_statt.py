@@ -13,8 +13,8 @@ from horst.ops.fused.statt import AttentionForm, AttentionGrads, AttentionWeight
 SIZES = [  # T, B, S, C, H, W, entries before the clip, heads
     (5, 2, 3, 5, 3, 4, 1, 1),
     (3, 1, 1, 16, 1, 1, 1, 1),
-    (2, 3, 8, 48, 5, 7, 8, 1),
-    (4, 2, 2, 130, 2, 3, 2, 1),
+    (2, 2, 8, 48, 5, 7, 8, 1),
+    (3, 2, 2, 130, 2, 3, 2, 1),
     (2, 1, 4, 16, 23, 25, 4, 2),  # more pixels than one chunk of q_hat, or one program, has
 ]
 
