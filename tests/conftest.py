@@ -15,17 +15,14 @@ os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
 os.environ.setdefault("HORST_ENGINE", "torch")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput"):
-        return  # the process that starts the others and runs no test needs no torch
-    import quick_interpreter
-    import torch
+import quick_interpreter
+import torch
 
-    torch.set_num_threads(1)
-    torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
-    if not torch.cuda.is_available():
-        # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.
-        quick_interpreter.install()
+torch.set_num_threads(1)
+torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
+if not torch.cuda.is_available():
+    # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.
+    quick_interpreter.install()
 
 
 @pytest.fixture(scope="session")

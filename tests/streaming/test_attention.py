@@ -101,8 +101,8 @@ def test_attention_as_json() -> None:
     assert "attention" not in small().stream().push(IMAGES[0], 0.0).to_dict()  # type: ignore[union-attr]
 
 
-def test_attention_replaces_the_fused_kernels() -> None:
-    """The state of all streams is kept."""
+def test_attention_comes_from_the_fused_kernels() -> None:
+    """They give the weights of streams that ask for them, and go on with all streams."""
     pool = SessionPool(small("triton"), capacity=2)
     first = pool.open()
     kinds = []
@@ -114,7 +114,7 @@ def test_attention_replaces_the_fused_kernels() -> None:
             second.push(image, i / FPS)
         pool.step()
         kinds.append(type(pool.batched_step._runner).__name__)
-    assert kinds == ["_FusedStep"] * 3 + ["_EagerStep"] * 2
+    assert kinds == ["_FusedStep"] * 5
     whole = small().stream()
     for i, image in enumerate(IMAGES[:5]):
         prediction = whole.push(image, i / FPS)

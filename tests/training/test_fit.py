@@ -29,6 +29,7 @@ from horst.training.config import RunConfig
 from horst.training.fit import create_trainer, prepare, resume, train
 from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
+from horst.training.speed import resolve
 
 silent = small_runs.silent
 SMALL = {"clip": {"size": [16, 24]}}
@@ -338,7 +339,7 @@ def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypa
     config = small_runs.config(somethings, batches={"size": 20}, trainer={"epochs": 1}, seed=3)
     monkeypatch.setattr("sys.argv", ["/some/where/horst/__main__.py", "train", "run.yaml"])
     run = train(config, tmp_path / "run", console=silent())
-    assert RunConfig.from_file(run.config) == config
+    assert RunConfig.from_file(run.config) == resolve(config)[0]
     about = json.loads((run.folder / "environment.json").read_text())
     assert about["horst"] == horst.__version__
     assert about["command"] == ["python -m horst", "train", "run.yaml"]
@@ -348,7 +349,7 @@ def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypa
     assert horst.open_model(run.best).labels == build_model(config, prepare(config)[0].annotations).labels
     with pytest.raises(ConfigError, match="holds a run already: continue it with `horst train --resume"):
         train(config, run.folder, console=silent())
-    assert RunConfig.from_file(run.config) == config
+    assert RunConfig.from_file(run.config) == resolve(config)[0]
 
 
 def test_a_seed_decides_everything(somethings: Path, tmp_path: Path) -> None:

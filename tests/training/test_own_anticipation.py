@@ -154,7 +154,7 @@ def test_labels_alone_make_a_run(name: str, tmp_path: Path) -> None:
     text = io.StringIO()
     run = train(config, tmp_path / "run", console=Console(file=text, width=200))
     expected = "the action alone" if "anticipation" in name else "learns to predict the next action"
-    assert expected in "\n".join(text.getvalue().splitlines()[:5])
+    assert expected in "\n".join(text.getvalue().splitlines()[:7])
     loaded = load(run.best)
     assert loaded.head.task == "anticipation"
     assert loaded.head.classes == {"action": len(PAIRS)}

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from horst.training.config import RunConfig, TrainerOptions
-from horst.training.speed import resolve
+from horst.training.speed import chosen_as, resolve
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +71,13 @@ def test_a_cpu_trains_as_before(config: RunConfig, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     chosen, _ = choose(config)
     assert (chosen.precision, chosen.graphs) == ("32-true", False)
+
+
+def test_a_run_of_another_machine_is_that_of_its_config(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A study that was run on a GPU can be reported on a laptop; what was asked for must be what was done."""
+    gpu(monkeypatch, (9, 0))
+    done, _ = resolve(config)
+    monkeypatch.undo()
+    assert chosen_as(config, done) == done
+    asked = replace(config, trainer=replace(config.trainer, precision="32-true"))
+    assert chosen_as(asked, done).trainer.precision == "32-true"

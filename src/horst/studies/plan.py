@@ -27,6 +27,7 @@ from horst.studies.config import Study, StudyRun, overrides
 from horst.studies.statistics import check_metric
 from horst.training.config import PATH_KEYS, RunConfig
 from horst.training.run import Run
+from horst.training.speed import chosen_as, resolve
 
 State = Literal["new", "stopped", "trained", "done"]
 SPLIT = "val"
@@ -108,7 +109,8 @@ def state(job: Job) -> State:
     run = Run(job.folder)
     if not run.config.is_file():
         return "new"
-    if changed := differences(_essence(RunConfig.from_file(run.config, run_imports=False)), _essence(job.config)):
+    before = RunConfig.from_file(run.config, run_imports=False)
+    if changed := differences(_essence(before), _essence(chosen_as(job.config, before))):
         what = "; ".join(changed[:3])
         raise ConfigError(f"{job.folder} holds another run: {what}. Give another --folder, or delete it")
     return _state(run, job.config)
@@ -137,7 +139,7 @@ def finished(folder: Path) -> dict[str, Path]:
 
 def identity(config: RunConfig, commit: str | None) -> str:
     """The same for runs of the same config, seed and code, which give the same result on the same data."""
-    return json.dumps([_essence(config, whole_paths=True), commit], default=str, sort_keys=True)
+    return json.dumps([_essence(resolve(config)[0], whole_paths=True), commit], default=str, sort_keys=True)
 
 
 def _essence(config: RunConfig, *, whole_paths: bool = False) -> dict[str, Any]:

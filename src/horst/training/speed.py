@@ -15,6 +15,19 @@ def resolve(config: RunConfig) -> tuple[RunConfig, list[str]]:
     return chosen, [f"precision {precision}: {why}", f"CUDA graphs {'on' if graphs else 'off'}: {why_graphs}"]
 
 
+def chosen_as(config: RunConfig, run: RunConfig) -> RunConfig:
+    """The config with the choices of a run that was trained, perhaps on another machine, where it says `auto`."""
+    wanted, done = config.trainer, run.trainer
+    return replace(
+        config,
+        trainer=replace(
+            wanted,
+            precision=done.precision if wanted.precision == "auto" else wanted.precision,
+            graphs=done.graphs if wanted.graphs == "auto" else wanted.graphs,
+        ),
+    )
+
+
 def _gpu(options: TrainerOptions) -> torch.device | None:
     return torch.device("cuda") if options.accelerator in ("auto", "cuda") and torch.cuda.is_available() else None
 
