@@ -43,8 +43,9 @@ train-tiny: $(VENV)/train.stamp ## Train a small model on two cores in ten minut
 	@echo "Accuracy over the observed part of a clip, against chance: runs/train-tiny/evaluation/val.svg"
 	@echo "Predictions for a clip that the training has not seen (Moving something down): runs/train-tiny/fresh.mp4"
 
+# Tests start many processes. If Python may not keep compiled files, each one compiles the package again.
 test: $(VENV)/dev.stamp ## Run the tests
-	$(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
 
 nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)
 	$(BIN)/python -m pytest nightly

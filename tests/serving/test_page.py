@@ -353,3 +353,25 @@ def test_targets_are_large_enough(browser: Browser, url: str, width: int) -> Non
         assert page.evaluate(SMALL) == []
         page.click("#undo button")
     servers.http.delete(f"{url}/api/recordings/wave/{clip['id']}")
+
+
+def test_bars_that_are_cleared_while_one_leaves(browser: Browser, url: str) -> None:
+    """A row that was leaving must not take a later row of the same name with it."""
+    with browsers.page(browser) as page:
+        visit(page, url)
+        shown = page.evaluate(
+            """async () => {
+                const { Bars } = await import(new URL("bars.js", document.querySelector("script[type=module]").src));
+                const [wait, top] = [(ms) => new Promise((done) => setTimeout(done, ms)), (name) => [{ name, probability: 1 }]];
+                const bars = new Bars({ known: () => 0 });
+                bars.show(top("wave"));
+                await wait(1050); // the order changes once per second
+                bars.show(top("stop")); // wave leaves
+                bars.clear();
+                bars.show(top("wave"));
+                await wait(400);
+                bars.show(top("wave"));
+                return document.querySelectorAll("#bars li").length;
+            }"""
+        )
+        assert shown == 1

@@ -158,7 +158,7 @@ def test_clips_are_playable_thumbnails(browser: Browser, server: servers.Running
         thumb = row(page, "wave").locator(".thumb").first
         thumb.scroll_into_view_if_needed()
         canvas = thumb.locator("canvas")
-        page.wait_for_function(f"() => ({drawn})(document.querySelector('#labels canvas')) === 0", timeout=5000)
+        page.wait_for_function(f"() => ({drawn})(document.querySelector('#labels canvas')) === 0", timeout=30000)
         expect(thumb).to_have_attribute("aria-label", "Play clip 1 of wave, 0.7 s")
         for start, stop in ((thumb.hover, lambda: page.mouse.move(1, 1)), (thumb.focus, thumb.blur)):
             start()

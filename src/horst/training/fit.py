@@ -3,7 +3,7 @@
 import logging
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,15 +43,16 @@ def train(
     *,
     data: ClipDataModule | None = None,
     console: Console | None = None,
+    callbacks: Sequence[Any] = (),
 ) -> Run:
     """A new run, in runs/<name> by default. Errors in its config and data are raised before any work starts.
 
-    `data` is its `data_module`, for callers that use it again.
+    `data` is its `data_module`, for callers that use it again; `callbacks` are additional ones of Lightning.
     """
     run = Run(folder or Path("runs") / config.name)
     if is_first():
         run.check_new()
-    return _fit(run, config, data, console, new=True)
+    return _fit(run, config, data, console, callbacks, new=True)
 
 
 def resume(folder: str | Path, *, console: Console | None = None) -> Run:
@@ -70,7 +71,7 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
             now.write(run.folder)
         else:
             before.check(now, run.folder)
-    return _fit(run, config, data, console, new=False)
+    return _fit(run, config, data, console, (), new=False)
 
 
 def data_module(config: RunConfig) -> ClipDataModule:
@@ -115,13 +116,15 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     return data, TrainingModule(model, config, annotations)
 
 
-def _fit(run: Run, config: RunConfig, data: ClipDataModule | None, console: Console | None, *, new: bool) -> Run:
+def _fit(
+    run: Run, config: RunConfig, data: ClipDataModule | None, console: Console | None, more: Sequence[Any], *, new: bool
+) -> Run:
     config, choices = resolve(config)
     data, module = prepare(config, data)
     console, options, counts = console or Console(), config.trainer, data.annotations.counts()
     averages = AveragedWeights(options.ema)
     checkpoints = CheckpointCallback(run, averages, minutes=options.checkpoint_minutes)
-    callbacks = [averages, ProgressCallback(console), checkpoints]
+    callbacks = [averages, ProgressCallback(console), checkpoints, *more]
     if options.completion_epochs and options.completion_from == "best":
         callbacks.insert(2, CompletionCallback(options.completion_epochs, averages))
     validate_every = (options.validate_every or options.epochs) if "val" in counts else None

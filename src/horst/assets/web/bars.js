@@ -36,6 +36,7 @@ export class Bars {
   }
 
   clear() {
+    for (const row of this.#rows.values()) clearTimeout(row.leaving); // else it would remove a later row of that name
     this.#rows.clear();
     this.#order = [];
     this.#list.replaceChildren();
