@@ -362,7 +362,8 @@ def test_bars_that_are_cleared_while_one_leaves(browser: Browser, url: str) -> N
         shown = page.evaluate(
             """async () => {
                 const { Bars } = await import(new URL("bars.js", document.querySelector("script[type=module]").src));
-                const [wait, top] = [(ms) => new Promise((done) => setTimeout(done, ms)), (name) => [{ name, probability: 1 }]];
+                const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+                const top = (name) => [{ name, probability: 1 }];
                 const bars = new Bars({ known: () => 0 });
                 bars.show(top("wave"));
                 await wait(1050); // the order changes once per second

@@ -21,5 +21,5 @@ def test_a_run_is_timed(somethings: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert found["frames"] > 0
     assert any("precision 32-true" in line for line in found["choices"])
     monkeypatch.setattr(gpu_run, "SKIPPED", 1000)
-    with pytest.raises(SystemExit, match="raise data.clips"):
+    with pytest.raises(SystemExit, match="at most 1001 steps"):
         gpu_run.timed(str(tmp_path / "run.yaml"), [])

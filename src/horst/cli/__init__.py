@@ -3,8 +3,6 @@
 Command files import torch and what needs it inside of functions, so that `horst --help` and completion are quick.
 """
 
-import atexit
-import gc
 import os
 import re
 import sys
@@ -78,8 +76,6 @@ def create_app() -> App:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command. An error that the package raises on purpose becomes one line on stderr and exit status 2."""
-    if args is None:  # the process ends with the command
-        atexit.register(gc.freeze)  # else Python looks through all objects of torch again before it ends: 0.8 s
     try:
         create_app()(sys.argv[1:] if args is None else args)
     except UnusedCliTokensError as error:
