@@ -110,18 +110,34 @@ def _complete(folder: Path, spec: DatasetSpec) -> bool:
 
 
 def make_somethings(
-    folder: str | Path, clips: int, *, size: int = 112, processes: int | None = None, **options: Any
+    folder: str | Path,
+    clips: int,
+    *,
+    seed: int = 0,
+    size: int = 112,
+    templates: int = 0,
+    packed: bool = False,
+    processes: int | None = None,
 ) -> Path:
-    """Write clips for early recognition, see `horst.synth.somethings`; the options are those of `DatasetSpec`."""
-    spec = DatasetSpec(generator="somethings", count=clips, size=(size, size), **options)
+    """Write `clips` clips for early recognition, of the first `templates` or of all; see `horst.synth.somethings`."""
+    spec = DatasetSpec(
+        generator="somethings", count=clips, seed=seed, size=(size, size), templates=templates, packed=packed
+    )
     return _make(Path(folder), spec, processes)
 
 
 def make_kitchen(
-    folder: str | Path, videos: int, *, size: Sequence[int] = (128, 228), processes: int | None = None, **options: Any
+    folder: str | Path,
+    videos: int,
+    *,
+    seed: int = 0,
+    size: Sequence[int] = (128, 228),
+    packed: bool = False,
+    processes: int | None = None,
 ) -> Path:
-    """Write videos for anticipation, see `horst.synth.kitchen`; the options are those of `DatasetSpec`."""
-    return _make(Path(folder), DatasetSpec(generator="kitchen", count=videos, size=size, **options), processes)
+    """Write `videos` videos for anticipation; see `horst.synth.kitchen`."""
+    spec = DatasetSpec(generator="kitchen", count=videos, seed=seed, size=size, packed=packed)
+    return _make(Path(folder), spec, processes)
 
 
 def open_somethings(
