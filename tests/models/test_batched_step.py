@@ -160,11 +160,12 @@ def test_the_kernels_give_the_same(variant: str, options: dict[str, Any]) -> Non
 
 def test_the_kernels_run_in_half_precision() -> None:
     """In float16, because Triton's interpreter computes bfloat16 incorrectly."""
-    model = small().to("cuda" if torch.cuda.is_available() else "cpu")
+    options = {"hidden": [4], "stride": [2]}
+    model = small(**options).to("cuda" if torch.cuda.is_available() else "cpu")
     model.core.use_backend("triton")
     step, frames = horst.BatchedStep(model, 1, precision=torch.float16), clip(3, 1)
     found = torch.cat([step(now).logits.action.cpu() for now in frames])
-    torch.testing.assert_close(found, alone(small(), frames[:, 0]), rtol=2e-2, atol=2e-2)
+    torch.testing.assert_close(found, alone(small(**options), frames[:, 0]), rtol=2e-2, atol=2e-2)
 
 
 def test_slots_with_the_same_frame_share_the_backbone() -> None:
@@ -192,9 +193,9 @@ def test_slots_with_the_same_frame_share_the_backbone() -> None:
 @pytest.mark.parametrize(
     ("variant", "options"),
     [
-        ("released", {}),
-        ("paper", {"hidden": [6], "stride": [2], "heads": 3}),
-        ("released", {"hidden": [6], "stride": [1], "attention": "temporal", "order": 3}),
+        ("released", {"hidden": [5], "stride": [2]}),
+        ("paper", {"hidden": [6], "stride": [4], "heads": 3}),
+        ("released", {"hidden": [4], "stride": [2], "attention": "temporal", "order": 3}),
     ],
 )
 def test_the_kernels_give_attention_weights(variant: str, options: dict[str, Any]) -> None:
