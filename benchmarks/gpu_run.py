@@ -49,9 +49,9 @@ def main() -> None:
 
 def timed(name: str, changes: list[str]) -> dict[str, Any]:
     """One run, in a folder that is deleted."""
-    import lightning
     import torch
 
+    from horst.data.module import lightning
     from horst.training.config import RunConfig
     from horst.training.fit import train
     from horst.training.speed import resolve
