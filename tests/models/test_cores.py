@@ -299,3 +299,13 @@ def test_errors_of_models_on_vectors() -> None:
     with pytest.raises(ConfigError, match="give `size` too"):
         create_model("tsn_ek55", backbone="bn_inception")
     assert create_model("tsn_tiny", backbone={"name": "maps", "channels": 7}).core.config.in_channels == 7
+
+
+@every_core
+def test_training_reads_what_a_clip_gives(name: str) -> None:
+    """`encode` is `forward` without the state."""
+    core, x = small(name), clip()
+    found, wanted = flat(core.encode(x)), flat(core(x)[0])
+    assert found.keys() == wanted.keys()
+    for key, value in wanted.items():
+        assert torch.equal(found[key], value), key
