@@ -2,7 +2,7 @@
 
     python -m benchmarks.gpu_run                                            # the SSv2 network, with a run's defaults
     python -m benchmarks.gpu_run trainer.precision=32-true trainer.graphs=false
-    python -m benchmarks.gpu_run --config somethings/cpu data.clips=60 trainer.epochs=2   # on a CPU
+    python -m benchmarks.gpu_run --config somethings/cpu data.clips=400 trainer.epochs=1   # on a CPU
 
 The run is started twice. The first one renders its clips and compiles the kernels, the second one finds them. Frames
 per second are those of the last epoch without its first steps, padding not counted.
@@ -37,7 +37,8 @@ def main() -> None:
         return
     for first in (True, False):
         environment = {**os.environ, STARTED: str(time.time())}
-        done = subprocess.run([sys.executable, "-m", "benchmarks.gpu_run", *sys.argv[1:]], env=environment, stdout=-1)
+        command = [sys.executable, "-m", "benchmarks.gpu_run", *sys.argv[1:]]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE)
         if done.returncode:
             sys.exit(done.returncode)
         found = json.loads(done.stdout.splitlines()[-1])

@@ -247,6 +247,7 @@ def test_runs_of_earlier_versions(tmp_path: Path) -> None:
         config = RunConfig.from_file(file, resumed=True)
         assert (config.batches.preload, config.batches.size) == (preload, 4)
     assert (config.loss.times, config.optimiser.rectify, config.trainer.completion_from) == ("mean", False, "last")
+    assert (config.trainer.precision, config.trainer.graphs) == ("32-true", False)
     new = RunConfig.from_file(file)
     assert (new.loss.times, new.optimiser.rectify, new.trainer.completion_from) == ("sum", True, "best")
     file.write_text(new.to_yaml())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -15,7 +16,7 @@ from horst.heads import Logits, UnrollingHead
 from horst.models import Predictor, create_model
 from horst.training.config import Loss
 from horst.training.losses import clip_loss, frame_weights
-from horst.training.network import CUDAGraphNetwork, TrainingNetwork, thread_local_capture
+from horst.training.network import CUDAGraphNetwork, Encoder, TrainingNetwork, thread_local_capture
 
 LENGTHS = [5, 2, 4]
 SIZE = (16, 16)
@@ -200,3 +201,26 @@ def test_clips_are_padded_for_a_graph_only_where_nothing_is_counted_from_their_e
     logits, *_ = graphed(torch.zeros(1, 14, 3, *SIZE, dtype=torch.uint8), torch.ones(1, 14, dtype=torch.bool))
     assert shown == [frames]
     assert logits.shape[1] == 14
+
+
+def test_a_head_that_exchanges_statistics_stays_outside_of_the_graph() -> None:
+    """Backbone and core over the padded clip, then the head over the clip: as the whole network without padding."""
+    torch.manual_seed(0)
+    options = {"backbone": {"name": "stem", "widths": [4]}, "hidden": [4], "stride": [1], "order": 2, "size": SIZE}
+    model = create_model("horst_tiny", norm="batch", **options)
+    plain, network = TrainingNetwork(deepcopy(model)), TrainingNetwork(model)
+    assert CUDAGraphNetwork(network).with_head
+    graphed = CUDAGraphNetwork(network, processes=2)
+    assert not graphed.with_head
+    graphed._capture = lambda *given: Encoder(network)  # type: ignore[method-assign]
+    frames, valid = torch.randint(0, 256, (2, 6, 3, *SIZE), dtype=torch.uint8), torch.ones(2, 6, dtype=torch.bool)
+    valid[1, 4:] = False
+    (found,), (wanted,) = graphed(frames, valid), plain(frames, valid)
+    torch.testing.assert_close(found, wanted)
+    found[valid].sum().backward()
+    wanted[valid].sum().backward()
+    assert {name for name, _ in Encoder(network).named_parameters()} < {n for n, _ in model.named_parameters()}
+    for name, p in plain.model.named_parameters():
+        torch.testing.assert_close(model.get_parameter(name).grad, p.grad, msg=lambda m, n=name: f"{n}: {m}")
+    for name, b in plain.model.named_buffers():
+        torch.testing.assert_close(model.get_buffer(name), b)

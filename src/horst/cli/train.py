@@ -41,6 +41,7 @@ def train(
     """
     from horst.training import fit
     from horst.training.config import RunConfig
+    from horst.training.speed import resolve
 
     changes = overrides(train, set, entries)
     if resume is not None:
@@ -55,8 +56,8 @@ def train(
         raise ConfigError("name a run, such as somethings/cpu or a YAML file, or --resume RUN")
     config = RunConfig.from_file(run, [*changes, *([f"model.init={init}"] if init is not None else [])])
     if dry_run:
-        _, module = fit.prepare(config)
-        print(module.run.to_yaml(), end="")
+        fit.prepare(config)
+        print(resolve(config)[0].to_yaml(), end="")
         return
     data = fit.data_module(config)
     done = fit.train(config, folder, data=data)

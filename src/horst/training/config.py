@@ -317,7 +317,11 @@ class RunConfig:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
 
 
-OLD_DEFAULTS = {"loss": {"times": "mean"}, "optimiser": {"rectify": False}, "trainer": {"completion_from": "last"}}
+OLD_DEFAULTS = {
+    "loss": {"times": "mean"},
+    "optimiser": {"rectify": False},
+    "trainer": {"completion_from": "last", "precision": "32-true", "graphs": False},
+}
 """What runs did before these entries existed."""
 
 

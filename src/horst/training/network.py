@@ -92,10 +92,6 @@ class Encoder(nn.Module):
         super().__init__()
         self.backbone, self.core = network.model.backbone, network.model.core
         self.encode = network.encode
-        self.train(network.training)
-
-    def train(self, mode: bool = True) -> Self:
-        return self  # the network decides, for each of its parts
 
     def forward(self, frames: Tensor) -> tuple[Tensor, ...]:
         return self.encode(frames)
