@@ -139,7 +139,8 @@ def test_camera_is_mirrored_and_its_frames_are_not(
     body = servers.http.get(f"{server.url}/api/recordings/wave/{clip}").content
     recorded = [image for _, image in split_recording(body, servers.Limits())]
     assert recorded[0].shape == (216, 384, 3)  # the aspect ratio of the camera, the longest side 384
-    for image in (sent[0], recorded[0]):
+    first = next(image for image in sent if image.any())  # Chromium's camera may begin with a black frame
+    for image in (first, recorded[0]):
         middle = image.shape[1] // 2
         assert image[:, : middle - 4].mean() > 200
         assert image[:, middle + 4 :].mean() < 50
