@@ -8,7 +8,7 @@ Nothing is timed before the same build has passed its parity checks. Times are m
 forward and backward in bf16 with a loss on the last frame, without an optimiser.
 
 Sections: ceilings (what the GPU can do), parity, train (the networks of the paper), stream (one frame at a time),
-scaling (over frames T and order S).
+scaling (over frames T and order S), run (`benchmarks.gpu_run`: a whole training run and its start).
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import gpu_networks as networks
+from benchmarks import gpu_run
 from benchmarks.gpu_timing import NoFigureError, ceilings, graphed, measure
 from benchmarks.release_algorithm import RecomputingCore
 from horst.layers import HORST
 from horst.models import BatchedStep, create_model
 from horst.ops import backend
 
-SECTIONS = ("ceilings", "parity", "train", "stream", "scaling")
+SECTIONS = ("ceilings", "parity", "train", "stream", "scaling", "run")
 ORDERS, FRAMES = (1, 3, 8, 12, 16), (6, 12, 24, 48)
 BATCHES = (1, 16, 64)
 console = Console()
@@ -157,6 +158,10 @@ def scaling(args: argparse.Namespace, limits: dict[str, float]) -> list[dict[str
         table.add_row(str(order), *cells)
     console.print(table)
     return rows
+
+
+def run(args: argparse.Namespace, limits: dict[str, float]) -> list[dict[str, Any]]:
+    return gpu_run.twice()
 
 
 if __name__ == "__main__":

@@ -165,6 +165,8 @@ class CUDAGraphNetwork:
         """A part of one's own may wait for the GPU or do other things that no graph can contain."""
         self.failed = True
         torch.cuda.set_stream(torch.cuda.default_stream())  # a capture that failed leaves its own
+        generator = torch.cuda.default_generators[torch.cuda.current_device()]
+        generator.graphsafe_set_state(generator.clone_state())  # its own still expects a capture and refuses to draw
         cause = str(error.__context__ or error).partition("\n")[0]
         log.warning("CUDA graphs off: the model cannot be captured (%s)", cause)
 
