@@ -30,7 +30,7 @@ from horst.data.config import DataConfig, Fold
 from horst.data.example import Annotations, Example
 from horst.data.extract import extract
 from horst.data.features import open_features
-from horst.data.folds import refold
+from horst.data.folds import example_groups, refold
 from horst.data.packed import Packed, group_by_media, read_each, write_packed
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError, DataError, VideoError
@@ -422,3 +422,18 @@ def test_packed_sets_of_older_versions_are_read(table: Path, tmp_path: Path) -> 
     found = numbers(Packed(tmp_path / "p").annotations, 3, by_media=False)
     assert len(found) == 11
     assert len({fold for ident, fold in found.items() if ident.startswith("whole")}) > 1
+
+
+def test_groups_of_examples() -> None:
+    """Recognition: what folds keep together. Anticipation: the video, and the group of examples without one."""
+    rows = [("b", "run1", "", "x"), ("a", "run1", "", "y"), ("c", "", "", "y"), ("d", "", "v", "z"), ("e", "", "", "z")]
+    examples = tuple(
+        Example(id=ident, split="val", media=Path(media), labels={}, group=group, video=video)
+        for ident, group, video, media in rows
+    )
+    given = Annotations(name="n", task="recognition", examples=examples, classes={"action": CLASSES})
+    assert example_groups(given) == ("a", "a", "a", "d", "e")
+    assert example_groups(given, by_media=False) == ("a", "a", "c", "d", "e")
+    named = tuple(replace(e, video="v" if e.id in "ad" else "") for e in examples)
+    assert example_groups(replace(given, examples=named)) == ("a", "a", "c", "a", "e")  # linked through the group
+    assert example_groups(replace(given, task="anticipation", examples=named)) == ("b", "a", "c", "a", "e")

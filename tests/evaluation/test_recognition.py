@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 import torch
 from rich.console import Console
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 
 import horst
 from horst.data.clips import ClipConfig
@@ -235,13 +237,28 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
 
 def test_save_and_load_predictions(predictions: Predictions, tmp_path: Path) -> None:
     predictions.save(tmp_path / "new" / "p.safetensors")
-    assert same(Predictions.load(tmp_path / "new" / "p.safetensors"), predictions)
+    loaded = Predictions.load(tmp_path / "new" / "p.safetensors")
+    assert same(loaded, predictions)
+    assert loaded.groups == loaded.ids  # each clip is a recording of its own
+    assert loaded.select(torch.tensor([1, 0])).groups == (loaded.ids[1], loaded.ids[0])
     assert [p.name for p in (tmp_path / "new").iterdir()] == ["p.safetensors"]
     with pytest.raises(DataError, match="no such file"):
         Predictions.load(tmp_path / "nowhere")
     (tmp_path / "text").write_text("no tensors here")
     with pytest.raises(DataError, match=r"text.*holds no predictions.*: evaluate again"):
         Predictions.load(tmp_path / "text")
+
+
+def test_predictions_of_earlier_versions_have_no_groups(predictions: Predictions, tmp_path: Path) -> None:
+    file = tmp_path / "p.safetensors"
+    predictions.save(file)
+    with safe_open(file, "pt") as stored:
+        metadata = json.loads(stored.metadata()["predictions"])
+    del metadata["groups"]
+    save_file(load_file(file), file, {"predictions": json.dumps(metadata)})
+    old = Predictions.load(file)
+    assert same(old, predictions)
+    assert old.groups == old.select(torch.tensor([0])).groups == ()
 
 
 def test_damaged_evaluations_are_rejected(data_yaml: Path, predictions: Predictions, tmp_path: Path) -> None:
@@ -285,6 +302,7 @@ def test_damaged_predictions_are_rejected(predictions: Predictions, tmp_path: Pa
     wrong = [
         replace(predictions, task="guessing"),
         replace(predictions, ids=predictions.ids[1:]),
+        replace(predictions, groups=predictions.groups[1:]),
         replace(predictions, positions=predictions.positions[1:]),
         replace(predictions, labels={}),
         replace(predictions, scores={}),

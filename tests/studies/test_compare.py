@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from horst.evaluation.predictions import Predictions
-from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, difference, estimate
+from horst.studies.compare import OVER_SEEDS, difference, estimate
 from horst.studies.results import SeedResult
-from horst.studies.statistics import metric_statistic, paired_interval, resamples
+from horst.studies.statistics import metric_statistic, paired_comparison, resamples, t_p
 
 METRIC = "action/top1@50%"
 COUNT, CLASSES = 12, 3
@@ -67,10 +67,13 @@ def test_seeds_are_paired_by_their_number(
     wanted = {seed: (sum(own[seed]) - sum(others[seed])) / COUNT for seed in common}
     assert found.by_seed == pytest.approx(wanted)
     assert found.value == pytest.approx(sum(wanted.values()) / len(wanted))
-    assert found.over == (OVER_BOTH if len(common) > 1 else OVER_EXAMPLES)
+    assert found.over == ("bootstrap over seeds and examples" if len(common) > 1 else "bootstrap over examples")
     pairs = [[metric_statistic(predictions(several[seed]), METRIC) for seed in common] for several in (own, others)]
-    interval = paired_interval(*pairs, resamples(COUNT))  # type: ignore[arg-type]
+    interval = paired_comparison(*pairs, resamples(COUNT))  # type: ignore[arg-type]
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
+    assert interval.p is not None
+    gaps = list(wanted.values())
+    assert found.p == pytest.approx(max(interval.p, t_p(gaps)) if len(common) > 1 else interval.p)
 
 
 def test_pairs_of_equal_seeds_leave_no_doubt() -> None:
@@ -99,3 +102,24 @@ def test_a_difference_that_counts_no_clip_is_none() -> None:
     unknown = [SeedResult(0, {METRIC: math.nan}, predictions([True] * COUNT, [-1] * COUNT), discard=False)]
     assert difference(unknown, unknown, METRIC) is None
     assert estimate(unknown, METRIC) is None
+
+
+def test_examples_of_a_group_are_drawn_together() -> None:
+    """Six groups of two equal examples say as much as six examples: the interval is wider than over twelve."""
+    right = [i // 2 % 3 == 0 for i in range(COUNT)]
+    alone = sample(0, right)
+    groups = tuple(f"{i // 2:02}" for i in range(COUNT))
+    grouped = replace(alone, predictions=replace(alone.predictions, groups=groups))
+    one, other = estimate([alone], METRIC), estimate([grouped], METRIC)
+    assert one is not None
+    assert other is not None
+    assert (one.over, other.over) == ("bootstrap over examples", "bootstrap over groups of examples")
+    assert other.value == one.value
+    assert other.high - other.low > 1.2 * (one.high - one.low)  # type: ignore[operator]
+    nothing = sample(0, [False] * COUNT)  # of an earlier version, without groups
+    gap = difference([nothing], [grouped], METRIC)
+    assert gap is not None
+    assert gap.over == "bootstrap over groups of examples"
+    both = difference([grouped, replace(grouped, seed=1)], [nothing, replace(nothing, seed=1)], METRIC)
+    assert both is not None
+    assert both.over == "bootstrap over seeds and groups of examples"

@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 
 import horst
 from horst.evaluation.report import markdown_row, metric_title
-from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, StudyRow
+from horst.studies.compare import OVER_SEEDS, Estimate, StudyRow
 from horst.studies.config import Study, StudyRun
 from horst.studies.plots import MINUS, curves, differences
 from horst.studies.report import (
@@ -30,6 +30,7 @@ from horst.viz import style
 
 RUNS = tuple(StudyRun(name=f"r{i}", title=f"Run {i}") for i in range(8))
 STUDY = Study(name="s", title="Study", question="Which?", runs=RUNS, metrics=("area", "action/top1@25%"), base="x.yaml")
+OVER_EXAMPLES, OVER_BOTH = "bootstrap over examples", "bootstrap over seeds and examples"
 LABELS = {run.name: run.label for run in RUNS}
 FRACTIONS = {0.25: "25%", 0.5: "50%", 1.0: "100%"}
 TAUS = {2.0: "2s", 1.0: "1s", 0.25: "0.25s"}
@@ -98,7 +99,10 @@ def row(name: str, gap: Estimate | None = None, **values: Estimate) -> StudyRow:
     )
 
 
-SURE, UNSURE = Estimate(value=0.04, low=0.02, high=0.06), Estimate(value=-0.01, low=-0.05, high=0.03)
+SURE, UNSURE = (
+    Estimate(value=0.04, low=0.02, high=0.06, p=0.01, p_holm=0.05),
+    Estimate(value=-0.01, low=-0.05, high=0.03),
+)
 
 
 def test_differences_are_dots_with_intervals() -> None:
@@ -169,7 +173,7 @@ def results(rows: list[StudyRow], **more: Any) -> Any:
     evaluation = SimpleNamespace(data="Some data", classes={"action": 24, "verb": 3})
     given: dict[str, Any] = {"study": STUDY, "rows": rows, "missing": [], "command": "horst study s.yaml"}
     given["runs"] = [SimpleNamespace(evaluation=evaluation, commit=None)]
-    given["seeds"] = {"r0": [SimpleNamespace(predictions=range(1234))]}
+    given["seeds"] = {"r0": [SimpleNamespace(predictions=SizedGroups(1234))]}
     given["data"] = "Some data, 1,234 validation examples, 24 actions, 3 verbs"
     return SimpleNamespace(**{**given, **more})
 
@@ -180,7 +184,7 @@ def test_numbers_in_words() -> None:
     assert estimate_cell(SURE, "area") == "4.0 [2.0, 6.0]"
     assert estimate_cell(SURE, "area", signed=True) == "**+4.0 [+2.0, +6.0]**"
     assert estimate_cell(UNSURE, "area", signed=True) == f"{MINUS}1.0 [{MINUS}5.0, +3.0]"
-    assert estimate_cell(SURE, "calibration@25%", signed=True) == "+4.0 [+2.0, +6.0]"
+    assert estimate_cell(replace(SURE, p_holm=0.051), "area", signed=True) == "+4.0 [+2.0, +6.0]"
     assert estimate_cell(Estimate(value=1.234), "action/time_to_action") == "1.23"
     assert metric_title("action/top1@25%") == "top-1 at 25%"
     assert metric_title("verb/recall5@1s/unseen") == "verb recall@5 at 1s (unseen)"
@@ -224,7 +228,14 @@ def test_notes_say_what_intervals_are_of(over: str, told: str, not_told: str) ->
 def test_notes_on_differences_folds_commits_and_what_is_missing() -> None:
     both, single = (Estimate(value=0.1, low=0.0, high=0.2, over=over) for over in (OVER_BOTH, OVER_EXAMPLES))
     assert "over seeds and examples (2,000 resamples" in "\n".join(notes(results([row("r1", both)])))
-    assert "paired bootstrap interval over examples (2,000" in "\n".join(notes(results([row("r1", single)])))
+    assert "paired bootstrap over examples (2,000" in "\n".join(notes(results([row("r1", single)])))
+    assert "comparisons" not in "\n".join(notes(results([row("r1", both)])))  # none is tested
+    grouped = [replace(gap, over="bootstrap over seeds and groups of examples", p=0.1) for gap in (both, single)]
+    told = "\n".join(notes(results([row("r1", grouped[0]), row("r2", grouped[1])])))
+    assert "drawn together" in told
+    assert "2 comparisons are tested" in told
+    assert "Student" not in told  # of one seed
+    assert "Student" in "\n".join(notes(results([row("r1", replace(grouped[0], by_seed={0: 0.1, 1: 0.1}))])))
     lower = Study(
         **{
             **{f: getattr(STUDY, f) for f in Study.__dataclass_fields__},
@@ -254,7 +265,7 @@ def test_a_page_whole() -> None:
     alone = results([row("r0")])
     assert "| difference |" not in markdown(alone)
     assert len(notes(alone)) == 1
-    assert notes(given)[1].endswith("results.json has the difference of each.")
+    assert notes(given)[2].endswith("corrected as p_holm.")
     assert markdown_row(["a|b", "c\nd"]).startswith("| a\\|b | c")
     assert markdown_row(["a|b", "c\nd"]).count("\n") == 0
 
@@ -298,6 +309,8 @@ def test_only_the_figures_that_there_are_stay(tmp_path: Path) -> None:
 
 def test_results_as_plain_data() -> None:
     bare = results([row("r0")])
+    assert grouped_data(2) == "Some data, 2 validation examples, 24 actions"
+    assert grouped_data(3) == "Some data, 3 validation examples in 2 groups, 24 actions"
     given = StudyResults(STUDY, [], bare.seeds, bare.rows, ["r1-seed0"], "horst study")
     assert replace(given, runs=[Trained()]).to_dict() == {  # type: ignore[list-item]
         "study": "s", "title": "Study", "question": "Which?", "command": "horst study", "horst": horst.__version__,
@@ -311,3 +324,17 @@ class Trained:
 
     def to_dict(self) -> dict[str, Any]:
         return {"run": "r0"}
+
+
+class SizedGroups:
+    def __init__(self, count: int, groups: tuple[str, ...] = ()) -> None:
+        self.count, self.groups = count, groups
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def grouped_data(count: int) -> str:
+    """The data of examples in two groups."""
+    seeds: Any = {"r0": [SimpleNamespace(predictions=SizedGroups(count, ("a", "b", "b")[:count]))]}
+    return StudyResults(STUDY, [Trained()], seeds, [], [], "").data  # type: ignore[list-item]

@@ -189,3 +189,12 @@ def test_what_a_run_found_and_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         "parameters": 1234, "gflop": 0.25, "seconds": 3.3, "frames_per_second": 10.0, "commit": "c1",
         "command": ["horst", "train", "x.yaml", "--data.folder=/other"],
     }  # fmt: skip
+
+
+def test_groups_are_pooled_if_every_fold_has_them() -> None:
+    whole = predictions("recognition")
+    grouped = replace(whole, groups=tuple(f"run {i % 5}" for i in range(len(whole))))
+    parts = parts_of(grouped, 2)
+    pooled = pool(parts)
+    assert dict(zip(pooled.ids, pooled.groups, strict=True)) == dict(zip(grouped.ids, grouped.groups, strict=True))
+    assert pool([parts[0], replace(parts[1], groups=())]).groups == ()

@@ -12,7 +12,7 @@ import torch
 
 from horst.data.clips import ClipConfig
 from horst.evaluation.predictions import Predictions, positions
-from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, difference, estimate, study_rows
+from horst.studies.compare import OVER_SEEDS, Estimate, StudyRow, correct, difference, estimate, study_rows
 from horst.studies.config import Study, StudyRun
 from horst.studies.results import SeedResult, _speed, seed_results
 from horst.studies.statistics import t_interval
@@ -76,8 +76,9 @@ def test_a_row_is_the_mean_of_its_seeds() -> None:
     assert gap.by_seed == pytest.approx(by_seed)
     assert gap.value == pytest.approx(sum(by_seed.values()) / 2)
     assert gap.low < gap.value < gap.high  # type: ignore[operator]
-    assert gap.over == OVER_BOTH
+    assert gap.over == "bootstrap over seeds and examples"
     assert asdict(two)["differences"][METRIC]["value"] == gap.value
+    assert gap.p_holm == 2 * gap.p  # type: ignore[operator]  # of two comparisons that are the same
 
 
 def test_intervals_of_shares_stay_in_0_to_1() -> None:
@@ -97,12 +98,14 @@ def test_intervals_of_shares_stay_in_0_to_1() -> None:
 def test_a_single_seed_has_examples_alone() -> None:
     one = estimate([sample(0, 0.5)], METRIC)
     assert one is not None
-    assert one.over == OVER_EXAMPLES
+    assert one.over == "bootstrap over examples"
     assert one.low < one.value < one.high  # type: ignore[operator]
     gap = difference([sample(0, 0.9)], [sample(0, 0.3)], METRIC)
     assert gap is not None
-    assert gap.over == OVER_EXAMPLES
-    assert gap.significant
+    assert gap.over == "bootstrap over examples"
+    assert gap.p is not None
+    assert gap.p < 0.05
+    assert not gap.significant  # before the correction
     bare = estimate([replace(sample(0, 0.5), metrics={"verb/top1@1s": 0.5})], "verb/top1@1s")  # predictions do not tell
     assert bare is not None
     assert (bare.low, bare.high) == (None, None)
@@ -110,21 +113,24 @@ def test_a_single_seed_has_examples_alone() -> None:
     assert difference([sample(0, 0.5)], [sample(1, 0.5)], METRIC) is None
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "seeds", "sure"),
-    [
-        (0.01, 0.1, {}, True),
-        (-0.1, -0.01, {}, True),
-        (0.0, 0.1, {}, False),
-        (-0.1, 0.0, {}, False),
-        (None, 0.1, {}, False),
-        (0.01, 0.1, {0: 0.05, 1: 0.051}, True),
-        (0.01, 0.1, {0: 0.05, 1: 0.2}, False),
-        (0.01, 0.1, {0: -0.05, 1: -0.051}, False),
-    ],
-)
-def test_what_is_sure(low: float | None, high: float, seeds: dict[int, float], sure: bool) -> None:
-    assert Estimate(value=0.05, low=low, high=high, by_seed=seeds).significant == sure
+def test_significance_is_corrected_over_the_whole_study() -> None:
+    costs = {"seeds": [0], "parameters": 1, "gflop": 1.0, "seconds": 1.0, "frames_per_second": None, "values": {}}
+    gaps = [{METRIC: 0.01, "area": 0.04, "calibration@50%": None}, {METRIC: 0.03, "area": 0.005}]
+    rows = [
+        StudyRow(name=name, title=name, differences={m: Estimate(value=0.1, p=p) for m, p in gap.items()}, **costs)
+        for name, gap in zip("ab", gaps, strict=True)
+    ]
+    found = correct(rows)
+    corrected = [{m: gap.p_holm for m, gap in row.differences.items()} for row in found]
+    assert corrected == [
+        {METRIC: pytest.approx(0.03), "area": pytest.approx(0.06), "calibration@50%": None},
+        {METRIC: pytest.approx(0.06), "area": pytest.approx(0.02)},
+    ]
+    assert [[gap.significant for gap in row.differences.values()] for row in found] == [
+        [True, False, False],
+        [False, True],
+    ]
+    assert [gap.p for gap in found[1].differences.values()] == [0.03, 0.005]
 
 
 def test_a_seed_without_all_its_folds_is_left_out(tmp_path: Path) -> None:

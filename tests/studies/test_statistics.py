@@ -10,14 +10,17 @@ import pytest
 import torch
 
 from horst.errors import InputError
-from horst.studies.compare import Estimate
 from horst.studies.statistics import (
     Statistic,
     _quantiles,
-    paired_interval,
+    bootstrap_p,
+    group_resamples,
+    holm,
+    paired_comparison,
     resamples,
     t_inside,
     t_interval,
+    t_p,
     t_quantile,
 )
 
@@ -106,7 +109,7 @@ def test_a_paired_difference_is_that_of_a_loop() -> None:
         chosen = [s for s, times in enumerate(seeds) for _ in range(times)]
         gaps.append(statistics.fmean(by_hand(mine[s], drawn) - by_hand(theirs[s], drawn) for s in chosen))
     expected = torch.tensor(gaps, dtype=torch.float64).quantile(torch.tensor([0.025, 0.975]).double())
-    found = paired_interval(mine, theirs, weights)
+    found = paired_comparison(mine, theirs, weights)
     assert (found.low, found.high) == pytest.approx(tuple(expected.tolist()))
 
 
@@ -119,10 +122,10 @@ def test_pairing_sees_what_is_common() -> None:
     one, other = Statistic(better, everywhere), Statistic(right, everywhere)
     weights = resamples(400)
     alone = one.interval(weights)
-    found = paired_interval([one], [other], weights)
+    found = paired_comparison([one], [other], weights)
     assert 0 < found.low < 0.025 < found.high < 0.05
     assert alone.high - alone.low > 3 * (found.high - found.low)
-    none = paired_interval([one], [one], weights)
+    none = paired_comparison([one], [one], weights)
     assert (none.low, none.high) == (0.0, 0.0)
 
 
@@ -132,7 +135,7 @@ def test_seeds_that_disagree_widen_a_difference() -> None:
     better[1::8] = 1.0
     worse[::16] = 0.0
     one, up, down = (Statistic(values, everywhere) for values in (right, better, worse))
-    same, mixed = (paired_interval(seeds, [one, one], resamples(400)) for seeds in ([up, up], [up, down]))
+    same, mixed = (paired_comparison(seeds, [one, one], resamples(400)) for seeds in ([up, up], [up, down]))
     assert same.low > 0
     assert mixed.low < 0 < mixed.high
 
@@ -145,10 +148,10 @@ def test_models_that_are_alike_are_rarely_sure_to_differ() -> None:
     for _ in range(400):
         seeds = [float(gap) for gap in torch.randn(3, generator=draw)]
         told = [Statistic(gap + 0.1 * torch.randn(30, generator=draw).double(), everywhere) for gap in seeds]
-        found = paired_interval(told, [nothing] * 3, weights)
+        found = paired_comparison(told, [nothing] * 3, weights)
         apart += found.low > 0 or found.high < 0
-        by_seed = {seed: one.value for seed, one in enumerate(told)}
-        sure += Estimate(value=statistics.fmean(seeds), low=found.low, high=found.high, by_seed=by_seed).significant
+        assert found.p is not None
+        sure += max(found.p, t_p([one.value for one in told])) <= 0.05
     assert apart > 80
     assert 4 < sure < 32
 
@@ -165,7 +168,7 @@ def test_calibrated_models_are_told_apart_less_often_than_by_plain_quantiles() -
     ours, plain = 0, 0
     for _ in range(50):
         one, other = calibrated(0.9, 1.0), calibrated(0.2, 0.8)
-        found, twice = paired_interval([one], [other], weights), 2 * (one.value - other.value)
+        found, twice = paired_comparison([one], [other], weights), 2 * (one.value - other.value)
         ours += found.low > 0 or found.high < 0
         plain += twice - found.high > 0 or twice - found.low < 0
     assert 2 * ours < plain
@@ -195,3 +198,39 @@ def test_resamples_by_default() -> None:
     assert drawn.shape == (2000, 7)
     assert torch.equal(drawn, resamples(7, 2000, 0))
     assert not torch.equal(drawn, resamples(7, 2000, 1))
+
+
+def test_p_values_of_t_agree_with_its_interval() -> None:
+    """Values of tables of Student's t: 4.303 with two degrees of freedom and 12.706 with one have p = 5%."""
+    assert t_p([4.302653 - 3**0.5, 4.302653, 4.302653 + 3**0.5]) == pytest.approx(0.05, abs=1e-6)
+    assert t_p([-13.706205, -11.706205]) == pytest.approx(0.05, abs=1e-6)
+    assert t_p([0.5, 0.5]) == 0.0
+    assert t_p([0.0, 0.0]) == 1.0
+
+
+def test_p_values_of_the_bootstrap() -> None:
+    values = torch.arange(-24.0, 975.0)  # 24 of 999 below 0, one is 0
+    assert bootstrap_p(values) == bootstrap_p(-values) == pytest.approx(2 * 26 / 1000)
+    assert bootstrap_p(torch.ones(999)) == pytest.approx(2 / 1000)
+    assert bootstrap_p(torch.cat([torch.ones(999), torch.full((5,), torch.nan)])) == pytest.approx(2 / 1000)
+    assert bootstrap_p(torch.zeros(9)) == 1.0
+
+
+def test_holm_of_a_worked_example() -> None:
+    """The smallest is multiplied by their number, the next by one less; none may be below a smaller one's."""
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.5, 0.9]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_calibration_is_not_tested() -> None:
+    values, everywhere = torch.linspace(0, 1, 20).double(), torch.ones(20, dtype=torch.bool)
+    bins = torch.arange(20) % 3
+    one, other = (Statistic(v, everywhere, bins, "gaps of groups") for v in (values, -values))
+    assert paired_comparison([one], [other], resamples(20)).p is None
+
+
+def test_whole_groups_are_drawn() -> None:
+    drawn = group_resamples(("b", "a", "b", "c"))
+    assert torch.equal(drawn, resamples(3)[:, [0, 1, 0, 2]])
+    assert torch.equal(group_resamples(("x", "y", "z")), resamples(3))

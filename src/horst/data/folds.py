@@ -42,6 +42,20 @@ def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, b
     return replace(annotations, examples=moved, example_sets={}, notices=notices)
 
 
+def example_groups(annotations: Annotations, *, by_media: bool = True) -> tuple[str, ...]:
+    """The group of each example, named by the first of its ids: examples of one recording are not independent.
+
+    Recognition: what folds keep together. Anticipation: the video where it is named, not the participant: a validation
+    split has few of those.
+    """
+    examples = annotations.examples
+    if annotations.task == "anticipation":
+        examples = tuple(replace(e, group="") if e.video else e for e in examples)
+    groups = [[example.id for example in group] for group in connected(examples, by_media=by_media)]
+    names = {ident: min(group) for group in groups for ident in group}
+    return tuple(names[example.id] for example in examples)
+
+
 def connected(examples: Sequence[Example], *, by_media: bool = True) -> list[list[Example]]:
     """Groups of examples that are linked, directly or through others (union-find)."""
     parent: dict[Link, Link] = {}

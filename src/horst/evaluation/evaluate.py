@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +27,7 @@ from horst.console import Console
 from horst.console import progress as progress_bar
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
+from horst.data.folds import example_groups
 from horst.data.loader import ClipBatches, world_and_rank
 from horst.errors import ConfigError, DataError
 from horst.evaluation.guard import count_leaks
@@ -138,7 +139,8 @@ def predict(
             logits = clip_output(model, batch.frames, batch.lengths, autocast).logits if len(batch) else None
             collector.add(batch, logits)
             bar.advance(task, replicas * (len(batch) + len(batch.bad)))
-    return collector.predictions()
+    groups = example_groups(annotations, by_media=not clips.source.shared_media)
+    return replace(collector.predictions(), groups=groups)
 
 
 def clip_output(

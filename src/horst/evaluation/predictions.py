@@ -51,6 +51,7 @@ class Predictions:
     last_seen: Tensor  # (N, P) float64: time in the media of the latest frame shown so far; -inf if there was none
     limits: Tensor  # (N, P) float64: the latest time that the protocol allows
     missing: tuple[tuple[str, str], ...] = ()  # (id, reason) of unreadable examples
+    groups: tuple[str, ...] = ()  # (N,) `horst.data.folds.example_groups`; empty in files of earlier versions
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -80,11 +81,13 @@ class Predictions:
 
     def select(self, rows: Tensor) -> Self:
         """Some examples: `rows` is a mask (N,) or indices in any order."""
-        ids = tuple(self.ids[row] for row in torch.arange(len(self))[rows].tolist())
+        chosen = torch.arange(len(self))[rows].tolist()
+        ids, groups = (tuple(names[row] for row in chosen if names) for names in (self.ids, self.groups))
         kept = set(ids)
         missing = tuple(entry for entry in self.missing if entry[0] in kept)
         tensors = {name: tensor[rows] for name, tensor in self.tensors().items()}
-        return self.from_tensors(tensors, task=self.task, positions=self.positions, ids=ids, missing=missing)
+        plain = {"task": self.task, "positions": self.positions, "ids": ids, "missing": missing, "groups": groups}
+        return self.from_tensors(tensors, **plain)
 
     def save(self, path: str | Path) -> None:
         """Write one safetensors file, atomically."""
@@ -103,9 +106,10 @@ class Predictions:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118, it is no mapping
             if metadata["format"] != FORMAT:
                 raise ValueError(f"format is {metadata['format']}, not {FORMAT}")
-            task, places, ids, missing = (metadata[name] for name in PLAIN)
-            missing = tuple((ident, reason) for ident, reason in missing)
-            predictions = cls.from_tensors(tensors, task=task, positions=tuple(places), ids=tuple(ids), missing=missing)
+            plain = {name: tuple(metadata[name]) for name in ("positions", "ids")}
+            plain["missing"] = tuple((ident, reason) for ident, reason in metadata["missing"])
+            plain["groups"] = tuple(metadata.get("groups", ()))
+            predictions = cls.from_tensors(tensors, task=metadata["task"], **plain)
             predictions._check()
             return predictions
         except FileNotFoundError as error:
@@ -120,6 +124,8 @@ class Predictions:
             raise ValueError(f"the task is {self.task!r}")
         if "action" not in self.labels or "action" not in self.scores:
             raise ValueError("there are no labels or scores of actions")
+        if len(self.groups) not in (0, len(self.ids)):
+            raise ValueError(f"{len(self.ids)} examples have {len(self.groups)} groups")
         sizes = (len(self.ids), len(self.positions))
         for name, tensor in self.tensors().items():
             rank = 3 if name.startswith("scores.") else 2 if name in ("last_seen", "limits", "answers") else 1
@@ -128,7 +134,7 @@ class Predictions:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)} for (examples, positions) = {sizes}")
 
 
-PLAIN, BY_TASK = ("task", "positions", "ids", "missing"), ("labels", "scores")
+PLAIN, BY_TASK = ("task", "positions", "ids", "missing", "groups"), ("labels", "scores")
 TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, *BY_TASK))
 
 

@@ -1,20 +1,33 @@
 """The rows of a study's table: means, intervals, and differences to the run that the others are compared with.
 
-docs/guides/studies.md explains the intervals. From two or three seeds the paired bootstrap interval is too narrow, so a
-difference is significant only if Student's t interval over the differences of the seeds excludes 0 as well.
+docs/guides/studies.md explains intervals and p-values. From two or three seeds the paired bootstrap is too optimistic,
+so the p-value of a difference is the larger one of the bootstrap and of Student's t over the differences of the seeds.
+It is corrected for all comparisons of the study.
 """
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from torch import Tensor
 
 from horst.evaluation.report import SECONDS
 from horst.studies.config import Study
 from horst.studies.results import RunResult, SeedResult
-from horst.studies.statistics import Statistic, metric_statistic, paired_interval, resamples, t_interval
+from horst.studies.statistics import (
+    Statistic,
+    group_resamples,
+    holm,
+    metric_statistic,
+    paired_comparison,
+    t_interval,
+    t_p,
+)
 
-OVER_SEEDS, OVER_EXAMPLES, OVER_BOTH = "t over seeds", "bootstrap over examples", "bootstrap over seeds and examples"
+OVER_SEEDS, BOOTSTRAP = "t over seeds", "bootstrap over "
+EXAMPLES, GROUPS = "examples", "groups of examples"
+SIGNIFICANT = 0.05  # the level of corrected p-values
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,16 +39,13 @@ class Estimate:
     high: float | None = None
     over: str = ""  # the kind of interval
     by_seed: dict[int, float] = field(default_factory=dict)
+    p: float | None = None  # of a difference; None if it is not tested
+    p_holm: float | None = None  # corrected for the number of comparisons
 
     @property
     def significant(self) -> bool:
-        """Of a difference: whether its interval and, over several seeds, Student's t interval exclude 0."""
-        if self.low is None or self.high is None:
-            return False
-        intervals: list[tuple[float, float]] = [(self.low, self.high)]
-        if len(self.by_seed) > 1:
-            intervals.append(t_interval(list(self.by_seed.values())))
-        return all(low > 0 for low, _ in intervals) or all(high < 0 for _, high in intervals)
+        """Of a difference: whether it is one after the correction."""
+        return self.p_holm is not None and self.p_holm <= SIGNIFICANT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,7 +90,17 @@ def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, S
             differences=gaps,
         )
         rows.append(row)
-    return rows
+    return correct(rows)
+
+
+def correct(rows: Sequence[StudyRow]) -> list[StudyRow]:
+    """The rows with p-values that are corrected for the number of comparisons in all of them."""
+    tested = {(row.name, m): gap.p for row in rows for m, gap in row.differences.items() if gap.p is not None}
+    found = dict(zip(tested, holm(list(tested.values())), strict=True))
+    return [
+        replace(row, differences={m: replace(g, p_holm=found.get((row.name, m))) for m, g in row.differences.items()})
+        for row in rows
+    ]
 
 
 def estimate(own: Sequence[SeedResult], metric: str) -> Estimate | None:
@@ -93,7 +113,8 @@ def estimate(own: Sequence[SeedResult], metric: str) -> Estimate | None:
     if len(values) > 1:
         interval, over = t_interval(values), OVER_SEEDS
     elif (known := _statistics(own, metric)) is not None:
-        interval, over = known[0].interval(resamples(len(own[0].predictions))), OVER_EXAMPLES
+        weights, what = drawn(own)
+        interval, over = known[0].interval(weights), BOOTSTRAP + what
     else:
         return Estimate(value=mean, by_seed=by_seed)
     most = math.inf if metric.endswith(SECONDS) else 1.0  # a fraction is between 0 and 1
@@ -110,9 +131,20 @@ def difference(own: Sequence[SeedResult], others: Sequence[SeedResult], metric: 
     by_seed = {seed: a.value - b.value for seed, a, b in zip(common, pair[0], pair[1], strict=True)}
     if not all(map(math.isfinite, by_seed.values())):  # no example counts
         return None
-    interval = paired_interval(pair[0], pair[1], resamples(len(own[0].predictions)))
-    value, over = statistics.fmean(by_seed.values()), OVER_BOTH if len(common) > 1 else OVER_EXAMPLES
-    return Estimate(value=value, low=interval.low, high=interval.high, over=over, by_seed=by_seed)
+    weights, what = drawn([*own, *others])
+    found = paired_comparison(pair[0], pair[1], weights)
+    p, over = found.p, BOOTSTRAP + what
+    if len(common) > 1:
+        over = f"{BOOTSTRAP}seeds and {what}"
+        p = None if p is None else max(p, t_p(list(by_seed.values())))
+    mean = statistics.fmean(by_seed.values())
+    return Estimate(value=mean, low=found.low, high=found.high, over=over, by_seed=by_seed, p=p)
+
+
+def drawn(seeds: Sequence[SeedResult]) -> tuple[Tensor, str]:
+    """(R, N) how often each example counts in the resamples, and what they draw: groups if a run knows them."""
+    groups = next((one.predictions.groups for one in seeds if one.predictions.groups), seeds[0].predictions.ids)
+    return group_resamples(groups), EXAMPLES if len(set(groups)) == len(groups) else GROUPS
 
 
 def _statistics(own: Sequence[SeedResult], metric: str) -> list[Statistic] | None:

@@ -11,7 +11,7 @@ from horst.console import visible
 from horst.evaluation.paper import paper_table
 from horst.evaluation.report import MINUS, markdown_head, markdown_row, metric_title, metric_value
 from horst.io import write_text
-from horst.studies.compare import OVER_BOTH, OVER_EXAMPLES, OVER_SEEDS, Estimate, StudyRow, study_rows
+from horst.studies.compare import BOOTSTRAP, GROUPS, OVER_SEEDS, SIGNIFICANT, Estimate, StudyRow, study_rows
 from horst.studies.config import Study
 from horst.studies.plan import Job, state
 from horst.studies.plots import curves, differences
@@ -46,9 +46,11 @@ class StudyResults:
     def data(self) -> str:
         """The data in words."""
         first = self.runs[0].evaluation
-        count = len(next(iter(self.seeds.values()))[0].predictions)
+        predictions = next(iter(self.seeds.values()))[0].predictions
+        count, groups = len(predictions), len(set(predictions.groups))
         classes = ", ".join(f"{n} {task}s" for task, n in first.classes.items())
-        return f"{first.data}, {count:,} validation examples, {classes}"
+        grouped = f" in {groups:,} groups" if 0 < groups < count else ""
+        return f"{first.data}, {count:,} validation examples{grouped}, {classes}"
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -111,7 +113,7 @@ def values_table(results: StudyResults) -> list[str]:
 
 
 def differences_table(results: StudyResults, compared: Sequence[StudyRow]) -> list[str]:
-    """Differences and intervals; significant ones are bold."""
+    """Differences and intervals; those that are significant after the correction are bold."""
     metrics = [metric for metric in results.study.metrics if any(metric in row.differences for row in compared)]
     lines = markdown_head(["difference", *map(metric_title, metrics)])
     for row in compared:
@@ -126,7 +128,7 @@ def estimate_cell(estimate: Estimate | None, metric: str, *, signed: bool = Fals
     if estimate is None:
         return ""
     text = metric_value(metric, estimate.value, estimate.low, estimate.high, signed=signed)
-    return f"**{text}**" if signed and estimate.significant and not metric.startswith("calibration") else text
+    return f"**{text}**" if signed and estimate.significant else text
 
 
 def notes(results: StudyResults) -> list[str]:
@@ -136,21 +138,13 @@ def notes(results: StudyResults) -> list[str]:
     found = ["All but seconds in per cent, with 95% intervals in brackets."]
     if OVER_SEEDS in kinds:
         found.append("Means over seeds, with Student's t interval over seeds.")
-    if OVER_EXAMPLES in kinds:
+    if single := [kind for kind in kinds if kind.startswith(BOOTSTRAP)]:
         found.append(
-            f"Single seeds have a bootstrap interval over validation examples ({RESAMPLES:,} resamples), which does "
-            "not include how far seeds differ."
+            f"Single seeds have the interval of a {single[0]} ({RESAMPLES:,} resamples), which does not include how "
+            "far seeds differ."
         )
-    if any(row.differences for row in results.rows):
-        several = any(e.over == OVER_BOTH for row in results.rows for e in row.differences.values())
-        what = "seeds and examples" if several else "examples"
-        also = ", and so does Student's t interval over the differences of the seeds" if several else ""
-        few = " A few seeds say little about others: results.json has the difference of each." if several else ""
-        found.append(
-            f"Differences are of the seeds that both runs have, with a paired bootstrap interval over {what} "
-            f"({RESAMPLES:,} resamples, the same for both). They are bold if the interval excludes 0{also}; never for "
-            f"calibration, whose intervals are rough.{few}"
-        )
+    if gaps := [gap for row in results.rows for gap in row.differences.values()]:
+        found += difference_notes(gaps)
     if lower := [m for m in study.metrics if m.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER]:
         found.append(f"Lower is better: {', '.join(map(metric_title, lower))}.")
     if study.folds:
@@ -159,6 +153,25 @@ def notes(results: StudyResults) -> list[str]:
         found.append(f"Trained at commit {', '.join(commit[:12] + commit[40:] for commit in commits)}.")
     if results.missing:
         found.append(f"Not done yet: {', '.join(results.missing)}.")
+    return found
+
+
+def difference_notes(gaps: Sequence[Estimate]) -> list[str]:
+    """How differences are resampled and tested."""
+    over = max((gap.over for gap in gaps), key=len)  # that of several seeds
+    groups = " Examples of one recording are drawn together." if GROUPS in over else ""
+    found = [
+        f"Differences are of the seeds that both runs have, with the interval of a paired {over} ({RESAMPLES:,} "
+        f"resamples, the same for both).{groups}"
+    ]
+    if tested := [gap for gap in gaps if gap.p is not None]:
+        several = any(len(gap.by_seed) > 1 for gap in tested)
+        larger = ", or that of Student's t over the differences of the seeds if it is larger" if several else ""
+        found.append(
+            f"{len(tested)} comparisons are tested; calibration errors are not. Bold: significant at "
+            f"{100 * SIGNIFICANT:g}% after Holm's correction for their number. The p-value is that of the bootstrap"
+            f"{larger}; results.json has it as p, corrected as p_holm."
+        )
     return found
 
 

@@ -119,6 +119,7 @@ def pool(parts: Sequence[Predictions]) -> Predictions:
         positions=first.positions,
         ids=tuple(ids),
         missing=tuple(entry for part in parts for entry in part.missing),
+        groups=tuple(name for part in parts for name in part.groups) if all(part.groups for part in parts) else (),
     )
 
 

@@ -1,4 +1,4 @@
-"""Metrics by example, and their intervals: Student's t over seeds, the seeded bootstrap over examples and seeds.
+"""Metrics by example, their intervals and p-values: Student's t over seeds, the bootstrap over examples and seeds.
 
 A metric is a function of how often each example counts: once each for the metric itself, as often as it was drawn in a
 resample. Runs that are compared see the same resamples, which pairs them.
@@ -34,6 +34,14 @@ class Interval(NamedTuple):
     high: float
 
 
+class Comparison(NamedTuple):
+    """The bootstrap interval of a difference and its two-sided p-value; None if it is not tested."""
+
+    low: float
+    high: float
+    p: float | None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistic:
     """A metric of one model, by examples."""
@@ -56,6 +64,11 @@ class Statistic:
             return sums.abs().sum(1) / total
         counts = weights @ member
         return (sums / counts).nan_to_num(0.0).sum(1) / counts.gt(0).sum(1)
+
+    @property
+    def tested(self) -> bool:
+        """Whether differences have p-values; those of calibration errors do not, their intervals are rough."""
+        return self.how != "gaps of groups"
 
     @property
     def value(self) -> float:
@@ -129,6 +142,29 @@ def t_interval(values: Sequence[float]) -> Interval:
     return Interval(statistics.fmean(values) - reach, statistics.fmean(values) + reach)
 
 
+def t_p(values: Sequence[float]) -> float:
+    """The two-sided p-value of Student's t: whether the mean of two or more independent values is 0."""
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    mean = abs(statistics.fmean(values))
+    return 1 - t_inside(mean / error, len(values) - 1) if error else float(not mean)
+
+
+def bootstrap_p(values: Tensor) -> float:
+    """The two-sided p-value of resampled differences (R,): twice the share on the other side of 0, at least 2/(R+1)."""
+    known = values[~values.isnan()]
+    other = min(int((known <= 0).sum()), int((known >= 0).sum()))
+    return min(1.0, 2 * (other + 1) / (len(known) + 1))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """P-values corrected for their number (Holm, 1979): all that are at most 5% hold together at that level."""
+    found, highest = [0.0] * len(values), 0.0
+    for rank, index in enumerate(sorted(range(len(values)), key=values.__getitem__)):
+        highest = max(highest, min(1.0, (len(values) - rank) * values[index]))
+        found[index] = highest
+    return found
+
+
 def t_quantile(share: float, freedom: int) -> float:
     """The quantile of Student's t with `freedom` degrees of freedom, for a probability `share` from 0.5 to 1."""
     low, high = 0.0, 1.0
@@ -162,13 +198,21 @@ def resamples(count: int, number: int = RESAMPLES, seed: int = 0) -> Tensor:
     return torch.zeros_like(ones).scatter_add_(1, drawn, ones)
 
 
-def paired_interval(seeds: Sequence[Statistic], others: Sequence[Statistic], weights: Tensor) -> Interval:
-    """The interval of the difference of two means over seeds. Both models see the same resampled examples and seeds."""
+@cache
+def group_resamples(groups: tuple[str, ...]) -> Tensor:
+    """(R, N) how often each example counts if whole groups are drawn: as many as there are groups."""
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(groups))}
+    return resamples(len(numbers))[:, [numbers[name] for name in groups]]
+
+
+def paired_comparison(seeds: Sequence[Statistic], others: Sequence[Statistic], weights: Tensor) -> Comparison:
+    """The difference of two means over seeds. Both models see the same resampled examples and seeds."""
     pairs = list(zip(seeds, others, strict=True))
     gaps = torch.stack([one.weighted(weights) - other.weighted(weights) for one, other in pairs])  # (S, R)
     drawn = resamples(len(pairs), len(weights), seed=1).T / len(pairs)
     mean = statistics.fmean(one.value - other.value for one, other in pairs)
-    return _quantiles((gaps * drawn).sum(0), mean, seeds[0])
+    means = (gaps * drawn).sum(0)
+    return Comparison(*_quantiles(means, mean, seeds[0]), bootstrap_p(means) if seeds[0].tested else None)
 
 
 def _quantiles(values: Tensor, value: float, of: Statistic) -> Interval:
