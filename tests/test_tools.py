@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from horst.models import open_model
+from horst.studies.compare import Estimate
 from horst.synth.fresh import fresh_somethings
 from horst.viz import style
 from horst.viz.clips import stream_clip
@@ -49,9 +52,33 @@ def test_examples_are_what_the_model_predicts(tool: Any, tmp_path: Path) -> None
                 assert f">{100 * probability:.0f}%<" in svg
 
 
-def test_the_results_page_has_the_tables_of_the_studies(tool: Any, root: Path) -> None:
-    page = (root / "docs" / "results" / "index.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["index.md", "appendix.md"])
+def test_the_results_pages_have_the_tables_of_the_studies(tool: Any, root: Path, name: str) -> None:
+    page = (root / "docs" / "results" / name).read_text(encoding="utf-8")
     assert tool("make_results").fill(page) == page
+
+
+def test_the_results_page_is_short_and_states_the_number_of_comparisons(root: Path) -> None:
+    page, appendix = ((root / "docs" / "results" / name).read_text() for name in ("index.md", "appendix.md"))
+    words = page.partition("\n## Appendix\n")[0].split()
+    assert sum(bool(re.search(r"\w", word)) for word in words) <= 1500  # bars of tables are none
+    counted = re.search(r"\| all, corrected together \| (\d+) \|", appendix)
+    assert counted is not None
+    assert f"{counted[1]} comparisons" in page
+
+
+def test_p_values_of_earlier_results_are_approximate(tool: Any) -> None:
+    """An interval of a normal distribution that ends at 0 has p = 5%; that of the seeds counts if it is larger."""
+    make: Any = tool("make_results")
+    ends = Estimate(value=0.02, low=0.0, high=0.05)
+    assert make.approximate_p("area", ends) == pytest.approx(0.05, abs=1e-4)
+    assert make.approximate_p("area", replace(ends, value=-0.02, low=-0.03, high=0.0)) == pytest.approx(0.05, abs=1e-4)
+    seeds = replace(ends, low=0.015, by_seed={0: 0.0, 1: 0.04})
+    assert make.approximate_p("area", seeds) == pytest.approx(0.5)
+    assert make.approximate_p("calibration@50%", ends) is None
+    assert not make.earlier_rule(ends)
+    assert make.earlier_rule(replace(ends, low=0.01))
+    assert not make.earlier_rule(seeds)
 
 
 def test_plots_are_drawn_from_the_results_of_a_study(tool: Any, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Draws the examples of docs/results/index.md, and writes their numbers:
+"""Draws the examples of docs/results/examples.md, and writes their numbers:
 
 python tools/draw_examples.py     # docs/images/examples/*.svg and docs/results/examples.json; minutes
 

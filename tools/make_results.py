@@ -1,32 +1,39 @@
-"""Fills docs/results: copies what studies wrote, draws their plots, and puts their tables into docs/results/index.md.
+"""Fills docs/results: copies what studies wrote, draws their plots, and puts small tables into the pages.
 
     python tools/make_results.py table1 gestures     copies from runs/studies, where `horst study` writes them
-    python tools/make_results.py                     only plots and tables, from docs/results/*/results.json and .md
+    python tools/make_results.py                     only plots and tables, from docs/results/*/results.json
 
-A table on the page stands below the command that made it, and is replaced by the latest one of that command.
+A table on a page stands below the command that made it, and is replaced by the latest one of that command.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from horst.evaluation.report import metric_title
+from horst.evaluation.report import markdown_head, markdown_row, metric_title, metric_value
 from horst.io import write_text
-from horst.studies.compare import Estimate, StudyRow
+from horst.studies.compare import SIGNIFICANT, Estimate, StudyRow, correct
 from horst.studies.plots import curves, differences
-from horst.studies.report import CALIBRATION, CURVE, DIFFERENCES, JSON, MARKDOWN
+from horst.studies.report import CALIBRATION, CURVE, DIFFERENCES, JSON, MARKDOWN, estimate_cell
+from horst.studies.statistics import holm, t_p
 from horst.viz import save_svg
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 STUDIES = RESULTS.parents[1] / "runs" / "studies"
-BLOCK = re.compile(r"^    (horst study (\w+).*)\n\n(?:\|.*\n|\n(?=\|))+", re.M)
-"""A command and the tables below it."""
+PAGES = ("index.md", "appendix.md")
+BLOCK = re.compile(r"^    (?:horst study (\w+).*|python tools/make_results.py)\n\n(?:\|.*\n)+", re.M)
+"""A command and the table below it."""
+COLUMNS = ("action/top1@25%", "area"), ("action/top5@1s", "action/recall5@1s")
+COMPARED = ("area", "action/top5@1s")
 
 
 def copy(name: str) -> None:
@@ -42,7 +49,7 @@ def draw(folder: Path) -> None:
     """The plots of a study from its results.json, where it has them. The calibration error of several folds together
     is not in there, so that plot is left as it is."""
     found = json.loads((folder / JSON).read_text(encoding="utf-8"))
-    rows = [_row(row) for row in found["rows"]]
+    rows = stored_rows(found)
     labels, metrics = {row.name: row.title for row in rows}, _metrics(found["runs"])
     folds = any(run["fold"] is not None for run in found["runs"])
     measured = list(dict.fromkeys(metric for row in rows for metric in row.differences))
@@ -68,6 +75,34 @@ def _metrics(runs: list[dict[str, Any]]) -> dict[str, list[dict[str, float]]]:
     return found
 
 
+def stored_rows(found: dict[str, Any]) -> list[StudyRow]:
+    """The rows of a results.json. Those of earlier versions get an approximate p-value."""
+    rows = [_row(row) for row in found["rows"]]
+    if any(gap.p is not None for row in rows for gap in row.differences.values()):
+        return rows
+    return correct(
+        [
+            replace(row, differences={m: replace(gap, p=approximate_p(m, gap)) for m, gap in row.differences.items()})
+            for row in rows
+        ]
+    )
+
+
+def approximate_p(metric: str, gap: Estimate) -> float | None:
+    """The larger one of the p-values of a normal distribution with the stored interval, and of t over the seeds."""
+    if metric.startswith("calibration") or gap.low is None or gap.high is None:
+        return None
+    reach = gap.value - gap.low if gap.value > 0 else gap.high - gap.value  # to the end that is closer to 0
+    p = math.erfc(1.96 * abs(gap.value) / reach / math.sqrt(2)) if reach else float(not gap.value)
+    return max(p, t_p(list(gap.by_seed.values()))) if len(gap.by_seed) > 1 else p
+
+
+def earlier_rule(gap: Estimate) -> bool:
+    """Significant without a correction: the interval excludes 0, and so does Student's t over several seeds."""
+    apart = gap.low is not None and gap.high is not None and (gap.low > 0 or gap.high < 0)
+    return apart and (len(gap.by_seed) < 2 or t_p(list(gap.by_seed.values())) < SIGNIFICANT)
+
+
 def _row(entry: dict[str, Any]) -> StudyRow:
     def estimates(found: dict[str, Any]) -> dict[str, Estimate]:
         return {name: Estimate(**value | {"by_seed": dict(value["by_seed"])}) for name, value in found.items()}
@@ -75,21 +110,65 @@ def _row(entry: dict[str, Any]) -> StudyRow:
     return StudyRow(**entry | {key: estimates(entry[key]) for key in ("values", "differences")})
 
 
-def fill(page: str) -> str:
-    """The page with the tables of each study that it names."""
+def small_table(rows: Sequence[StudyRow], baseline: str | None) -> list[str]:
+    """Two metrics, the difference in one of them, and how many differences are significant."""
+    metrics = next(pair for pair in COLUMNS if pair[0] in rows[0].values)
+    compared = next((m for m in COMPARED if any(m in row.differences for row in rows)), None)
+    titles = {row.name: row.title for row in rows}
+    heads = [f"difference in {metric_title(compared)}", "significant"] if compared else []
+    lines = markdown_head(["", *map(metric_title, metrics), *heads])
+    for row in rows:
+        cells = [row.title, *(metric_value(m, row.values[m].value) for m in metrics)]
+        if compared:
+            gap, tested = row.differences.get(compared), _tested([row])
+            against = f" to {titles[row.against]}" if row.against and row.against != baseline else ""
+            cells.append(estimate_cell(gap, compared, signed=True) + against)
+            cells.append(f"{sum(gap.significant for gap in tested)} of {len(tested)}" if tested else "")
+        lines.append(markdown_row(cells))
+    return lines
 
-    def block(found: re.Match[str]) -> str:
-        written = (RESULTS / found[2] / MARKDOWN).read_text(encoding="utf-8")
-        command = re.search(r"^    (horst study .*)$", written, re.M)
-        tables = re.findall(r"(?:^\|.*\n)+", written, re.M)
-        return f"    {command[1] if command else found[1]}\n\n" + "\n".join(tables)
+
+def comparisons_table(studies: dict[str, list[StudyRow]]) -> list[str]:
+    """The number of comparisons of each study, and how many are significant by which rule."""
+    lines, every = markdown_head(["study", "comparisons", "significant without a correction", "after Holm's"]), []
+    for name, rows in studies.items():
+        if tested := _tested(rows):
+            every += tested
+            found = sum(map(earlier_rule, tested)), sum(gap.significant for gap in tested)
+            lines.append(markdown_row([f"`{name}`", *map(str, (len(tested), *found))]))
+    together = sum(p <= SIGNIFICANT for p in holm([gap.p for gap in every if gap.p is not None]))
+    total = (len(every), sum(map(earlier_rule, every)), together)
+    return [*lines, markdown_row(["all, corrected together", *map(str, total)])]
+
+
+def _tested(rows: Sequence[StudyRow]) -> list[Estimate]:
+    return [gap for row in rows for gap in row.differences.values() if gap.p is not None]
+
+
+def fill(page: str) -> str:
+    """The page with the tables of each study that it names, and of the number of comparisons."""
+    found = {file.parent.name: json.loads(file.read_text(encoding="utf-8")) for file in _stored()}
+
+    def block(match: re.Match[str]) -> str:
+        if match[1] is None:
+            command = "python tools/make_results.py"
+            lines = comparisons_table({name: stored_rows(study) for name, study in found.items()})
+        else:
+            study = found[match[1]]
+            command, lines = study["command"], small_table(stored_rows(study), study["against"])
+        return "\n".join([f"    {command}", "", *lines, ""])
 
     return BLOCK.sub(block, page)
+
+
+def _stored() -> list[Path]:
+    return sorted(RESULTS.glob(f"*/{JSON}"))
 
 
 if __name__ == "__main__":
     for study in sys.argv[1:]:
         copy(study)
-    for results in sorted(RESULTS.glob(f"*/{JSON}")):
+    for results in _stored():
         draw(results.parent)
-    write_text(RESULTS / "index.md", fill((RESULTS / "index.md").read_text(encoding="utf-8")))
+    for name in PAGES:
+        write_text(RESULTS / name, fill((RESULTS / name).read_text(encoding="utf-8")))

@@ -75,7 +75,7 @@ def differences(rows: Sequence[StudyRow], metrics: Sequence[str], name: Callable
         return None
     figure.set_figheight((17 * len(labels) + 80) / 72)
     axes.set_yticks(range(len(labels)), labels)
-    axes.set(ylim=(len(labels) - 0.4, -0.6), xlabel="difference in percentage points, with its 95% interval")
+    axes.set(ylim=(len(labels) - 0.4, -0.6), xlabel="percentage points, with 95% interval; blue: significant")
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", visible=True)
     axes.axvline(0, color=style.AXIS, linestyle=(0, (2, 3)), linewidth=1)
