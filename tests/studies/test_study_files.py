@@ -20,6 +20,7 @@ from horst.models import METHODS, Predictor, model_config
 from horst.studies.config import Study, find_study, known_studies, overrides
 from horst.studies.plan import identity, plan
 from horst.studies.report import paper_lines
+from horst.synth import kitchen, somethings
 from horst.training.config import RunConfig
 
 ROOT = Path(__file__).parents[2]
@@ -245,3 +246,12 @@ def test_studies_are_found_by_name() -> None:
     assert find_study("table1") == find_config("studies/table1")
     with pytest.raises(ConfigError, match=r"tabel1: there is no such file.*, did you mean 'table1'"):
         find_study("tabel1")
+
+
+@pytest.mark.parametrize(("name", "made"), [("recipe_4", somethings), ("recipe_kitchen", kitchen)])
+def test_a_search_can_use_other_clips_than_the_tables(name: str, made: Any, tmp_path: Path) -> None:
+    (first, *_) = plan(Study.from_file(name), tmp_path, changes=["data.seed=1", "data.folder=runs/data/search"])
+    assert first.config.data.options["seed"] == 1
+    tables, search = ({clip.seed for clip in made.plan(96, seed)} for seed in (0, 1))
+    assert len(tables) == len(search) == 96
+    assert not tables & search
