@@ -137,8 +137,9 @@ def comparisons_table(studies: dict[str, list[StudyRow]]) -> list[str]:
             found = sum(map(earlier_rule, tested)), sum(gap.significant for gap in tested)
             lines.append(markdown_row([f"`{name}`", *map(str, (len(tested), *found))]))
     together = sum(p <= SIGNIFICANT for p in holm([gap.p for gap in every if gap.p is not None]))
-    total = (len(every), sum(map(earlier_rule, every)), together)
-    return [*lines, markdown_row(["all, corrected together", *map(str, total)])]
+    total = len(every), sum(map(earlier_rule, every)), sum(gap.significant for gap in every)
+    lines.append(markdown_row(["all", *map(str, total)]))
+    return [*lines, markdown_row(["all, corrected together", "", "", f"at most {together}"])]
 
 
 def _tested(rows: Sequence[StudyRow]) -> list[Estimate]:
