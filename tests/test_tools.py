@@ -71,7 +71,8 @@ def test_the_results_page_is_short_and_states_the_number_of_comparisons(root: Pa
 def test_what_is_significant_in_earlier_results_is_so_by_the_seeds(tool: Any) -> None:
     """As docs/results/appendix.md says: the approximation decides none of them."""
     make: Any = tool("make_results")
-    rows = [row for file in make._stored() for row in make.stored_rows(json.loads(file.read_text()))]
+    texts = [file.read_text() for file in make._stored()]
+    rows = [row for text in texts if '"p_holm"' not in text for row in make.stored_rows(json.loads(text))]
     gaps = [gap for row in rows for gap in row.differences.values() if gap.significant]
     assert gaps
     assert [gap.p for gap in gaps] == [t_p(list(gap.by_seed.values())) for gap in gaps]

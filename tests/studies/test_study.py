@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -297,3 +297,14 @@ def test_folds_are_pooled(tmp_path: Path, made: Path, commands: list[list[str]])
             right += int((kept.scores["action"][:, place].argmax(-1) == kept.labels["action"]).sum())
         assert row["values"]["action/top1@25%"]["value"] == pytest.approx(right / 24)
     assert "2 folds: each example is predicted by" in (folder / "results.md").read_text()
+    assert results["rows"][0]["values"]["area"]["over"] == "bootstrap over examples"  # each clip is a recording
+
+    for fold in range(2):  # if three clips each were of one recording
+        path = folder / f"s3-seed0-fold{fold}/evaluation/val.safetensors"
+        kept = Predictions.load(path)
+        replace(kept, groups=tuple(f"{fold} {i // 3}" for i in range(len(kept)))).save(path)
+    assert main(["study", file, "--folder", str(folder), "--report"]) == 0
+    results = json.loads((folder / "results.json").read_text())
+    assert "24 validation examples in 8 groups" in results["data"]
+    assert results["rows"][0]["values"]["area"]["over"] == "bootstrap over groups of examples"
+    assert "interval of a bootstrap over groups of examples" in (folder / "results.md").read_text()
