@@ -41,7 +41,7 @@ def main() -> None:
 
 def twice(arguments: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Two runs, each in its own process, because a start is measured from the command."""
-    rows = []
+    rows: list[dict[str, Any]] = []
     for start in ("first", "second"):
         environment = {**os.environ, STARTED: str(time.time())}
         if environment.pop("PYTHONDONTWRITEBYTECODE", None):  # most machines keep compiled modules

@@ -4,14 +4,16 @@ Shapes: N frames (batch and time flattened), H x W pixels, C channels, h x w the
 """
 
 import contextlib
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from horst.config import check_positive, check_type
-from horst.errors import InputError
+from horst.config import check_dropout, check_positive, check_type
+from horst.errors import ConfigError, InputError
 from horst.ops.backend import BackendChoice, Wanted
 from horst.registry import Part, Registry
 
@@ -115,17 +117,82 @@ class PrecomputedMaps(Backbone):
 
     _like: Tensor  # it follows the model's `.to(dtype)`, as there are no parameters; stored features are half precision
 
-    def __init__(self, *, channels: int) -> None:
+    def __init__(
+        self,
+        *,
+        channels: int,
+        grid: Sequence[int] | None = None,
+        flatten: bool = False,
+        norm: bool = False,
+        noise: float = 0.0,
+        dropout: float = 0.0,
+        project: int | None = None,
+    ) -> None:
+        """Options that change maps, in this order.
+
+        Args:
+            channels: Of the stored maps.
+            grid: Average each map over height x width cells.
+            norm: Standardise each channel, by the mean and variance of the training frames.
+            noise: In training, add normal noise with this standard deviation.
+            dropout: In training, the fraction of values that are 0.
+            project: Reduce to this many channels by a 1 x 1 convolution, a norm over the map and SiLU, all trained.
+            flatten: Make one long vector of all cells, for cores that would average over positions.
+        """
         super().__init__()
         check_positive(channels=channels)
-        self.channels = self.input_channels = channels
+        check_dropout(dropout)
+        self.input_channels, self.flatten = channels, flatten
+        self.grid = None if grid is None else (grid[0], grid[1])
+        if flatten and self.grid is None:
+            raise ConfigError("flatten needs a grid of a known size: give the backbone `grid: [height, width]`")
+        self.project: nn.Module | None = None
+        if project is not None:
+            check_positive(project=project)
+            self.project = nn.Sequential(nn.Conv2d(channels, project, 1), nn.GroupNorm(1, project), nn.SiLU())
+        given = project or channels
+        self.channels = given * math.prod(self.grid) if flatten and self.grid is not None else given
+        self.norm = FrameStandard(channels) if norm else None
+        self.noise, self.dropout = noise, dropout
         self.register_buffer("_like", torch.zeros(()), persistent=False)
 
     def preprocess(self, frames: Tensor) -> Tensor:
         return frames.to(self._like.dtype)
 
     def features(self, x: Tensor) -> Tensor:
-        return x
+        if self.grid is not None:
+            x = F.adaptive_avg_pool2d(x, self.grid)
+        if self.norm is not None:
+            x = self.norm(x)
+        if self.training:
+            x = F.dropout(x + self.noise * torch.randn_like(x) if self.noise else x, self.dropout)
+        if self.project is not None:
+            x = self.project(x)
+        return x.flatten(1)[..., None, None] if self.flatten else x
 
     def output_size(self, height: int, width: int) -> tuple[int, int]:
-        return height, width
+        if self.flatten:
+            return (1, 1)
+        return (height, width) if self.grid is None else (self.grid[0], self.grid[1])
+
+
+class FrameStandard(nn.BatchNorm2d):
+    """Batch norm without weights over frames that are not 0 everywhere, as padding is."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(channels, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if not self.training:
+            return super().forward(x)
+        running: Any = self  # torch's annotations allow None
+        shown = x.flatten(1).ne(0).any(1).to(x.dtype).view(-1, 1, 1, 1)
+        count = shown.sum() * x.shape[2] * x.shape[3]
+        mean = (x * shown).sum((0, 2, 3), keepdim=True) / count.clamp_min(1)
+        centred = (x - mean) * shown
+        variance = (centred * centred).sum((0, 2, 3), keepdim=True) / count.clamp_min(1)
+        with torch.no_grad():
+            running.num_batches_tracked.add_(1)
+            running.running_mean.lerp_(mean.flatten().to(running.running_mean.dtype), running.momentum)
+            running.running_var.lerp_(variance.flatten().to(running.running_var.dtype), running.momentum)
+        return centred * torch.rsqrt(variance + self.eps)

@@ -1,18 +1,25 @@
 """Augmentation of training clips on the device. The random numbers of a clip do not depend on its batch."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
 
-from horst.data.batches import Batch
+from horst.data.batches import Batch, stack_labels
+from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations
+from horst.data.segments import frame_labels, horizons
 from horst.errors import ConfigError, DataError
+from horst.masks import length_mask
 from horst.video.augment import CHANCES, RandAugment, apply_plan
 
+OVERSAMPLE = 3
+SPEED_SEED = 0x5EED  # its numbers are independent of those of the other augmentations
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, the step of SplitMix64
 
 
@@ -21,6 +28,14 @@ class Augment(RandAugment):
     """Augmentation of training clips."""
 
     mirror: bool = True  # flip half of the clips whose label after a flip is known from the annotations
+    speed: float = 0.0
+    """Whole videos: play each faster or slower, by a factor of up to exp(speed), from a random first frame. For that
+    they are read at OVERSAMPLE times their frame rate."""
+
+    def __post_init__(self) -> None:
+        RandAugment.__post_init__(self)
+        if not 0 <= self.speed <= 1:
+            raise ConfigError(f"augment.speed is {self.speed}; it takes a number from 0 to 1")
 
 
 NO_AUGMENT = Augment(operations=0, mirror=False)
@@ -29,13 +44,19 @@ NO_AUGMENT = Augment(operations=0, mirror=False)
 class Augmenter:
     """Applies `Augment` to batches of the split of `annotations`, on their device."""
 
-    def __init__(self, options: Augment, annotations: Annotations, seed: int) -> None:
-        self.options, self.seed = options, seed
+    def __init__(self, options: Augment, annotations: Annotations, seed: int, clip: ClipConfig | None = None) -> None:
+        self.options, self.seed, self.clip = options, seed, clip or ClipConfig()
+        if options.speed and annotations.task != "online":
+            raise ConfigError(
+                f"augment.speed is for whole videos; the task of {annotations.name} is {annotations.task}"
+            )
         self.examples, self.parts = annotations.examples, annotations.action_parts
         self.mirror = mirror_table(annotations) if options.mirror else ()
 
     def __call__(self, batch: Batch, epoch: int) -> Batch:
         count = self.options.operations
+        if len(batch) and self.options.speed:
+            batch = self._played(batch, clip_chances(self.seed ^ SPEED_SEED, epoch, batch.indices, 2))
         if not len(batch) or not (self.mirror or count):
             return batch
         if count and batch.frames.dtype != torch.uint8:
@@ -50,21 +71,58 @@ class Augmenter:
 
     def _mirrored(self, batch: Batch, drawn: NDArray[np.bool_]) -> Batch:
         # Labels come from the examples: reading them from the batch would wait for the GPU.
-        actions = [self.examples[index].labels.get("action", UNKNOWN) for index in batch.indices]
-        mirrored = [self.mirror[action] if action != UNKNOWN else UNKNOWN for action in actions]
-        chosen = [i for i, label in enumerate(mirrored) if drawn[i] and label != UNKNOWN]
+        chosen = [i for i, index in enumerate(batch.indices) if drawn[i] and self._can_be_mirrored(index)]
         if not chosen:
             return batch
         rows = torch.tensor(chosen).to(batch.frames.device, non_blocking=True)
-        new = {"action": torch.tensor([mirrored[i] for i in chosen])}
-        if self.parts:
-            new["verb"], new["noun"] = torch.tensor(self.parts)[new["action"]].unbind(1)
+        after = torch.tensor([*self.mirror, UNKNOWN]).to(rows.device, non_blocking=True)  # the index -1 is UNKNOWN too
         labels = dict(batch.labels)
-        for task in labels.keys() & new.keys():
-            labels[task] = labels[task].index_copy(0, rows, new[task].to(rows.device, non_blocking=True))
+        for task in labels.keys() & {"action", "present", "ahead"}:
+            labels[task] = labels[task].index_copy(0, rows, after[labels[task][rows]])
+        if self.parts:
+            parts = torch.tensor(self.parts).to(rows.device, non_blocking=True)[labels["action"][rows]]
+            for task, new in zip(("verb", "noun"), parts.unbind(-1), strict=True):
+                if task in labels:
+                    labels[task] = labels[task].index_copy(0, rows, new)
         # the maps of a mirrored frame are nearly the mirrored maps
         frames = batch.frames.index_copy(0, rows, batch.frames[rows].flip(-1))
         return replace(batch, frames=frames, labels=labels)
+
+    def _played(self, batch: Batch, chances: NDArray[np.float64]) -> Batch:
+        """Whole videos at other speeds. Horizons are in the seconds of the video that is played."""
+        device, rows, labels = batch.frames.device, [], []
+        for index, length, times, (a, b) in zip(
+            batch.indices, batch.lengths.tolist(), batch.times, chances, strict=True
+        ):
+            factor = float(np.exp((2 * a - 1) * self.options.speed))
+            places = np.arange(b * (OVERSAMPLE - 1), length, OVERSAMPLE * factor).astype(np.int64)
+            taus = [factor * tau for tau in horizons(self.clip)]
+            found = frame_labels(self.examples[index].segments, times.numpy()[places], taus)
+            labels.append(found | {"gap": found["gap"] / factor})
+            rows.append(torch.from_numpy(places))
+        lengths = torch.tensor([len(row) for row in rows])
+        longest = int(lengths.max())
+        chosen = torch.stack([F.pad(row, (0, longest - len(row))) for row in rows])
+        valid = length_mask(lengths, longest)
+        clips = torch.arange(len(rows))[:, None]
+        there = (clips.to(device), chosen.to(device, non_blocking=True))
+        shape = (*valid.shape, *(1,) * (batch.frames.ndim - 2))
+        return replace(
+            batch,
+            frames=batch.frames[there] * valid.to(device, non_blocking=True).view(shape),
+            lengths=lengths,
+            times=batch.times[clips, chosen].masked_fill(~valid, math.nan),
+            observed=batch.observed[there] & valid.to(device, non_blocking=True),
+            labels={
+                task: stack_labels([one[task] for one in labels], longest).to(device, non_blocking=True)
+                for task in batch.labels
+            },
+        )
+
+    def _can_be_mirrored(self, index: int) -> bool:
+        example = self.examples[index]
+        actions = [s.label for s in example.segments] or [example.labels.get("action", UNKNOWN)]
+        return all(action != UNKNOWN and self.mirror[action] != UNKNOWN for action in actions)
 
 
 def clip_chances(seed: int, epoch: int, indices: Sequence[int], count: int) -> NDArray[np.float64]:

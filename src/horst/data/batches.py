@@ -7,7 +7,7 @@ counts it as wrong. Shapes: B clips in a batch, T frames of the longest one, H x
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -19,6 +19,7 @@ from torch.utils.data import Dataset
 from horst.data.cache import DiskCache
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Split
+from horst.data.segments import item_labels
 from horst.data.source import Source
 from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import write_text
@@ -34,7 +35,7 @@ class Item:
     frames: Tensor  # (T, 3, H, W) uint8, RGB, with channels last in memory, as decoded; or maps (T, C, h, w), float
     times: Tensor  # (T,) float64: seconds in the media; NaN where unobserved
     observed: Tensor  # (T,) bool
-    labels: dict[str, int]
+    labels: dict[str, int | Tensor]  # tensors (T,) with the task "online"
     id: str
     index: int  # in its `ClipDataset`
     note: str = ""  # what could not be read; empty if nothing is missing
@@ -74,7 +75,9 @@ class ClipDataset(Dataset[Item | BadClip]):
         if frames.dtype == torch.uint8:
             frames = frames.permute(0, 3, 1, 2)  # a view: copying is slow
         times, observed = torch.from_numpy(clip.times), torch.from_numpy(clip.observed)
-        return Item(frames, times, observed, labels, example.id, index, clip.note)
+        return Item(
+            frames, times, observed, item_labels(example, clip.times, self.config), example.id, index, clip.note
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +88,9 @@ class Batch:
     lengths: Tensor  # (B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU
     times: Tensor  # (B, T) float64, NaN in the padding and where unobserved; always on the CPU
     observed: Tensor  # (B, T) bool, False in the padding
-    labels: dict[str, Tensor]  # (B,) int64 by task, -1 if unknown
+    labels: dict[
+        str, Tensor
+    ]  # (B,) int64 by task, online (B, T) and "ahead" (B, T, U); -1 if unknown, and in the padding
     ids: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
     bad: tuple[BadClip, ...] = ()  # clips that could not be read; they are in no tensor
@@ -128,10 +133,20 @@ def collate(items: Iterable[Item | BadClip]) -> Batch:
         times[row, :length] = item.times
         observed[row, :length] = item.observed
     tasks = sorted({task for item in given for task in item.labels})
-    labels = {task: torch.tensor([i.labels.get(task, UNKNOWN) for i in good], dtype=torch.int64) for task in tasks}
+    labels = {task: stack_labels([item.labels.get(task, UNKNOWN) for item in good], longest) for task in tasks}
     ids, indices, notes = (tuple(getattr(item, name) for item in good) for name in ("id", "index", "note"))
     bad = tuple(item for item in given if isinstance(item, BadClip))
     return Batch(frames, lengths, times, observed, labels, ids, indices, bad, notes)
+
+
+def stack_labels(labels: Sequence[int | Tensor], longest: int) -> Tensor:
+    if not any(isinstance(label, Tensor) for label in labels):
+        return torch.tensor(labels, dtype=torch.int64)
+    like = next(label for label in labels if isinstance(label, Tensor))
+    found = torch.full((len(labels), longest, *like.shape[1:]), UNKNOWN, dtype=like.dtype)
+    for row, label in zip(found, labels, strict=True):
+        row[: len(label)] = label  # type: ignore[arg-type]
+    return found
 
 
 def _empty_frames(items: list[Item], longest: int) -> Tensor:

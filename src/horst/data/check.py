@@ -108,7 +108,7 @@ def _notices(task: Task, clip: ClipConfig, early: int, checked: Sequence[MediaCh
         yield f"{early:,} actions start {where}, so no frame precedes them. {remedy}"
     rates = [fps for _, fps, _ in checked if fps]
     slow = [fps for fps in rates if fps < SLOWER * clip.fps]
-    if slow and task == "recognition":
+    if slow and task != "anticipation":
         lower = f"a lower frame rate than clip.fps = {clip.fps:g}, down to {min(slow):g}: clips repeat their frames"
         yield f"{len(slow):,} of {len(rates):,} files have {lower}. Set clip.fps to {min(slow):g} to show each once"
 
@@ -161,6 +161,7 @@ def _read_clips(task: Task, clip: ClipConfig, examples: Sequence[Example]) -> li
 
 def _histogram(annotations: Annotations) -> tuple[tuple[str, int, int], ...]:
     count = Counter((e.split, e.labels["action"]) for e in annotations.examples if e.labels)
+    count.update((e.split, segment.label) for e in annotations.examples for segment in e.segments)
     actions = annotations.classes.get("action", ())
     rows = [(name, count["train", i], count["val", i]) for i, name in enumerate(actions)]
     return tuple(sorted(rows, key=lambda row: -row[1] - row[2]))

@@ -32,9 +32,9 @@ class ClipConfig:
     """The form of a clip."""
 
     size: tuple[int, int] = (224, 224)  # height and width that frames are resized to, whatever their aspect ratio
-    fps: float = 12.0  # recognition: frame rate that clips are resampled to
+    fps: float = 12.0  # recognition and online: frame rate that clips and videos are resampled to
     observe: float = 1.0  # recognition: observed fraction of a clip, from its start; rounded up to whole frames
-    steps: int = 14  # anticipation: number of positions before the action
+    steps: int = 14  # anticipation: number of positions before the action; online: those that are evaluated
     stride: float = 0.25  # anticipation: seconds between positions
     mode: Anticipation = "rulstm"  # anticipation: what positions before the video show; see `anticipation_frames`
 
@@ -72,7 +72,7 @@ def check_number(name: str, value: object) -> None:
 
 def read_clip(example: Example, task: Task, config: ClipConfig) -> Clip:
     """The clip of an example, from a video, or from a folder or tar file of images."""
-    return _recognition(example, config) if task == "recognition" else _anticipation(example, config)
+    return _anticipation(example, config) if task == "anticipation" else _recognition(example, config)
 
 
 def clip_times(start: float, end: float, config: ClipConfig) -> NDArray[np.float64]:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, NamedTuple, Self, get_args
 
 from horst.config import Task as Task
 from horst.errors import DataError
@@ -25,9 +25,17 @@ class SequenceTiming:
     others: tuple[tuple[str, float], ...] = ()  # (option, fps) of other frame rates that such images may have
 
 
+class Segment(NamedTuple):
+    """An action in a whole video."""
+
+    start: float  # seconds
+    end: float
+    label: int  # of "action"
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """One action to predict."""
+    """One action to predict, or with the task "online" one whole video."""
 
     id: str
     split: Split
@@ -37,6 +45,7 @@ class Example:
     end: float | None = None  # of the action, in seconds; None: the end of the media
     start_frame: int | None = None  # EPIC: the frame at which the action starts, numbered from 1 at 30 fps
     video: str = ""  # its name in the annotations, which also selects its images in a folder of several videos
+    segments: tuple[Segment, ...] = ()  # online: the actions of the video, in order
     group: str = ""  # examples of one group, such as a participant or a recording, stay in one fold
     timing: SequenceTiming | None = field(default=None, compare=False)
     """The timing of media that is a folder or tar file of images. Like `media` it may differ between machines."""
@@ -48,15 +57,17 @@ class Example:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data without `media` and `timing`, which depend on the machine."""
-        return {name: getattr(self, name) for name in EXAMPLE_FIELDS} | {"labels": dict(self.labels)}
+        plain = {name: getattr(self, name) for name in EXAMPLE_FIELDS} | {"labels": dict(self.labels)}
+        return plain | ({"segments": [list(one) for one in self.segments]} if self.segments else {})
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Self:
         """From plain data; other keys are ignored."""
-        return cls(media=media, **{name: data[name] for name in EXAMPLE_FIELDS})
+        segments = tuple(Segment(float(start), float(end), label) for start, end, label in data.get("segments", ()))
+        return cls(media=media, segments=segments, **{name: data[name] for name in EXAMPLE_FIELDS})
 
 
-EXAMPLE_FIELDS = tuple(f.name for f in fields(Example) if f.name not in ("media", "timing"))
+EXAMPLE_FIELDS = tuple(f.name for f in fields(Example) if f.name not in ("media", "timing", "segments"))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,6 +97,9 @@ class Annotations:
             for task, label in example.labels.items():
                 if not 0 <= label < (count := len(self.classes[task])):
                     raise DataError(f"{self.name}: example {example.id} has {task} {label} of {count} classes")
+            if self.task == "online" and not example.segments:
+                raise DataError(f"{self.name}: video {example.id} has no segments: label it, or leave it out")
+            check_segments(example, len(self.classes["action"]), self.name)
 
     def split(self, name: Split) -> Self:
         """The annotations with the examples of one split."""
@@ -130,3 +144,15 @@ class Annotations:
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise DataError(f"{media}: its annotations are damaged ({type(error).__name__}: {error})") from error
+
+
+def check_segments(example: Example, classes: int, name: str) -> None:
+    """DataError if the segments of a video are not in order, or have unknown labels."""
+    last = 0.0
+    for start, end, label in example.segments:
+        where = f"{name}: the segment at {start:g} s of video {example.id}"
+        if not 0 <= label < classes:
+            raise DataError(f"{where} has label {label} of {classes} classes")
+        if not last <= start < end:
+            raise DataError(f"{where} ends at {end:g} s and follows one at {last:g} s: segments must be in order")
+        last = start

@@ -120,7 +120,7 @@ def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Im
 
 def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbone: Backbone) -> dict[str, Any]:
     made = backbone.made_from or Part(name=type(backbone).__qualname__)
-    used = ("size", "fps") if annotations.task == "recognition" else ("size", "steps", "stride")
+    used = ("size", "steps", "stride") if annotations.task == "anticipation" else ("size", "fps")
     weights = hashlib.sha256()  # maps of two trainings of one architecture must not be in one store
     for name, tensor in sorted(backbone.state_dict().items()):
         weights.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())

@@ -59,15 +59,26 @@ class FeatureStore(Source):
     shared_media = True
     map: tuple[int, int, int]
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(
+        self, folder: str | Path, *, grid: Sequence[int] | None = None, difference: float | None = None
+    ) -> None:
+        """`grid`: average each map over height x width cells. `difference`: append to each map its difference to the
+        one that many seconds before, as further channels. Both are for recognition and whole videos."""
+        self.folder, self.difference = Path(folder), difference
         self.index = read_checked(self.folder / INDEX)[0]
         if self.index.get("format") != FORMAT or "backbone" not in self.index:
             raise DataError(f"{self.folder / INDEX} is not of format {FORMAT}: it is no feature store of this version")
         super().__init__(Annotations.from_dict(self.index.pop("annotations"), media=self.folder))
         self.videos: dict[str, int] = {name: number for number, name in enumerate(self.index["videos"])}
         channels, height, width = self.index["map"]
-        self.map, self.fps = (channels, height, width), float(self.index["clip"].get("fps", EPIC_FPS))
+        self.stored, self.fps = (channels, height, width), float(self.index["clip"].get("fps", EPIC_FPS))
+        self.map = (channels * (1 if difference is None else 2), *(grid or (height, width)))
+        if (grid or difference) and self.annotations.task == "anticipation":
+            raise ConfigError(f"{self.folder}: grid and difference are for recognition and whole videos")
+        if grid and (height % grid[0] or width % grid[1]):
+            raise ConfigError(
+                f"{self.folder}: maps of {height} x {width} cannot be averaged over {grid[0]} x {grid[1]} cells"
+            )
         self._clip_ids = {(example.split, example.id): example.clip_id for example in self.annotations.examples}
         self._known: dict[str, StoredVideo] = {}
         self._checked: dict[str, set[int]] = {}  # the maps of each video whose checksums were compared, once a process
@@ -117,7 +128,7 @@ class FeatureStore(Source):
     def read(self, example: Example, config: ClipConfig) -> Clip:
         """The maps of the frames that `read_clip` gives."""
         try:
-            if self.annotations.task == "recognition":
+            if self.annotations.task != "anticipation":
                 return self._recognition(example, config)
             return self._anticipation(example, config)
         except DataError as error:
@@ -143,14 +154,28 @@ class FeatureStore(Source):
         if (example.start, example.end) not in clips:
             raise DataError(f"{self.folder}: the clip of example {example.id} is not stored")
         numbers, note = clips[example.start, example.end]
-        numbers = numbers[::every]
-        numbers = numbers[: observed_frames(len(numbers), config.observe)]
-        return Clip(self.read_maps(example.video, numbers), numbers / MICROSECONDS, note)
+        if self.map == self.stored:
+            numbers = numbers[::every]
+            numbers = numbers[: observed_frames(len(numbers), config.observe)]
+            return Clip(self.read_maps(example.video, numbers), numbers / MICROSECONDS, note)
+        maps = self._changed(self.read_maps(example.video, numbers))[::every]
+        count = observed_frames(len(maps), config.observe)
+        return Clip(maps[:count], numbers[::every][:count] / MICROSECONDS, note)
+
+    def _changed(self, maps: Maps) -> Maps:
+        """The options `grid` and `difference`, for all frames of a clip."""
+        (_, height, width), (channels, *_) = self.map, self.stored
+        cells = maps.reshape(len(maps), channels, height, maps.shape[2] // height, width, maps.shape[3] // width)
+        maps = cells.mean((3, 5), dtype=np.float32).astype(np.float16)
+        if self.difference is None:
+            return maps
+        before = np.maximum(np.arange(len(maps)) - round(self.difference * self.fps), 0)
+        return np.concatenate([maps, maps - maps[before]], 1)
 
     def read_maps(self, name: str, numbers: Sequence[int] | Indices) -> Maps:
         """The maps of some frames of a video, in the given order."""
         found, places = np.unique(self._places(name, np.asarray(numbers, np.int64)), return_inverse=True)
-        stored = np.empty((len(found), *self.map), "<f2")
+        stored = np.empty((len(found), *self.stored), "<f2")
         path, checksums, checked = self.path(name), self.video(name).checksums, self._checked.setdefault(name, set())
         with path.open("rb", buffering=0) as file:
             for run in np.split(np.arange(len(found)), np.flatnonzero(np.diff(found) != 1) + 1):
@@ -193,7 +218,7 @@ class FeatureStore(Source):
                 file.seek(-TAIL.size - length, 2)
                 data = decode_checked(file.read(length))
             numbers = np.asarray(data["frames"], np.int64)
-            if size != len(numbers) * 2 * int(np.prod(self.map)) + length + TAIL.size:
+            if size != len(numbers) * 2 * int(np.prod(self.stored)) + length + TAIL.size:
                 raise ValueError(f"its size does not fit {len(numbers)} maps")
             times = np.asarray(data["times"], np.float64) if "times" in data else None
             checksums = np.asarray(data["sums"], np.int64) if "sums" in data else None
@@ -209,9 +234,11 @@ class FeatureStore(Source):
             raise DataError(f"{path} is damaged ({error}): delete it and extract again") from error
 
 
-def open_features(folder: str | Path) -> FeatureStore:
+def open_features(
+    folder: str | Path, *, grid: Sequence[int] | None = None, difference: float | None = None
+) -> FeatureStore:
     """The data source "features": a complete feature store."""
-    store = FeatureStore(folder)
+    store = FeatureStore(folder, grid=grid, difference=difference)
     if missing := store.missing():
         lost = f"{len(missing)} of {len(store.videos)} videos are missing, such as {missing[0]}"
         raise DataError(f"{folder} is not complete: {lost}; run horst extract again, for every part")

@@ -49,7 +49,7 @@ def example_groups(annotations: Annotations, *, by_media: bool = True) -> tuple[
     split has few of those.
     """
     examples = annotations.examples
-    if annotations.task == "anticipation":
+    if annotations.task != "recognition":
         examples = tuple(replace(e, group="") if e.video else e for e in examples)
     groups = [[example.id for example in group] for group in connected(examples, by_media=by_media)]
     names = {ident: min(group) for group in groups for ident in group}

@@ -38,7 +38,8 @@ def _place(example: Example) -> dict[str, Any]:
     """Where in its media an example is. Keys and text are those of older versions, so that digests stay the same."""
     place: dict[str, Any] = {name: getattr(example, name) for name in ("start", "end", "start_frame", "video")}
     timing = None if example.timing is None else str(example.timing).replace("SequenceTiming(", "Pictures(")
-    return place | {"pictures": timing}
+    segments = {"segments": example.segments} if example.segments else {}
+    return place | {"pictures": timing} | segments
 
 
 @cache

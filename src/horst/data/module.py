@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import torch
 
-from horst.data.augmenter import NO_AUGMENT, Augment, Augmenter
+from horst.data.augmenter import NO_AUGMENT, OVERSAMPLE, Augment, Augmenter
 from horst.data.batches import BadClips, Batch, ClipDataset
 from horst.data.buckets import BucketSampler, ClipSampler, check_prefix, clip_lengths
 from horst.data.clips import ClipConfig
@@ -75,7 +75,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
 
     @cached_property
     def _augmenter(self) -> Augmenter:
-        return Augmenter(self.augment, self.annotations.split("train"), self.seed)
+        return Augmenter(self.augment, self.annotations.split("train"), self.seed, self.data.clip)
 
     def setup(self, stage: str = "fit") -> None:
         _ = self.source  # its errors come before anything else starts
@@ -83,8 +83,14 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         if connector is not None and connector.is_distributed and connector.use_distributed_sampler:
             raise ConfigError("Lightning would replace the samplers: pass use_distributed_sampler=False to the Trainer")
 
+    @property
+    def training_clip(self) -> ClipConfig:
+        """The clips that training reads: with `augment.speed`, at a higher frame rate."""
+        clip = self.data.clip
+        return replace(clip, fps=OVERSAMPLE * clip.fps) if self.augment.speed else clip
+
     def train_dataloader(self) -> ClipLoader:
-        config = self.data.clip if self.prefix is None else replace(self.data.clip, observe=1.0)
+        config = self.training_clip if self.prefix is None else replace(self.data.clip, observe=1.0)
         replicas, rank = world_and_rank()
         sampler = BucketSampler(
             clip_lengths(self.source, "train", config),
@@ -97,7 +103,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         )
         # Lightning asks for the first batches before it tells the sampler the epoch.
         sampler.set_epoch(*self._position(len(sampler)))
-        return self.loader("train", sampler, self.data.clip)
+        return self.loader("train", sampler, self.training_clip)
 
     def val_dataloader(self) -> ClipLoader | list[Any]:
         return self.evaluation_loader("val") if "val" in self.annotations.counts() else []
@@ -133,7 +139,11 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
 
     def loader(self, split: Split, sampler: ClipSampler, clip: ClipConfig) -> ClipLoader:
-        if self.preload is not None and split not in self.decoded and clip == self.data.clip:
+        if (
+            self.preload is not None
+            and split not in self.decoded
+            and clip == (self.training_clip if split == "train" else self.data.clip)
+        ):
             device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
             clips = ClipDataset(self.source, split, clip, self.cache)
             self.decoded[split] = PreloadedClips(clips, device, self.workers)

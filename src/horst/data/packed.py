@@ -152,7 +152,7 @@ class Packed(Source):
         if any(wanted > stored for wanted, stored in zip(config.size, self.clip.size, strict=True)):
             sizes = f"clip.size {list(self.clip.size)} and clip.size is {list(config.size)}"
             raise ConfigError(f"{packed} {sizes}: choose one that is not larger, or pack again")
-        if self.annotations.task == "recognition" and every_nth(self.fps, config.fps) is None:
+        if self.annotations.task != "anticipation" and every_nth(self.fps, config.fps) is None:
             rates = f"clip.fps {self.fps:g}, which is no multiple of clip.fps {config.fps:g}"
             raise ConfigError(f"{packed} {rates}: choose another, or pack again")
 
@@ -163,7 +163,7 @@ class Packed(Source):
             raise DamagedVideoError(f"{self.folder}, clip {example.id}", f"when it was packed: {why}")
         stored = self._clips[example.clip_id]
         times = stored.times
-        if self.annotations.task == "recognition":
+        if self.annotations.task != "anticipation":
             end = example.end if example.end is not None else times[-1] + 1 / self.fps
             chosen = frames_at(times, clip_times(example.start, end, config))
         else:
@@ -335,7 +335,7 @@ def _read_stored(path: Path, clip: Any, index: dict[str, Any]) -> StoredClip | N
     _need(seen == sorted(seen), "times", times)
     _need(isinstance(offsets, list) and all(type(n) is int and n >= 0 for n in offsets), "offsets", offsets)
     _need(len(offsets) == len(times) + 1 and offsets == sorted(offsets), "offsets", offsets)
-    if index.get("task") == "recognition":  # a clip that claims to be longer than its frames would take all memory
+    if index.get("task") != "anticipation":  # a clip that claims to be longer than its frames would take all memory
         length = max(times[-1] or 0.0, end or 0.0) - min(times[0] or 0.0, start)
         _need(None not in times and length <= 2 * len(times) / index["fps"] + MAX_STILL, "its length", length)
     elif index.get("clip") is not None:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from horst.data.batches import BadClip, Batch, ClipDataset, Item, Pick, collate
+from horst.data.segments import item_labels
 from horst.errors import ConfigError
 from horst.io import atomic_write, set_default_mode
 from horst.video.sampling import observed_frames
@@ -57,7 +58,8 @@ class PreloadedClips(Dataset[Item | BadClip]):
         self.items: dict[int, Item] = {}  # with the places of their frames in `frames` in place of frames
         for index, place, times, observed in zip(clips.indices.tolist(), *parts, strict=True):
             example = dataset.examples[index]
-            self.items[index] = Item(place, times, observed, dict(example.labels), example.id, index)
+            labels = item_labels(example, times.numpy(), dataset.config)
+            self.items[index] = Item(place, times, observed, labels, example.id, index)
 
     def batch(self, picks: Sequence[Pick]) -> Batch:
         """The batch that `collate` makes of the same clips, on the device."""

@@ -109,6 +109,7 @@ SOURCES: Registry[Callable[..., Annotations | Source]] = Registry(
         "epic": "horst.data.readers.epic:read_epic",
         "folder": "horst.data.readers.folder:read_folder",
         "csv": "horst.data.readers.folder:read_csv",
+        "cad120": "horst.data.readers.cad120:read_cad120",
         "packed": "horst.data.packed:Packed",
         "features": "horst.data.features:open_features",
         "rulstm_lmdb": "horst.data.readers.rulstm:read_rulstm",

@@ -29,10 +29,12 @@ from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.data.folds import example_groups
 from horst.data.loader import ClipBatches, world_and_rank
+from horst.data.segments import evaluated
 from horst.errors import ConfigError, DataError
 from horst.evaluation.guard import count_leaks
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions, position_name
+from horst.heads.unrolling import clip_horizons
 from horst.io import read_json, write_text
 from horst.models import Predictor
 from horst.models.predictor import PredictorOutput
@@ -139,7 +141,7 @@ def predict(
             logits = clip_output(model, batch.frames, batch.lengths, autocast).logits if len(batch) else None
             collector.add(batch, logits)
             bar.advance(task, replicas * (len(batch) + len(batch.bad)))
-    groups = example_groups(annotations, by_media=not clips.source.shared_media)
+    groups = example_groups(evaluated(annotations), by_media=not clips.source.shared_media)
     return replace(collector.predictions(), groups=groups)
 
 
@@ -155,7 +157,7 @@ def clip_output(
 
     An unrolling head counts down to the end of the clips, which may be shorter than those that it was made for.
     """
-    unroll = {"unroll": list(range(frames.shape[1], 0, -1))} if model.head.unrolls else {}
+    unroll = {"unroll": clip_horizons(model.head, frames.shape[1], model.fps)} if model.head.unrolls else {}
     with torch.autocast(frames.device.type, autocast) if autocast is not None else nullcontext():
         return model(frames, lengths=lengths, attention=attention, **unroll)[0]
 
@@ -174,7 +176,8 @@ def evaluate_predictions(
     The annotations are of the whole data set: the prior comes from its training split. `model` is the one that
     predicted: its fingerprint is reported, and whether it was made for other clips.
     """
-    anticipation = predictions.task == "anticipation"
+    annotations = evaluated(annotations)
+    ahead, anticipation = predictions.task != "recognition", predictions.task == "anticipation"
     leaks = count_leaks(predictions, clip.mode if anticipation else "strict")
     unseen = (predictions.last_seen == -torch.inf) & predictions.read[:, None]
     shown = {"size": list(clip.size), "fps": float(1 / clip.stride if anticipation else clip.fps)}
@@ -182,9 +185,10 @@ def evaluate_predictions(
     read, unlabelled = predictions.read, predictions.labels["action"] == UNKNOWN
     rows = {"read": read, "missing": ~read, "left_out": left_out(predictions, annotations), "unlabelled": unlabelled}
     counts = {"examples": len(predictions), **{name: int(found.sum()) for name, found in rows.items()}}
-    protocol: dict[str, Any] = {"mode": clip.mode if anticipation else "prefix", "leaks": leaks}
+    mode = {"recognition": "prefix", "anticipation": clip.mode, "online": "whole videos"}[predictions.task]
+    protocol: dict[str, Any] = {"mode": mode, "leaks": leaks}
     protocol |= {"unobserved": predictions.count_by_position(unseen)}
-    protocol |= {"taus" if anticipation else "fractions": list(predictions.positions)}
+    protocol |= {"taus" if ahead else "fractions": list(predictions.positions)}
     return Evaluation(
         data=annotations.name,
         split=split,

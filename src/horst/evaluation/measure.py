@@ -46,7 +46,7 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
     `rulstm_empty`: treat verbs and nouns without actions as RULSTM does, if they are summed from actions.
     """
     counted = _counted(predictions, annotations)
-    anticipation, found = counted.task == "anticipation", dict[str, float]()
+    ahead, found = counted.task != "recognition", dict[str, float]()
     for task, scores in all_scores(counted, annotations, rulstm_empty=rulstm_empty).items():
         labels = counted.labels[task]
         known = labels != UNKNOWN
@@ -55,16 +55,21 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
         ranks = torch.stack([metrics.label_ranks(scores[:, p], labels) for p in range(len(counted.positions))], 1)
         sets = {s.name: rows for s in subsets(task, annotations) if (rows := s.rows(labels, counted.ids)).any()}
         for p, name in enumerate(counted.names()):
-            found |= {f"{task}/top{k}@{name}": metrics.accuracy_of_ranks(ranks[:, p], labels, k) for k in (1, 5)}
-            if anticipation:
-                found[f"{task}/recall5@{name}"] = metrics.recall_of_ranks(ranks[:, p], labels, 5)
+            at = counted.labels_at(task, p)
+            if at.eq(UNKNOWN).all():
+                continue
+            found |= {f"{task}/top{k}@{name}": metrics.accuracy_of_ranks(ranks[:, p], at, k) for k in (1, 5)}
+            if counted.task == "online":
+                found[f"{task}/recall1@{name}"] = metrics.recall_of_ranks(ranks[:, p], at, 1)
+            if ahead:
+                found[f"{task}/recall5@{name}"] = metrics.recall_of_ranks(ranks[:, p], at, 5)
                 for subset, rows in sets.items():
                     found[f"{task}/recall5@{name}/{subset}"] = metrics.recall_of_ranks(ranks[rows, p], labels[rows], 5)
             elif (known & counted.read).any():
                 found[f"calibration@{name}"] = metrics.calibration_bins(scores[:, p], labels).error
-        if anticipation:
+        if ahead:
             found[f"{task}/time_to_action"] = metrics.time_of_ranks(ranks, labels, 5, counted.positions)
-    if not anticipation and len(counted.positions) > 1 and len(counted):
+    if not ahead and len(counted.positions) > 1 and len(counted):
         if "action/top1@100%" in found:
             found["area"] = metrics.area(counted.positions, [found[f"action/top1@{name}"] for name in counted.names()])
         found["decided"] = metrics.decided(counted.answers, counted.lengths)
@@ -74,12 +79,12 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
 def unmeasured(predictions: Predictions, annotations: Annotations) -> dict[str, str]:
     """Metrics of the protocol that `measure` cannot compute, and why: "verb", "action/recall5/unseen"."""
     counted, found = _counted(predictions, annotations), dict[str, str]()
-    for task in annotations.classes:
+    for task in (task for task in annotations.classes if task != "present"):
         if task not in {*predictions.scores, *(PARTS if annotations.action_parts else ())}:
             found[task] = f"the model does not predict it, and the data does not say which {task} an action has"
         elif not (labels := counted.labels[task]).ne(UNKNOWN).any():
             found[task] = "no evaluated example has a label"
-        elif counted.task == "anticipation":
+        elif counted.task != "recognition":
             for subset in subsets(task, annotations):
                 if not subset.rows(labels, counted.ids).any():
                     what = "is of these classes" if subset.of_classes else "is in this set"
@@ -98,12 +103,12 @@ def primary_metric(task: Task, clip: ClipConfig | None = None, data: str = "") -
 
     Recognition: the area under top-1, or top-1 at the end of a cut clip. Anticipation: action top-5 accuracy at 1 s, by
     which RULSTM's code selects epochs on EPIC-Kitchens 55; mean top-5 recall if `data` is EPIC-Kitchens 100, for the
-    same reason. If 1 s is not a position, the nearest one counts.
+    same reason. Online: top-1 accuracy at 1 s. If 1 s is not a position, the nearest one counts.
     """
     there = positions(task, clip or ClipConfig())
     if task == "recognition":
         return "area" if len(there) > 1 else f"action/top1@{position_name(task, there[0])}"
-    kind = "recall5" if data == EK100 else "top5"
+    kind = "top1" if task == "online" else "recall5" if data == EK100 else "top5"
     return f"action/{kind}@{position_name(task, min(there, key=lambda tau: abs(tau - 1)))}"
 
 
@@ -119,9 +124,10 @@ def metric_names(annotations: Annotations, split: Split, clip: ClipConfig, predi
         if labels.eq(UNKNOWN).all():
             continue
         found += [f"{task}/top{k}@{name}" for name in names for k in (1, 5)]
-        if annotations.task == "anticipation":
+        if annotations.task != "recognition":
             sets = [f"/{s.name}" for s in subsets(task, annotations) if s.rows(labels, ids).any()]
             found += [f"{task}/recall5@{name}{end}" for name in names for end in ("", *sets)]
+            found += [f"{task}/recall1@{name}" for name in names if annotations.task == "online"]
         elif len(names) > 1:
             found.append("area")
     return found
@@ -164,7 +170,7 @@ def prior(annotations: Annotations, split: Split) -> dict[str, float]:
             counts = torch.bincount(train, minlength=len(names)).double()
             ranks = metrics.label_ranks(counts.expand(len(labels), -1), labels)
             found |= {f"{task}/top{k}": metrics.accuracy_of_ranks(ranks, labels, k) for k in (1, 5)}
-            if annotations.task == "anticipation":
+            if annotations.task != "recognition":
                 found[f"{task}/recall5"] = metrics.recall_of_ranks(ranks, labels, 5)
     return found
 

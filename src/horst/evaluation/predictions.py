@@ -24,14 +24,14 @@ from horst.data.batches import Batch
 from horst.data.clips import EPIC_FPS, ClipConfig, nothing_precedes
 from horst.data.example import UNKNOWN, Annotations, Example, Task
 from horst.data.loader import gather
+from horst.data.segments import evaluated, horizons, target_rows
 from horst.errors import ConfigError, DataError, InputError
 from horst.heads import Logits
 from horst.io import atomic_write, set_default_mode
 from horst.masks import length_mask
-from horst.video.sampling import observed_frames
+from horst.video.sampling import SLACK, observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # recognition: observed parts of a complete clip
-EARLIEST = 2.0  # anticipation: predictions count from this many seconds before the action on
 FORMAT = 1
 
 
@@ -59,6 +59,13 @@ class Predictions:
     def names(self) -> list[str]:
         """Names of the positions in metrics: 25%, 0.25s."""
         return [position_name(self.task, position) for position in self.positions]
+
+    def labels_at(self, task: str, position: int) -> Tensor:
+        """(N,) labels of the examples that count at a position: online, not those without a frame until then."""
+        labels = self.labels[task]
+        return (
+            labels.masked_fill(self.last_seen[:, position] == -torch.inf, UNKNOWN) if self.task == "online" else labels
+        )
 
     def count_by_position(self, found: Tensor) -> dict[str, int]:
         """Examples that `found` (N, P) marks, by position name; positions without any are left out."""
@@ -143,7 +150,11 @@ class Collector:
 
     def __init__(self, annotations: Annotations, config: ClipConfig) -> None:
         """`annotations`: of the split, in the order of its `ClipDataset`."""
-        self.annotations, self.config = annotations, config
+        self.annotations, self.config = evaluated(annotations), config
+        self.clips = annotations.examples
+        self.rows: dict[int, list[int]] = {}  # online: the rows of each video
+        for row, (video, _) in enumerate(target_rows(annotations) if annotations.task == "online" else ()):
+            self.rows.setdefault(video, []).append(row)
         self.positions = positions(annotations.task, config)
         self._batches: list[dict[str, Tensor]] = []
         self._bad: dict[int, str] = {}
@@ -155,8 +166,11 @@ class Collector:
             return
         self._check(batch, logits)
         lengths, observed = batch.lengths, batch.observed.cpu()
-        columns = self._columns(lengths)  # (B, P)
         times = batch.times.masked_fill(batch.times.isnan(), -torch.inf)
+        if self.annotations.task == "online":
+            self._batches.append(self._online(batch, logits, times))
+            return
+        columns = self._columns(lengths)  # (B, P)
         found = {"index": torch.tensor(batch.indices), "lengths": lengths, "limits": times.gather(1, columns)}
         found["last_seen"] = times.cummax(1).values.gather(1, columns)
         unobserved = ~observed.gather(1, columns)[..., None]
@@ -171,6 +185,36 @@ class Collector:
             padding = ~length_mask(lengths, observed.shape[1])
             found["answers"] = logits.action.detach().argmax(-1).cpu().masked_fill(padding, -1)
         self._batches.append(found)
+
+    def _online(self, batch: Batch, logits: Logits, times: Tensor) -> dict[str, Tensor]:
+        """The rows of a batch of videos: each action at the last frame at or before start - tau_a.
+
+        Without predictions for each horizon, that of the next action counts.
+        """
+        scores = logits.action.unsqueeze(2) if logits.ahead is None else logits.ahead.detach()  # (B, T, 1 or P, C)
+        if (known := scores.shape[2]) not in (1, len(self.positions)):
+            expected = f"{len(self.positions)} horizons, {self.positions}"
+            raise ConfigError(
+                f"the model predicts {known} horizons, the data has {expected}: set clip.steps and stride"
+            )
+        pairs = [(clip, row) for clip, video in enumerate(batch.indices) for row in self.rows.get(video, ())]
+        clips, rows = (torch.tensor([pair[i] for pair in pairs], dtype=torch.int64) for i in (0, 1))
+        if scores.isnan().any():
+            raise InputError(f"the model's action logits of one of {', '.join(batch.ids)} are NaN")
+        limits = self._limits([self.annotations.examples[row] for row in rows])  # (n, P)
+        shown = (times[clips][:, None] <= limits[..., None] + SLACK) & batch.observed.cpu()[clips][:, None]  # (n, P, T)
+        count = shown.sum(-1)
+        columns = (shown * torch.arange(shown.shape[-1])).amax(-1)
+        places = (clips[:, None], columns, torch.arange(known) if known > 1 else torch.zeros(1, dtype=torch.int64))
+        found = scores[tuple(place.to(scores.device) for place in places)].float().cpu()  # (n, P, C)
+        unobserved = count == 0
+        return {
+            "index": rows,
+            "lengths": batch.lengths[clips],
+            "limits": limits,
+            "last_seen": times[clips].gather(1, columns).masked_fill(unobserved, -torch.inf),
+            "scores.action": found.masked_fill(unobserved[..., None], -torch.inf),
+        }
 
     def predictions(self) -> Predictions:
         """Everything that was added, on any process. DataError unless every example was."""
@@ -191,12 +235,14 @@ class Collector:
         widths = {name[7:]: values.shape[-1] for name, values in found.items() if name.startswith("scores.")}
         widths = widths or {"action": len(self.annotations.classes["action"])}
         longest = found["answers"].shape[1] if "answers" in found else 0
-        bad = {i: why for _, theirs in gathered for i, why in theirs.items() if not read[i]}
+        ofs = self.rows if self.annotations.task == "online" else None
+        unread = {i: why for _, theirs in gathered for i, why in theirs.items()}
+        bad = {row: why for i, why in unread.items() for row in ([i] if ofs is None else ofs[i]) if not read[row]}
         never = [i for i in range(total) if not read[i] and i not in bad]
         if never:
             lost = f"{len(never)} of {total} examples of {self.annotations.name}, such as {examples[never[0]].id}"
             raise DataError(f"there are no predictions for {lost}: evaluate all of them")
-        anticipation = self.annotations.task == "anticipation"
+        anticipation, ahead = self.annotations.task == "anticipation", self.annotations.task != "recognition"
         return Predictions(
             task=self.annotations.task,
             positions=self.positions,
@@ -208,12 +254,12 @@ class Collector:
             answers=table("answers", -1, longest, dtype=torch.int64),
             lengths=table("lengths", 0, dtype=torch.int64),
             last_seen=table("last_seen", -torch.inf, count),
-            limits=self._limits(examples) if anticipation else table("limits", torch.inf, count),
+            limits=self._limits(examples) if ahead else table("limits", torch.inf, count),
             missing=tuple((examples[i].id, bad[i]) for i in sorted(bad)),
         )
 
     def _check(self, batch: Batch, logits: Logits) -> None:
-        examples = self.annotations.examples
+        examples = self.clips
         for index, ident in zip(batch.indices, batch.ids, strict=True):
             if not index < len(examples) or examples[index].id != ident:
                 raise DataError(f"the batch has {ident} as example {index}, and the annotations have another one there")
@@ -245,13 +291,12 @@ class Collector:
 def positions(task: Task, config: ClipConfig) -> tuple[float, ...]:
     """Where clips are evaluated.
 
-    Recognition: at FRACTIONS of a complete clip; a clip that is cut is evaluated at its end. Anticipation: at every
-    position from EARLIEST on.
+    Recognition: at FRACTIONS of a complete clip; a clip that is cut is evaluated at its end. Anticipation and online:
+    at every position from 2 s on.
     """
     if task == "recognition":
         return FRACTIONS if config.observe == 1 else (config.observe,)
-    taus = [step * config.stride for step in range(config.steps, 0, -1)]
-    return tuple(tau for tau in taus if tau <= EARLIEST + 1e-9) or (taus[-1],)
+    return horizons(config)
 
 
 def position_name(task: Task, position: float) -> str:

@@ -12,9 +12,15 @@ from horst.console import Console, visible
 from horst.evaluation.evaluate import Evaluation
 from horst.heads import TASKS
 
-TITLES = {"top1": "top-1", "top5": "top-5", "recall5": "recall@5", "calibration": "calibration error"}
+TITLES = {
+    "top1": "top-1",
+    "top5": "top-5",
+    "recall1": "class-mean top-1",
+    "recall5": "recall@5",
+    "calibration": "calibration error",
+}
 """Title of a metric by its kind, the part of its name between "/" and "@"."""
-ACCURACIES = ("top1", "top5", "recall5")
+ACCURACIES = ("top1", "top5", "recall1", "recall5")
 SECONDS = "time_to_action"  # the kind of metric that is in seconds. All others are fractions of 1.
 MINUS = "\N{MINUS SIGN}"
 
@@ -72,12 +78,13 @@ def notes(evaluation: Evaluation) -> list[str]:
     lines.append(f"{counted}; {evaluation.seconds:.1f} s, horst {evaluation.version}")
     if "made_for" in protocol:
         lines.append(f"the clips have {_frames(protocol)}; the model was made for {_frames(protocol['made_for'])}")
-    if evaluation.task == "anticipation":
+    if evaluation.task != "recognition":
         leaks = f"examples that saw too much: {_by_position(protocol['leaks'])}" if protocol["leaks"] else "no leak"
         lines.append(f"protocol {protocol['mode']}: {leaks}")
     lines += [f"not measured: {name} ({why})" for name, why in evaluation.unmeasured.items()]
     if protocol.get("unobserved"):
-        lines.append(f"no frame observed yet (misses): {_by_position(protocol['unobserved'])}")
+        counted_as = "left out" if evaluation.task == "online" else "misses"
+        lines.append(f"no frame observed yet ({counted_as}): {_by_position(protocol['unobserved'])}")
     return lines
 
 

@@ -2,9 +2,9 @@
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor, nn
 
@@ -12,7 +12,10 @@ from horst.config import Task, check_positive
 from horst.errors import ConfigError, InputError
 from horst.registry import Part, Registry
 
-TASKS = ("action", "verb", "noun")
+if TYPE_CHECKING:
+    from horst.heads.video import VideoOutputs
+
+TASKS = ("action", "verb", "noun", "present")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,8 @@ class Logits:
     action: Tensor
     verb: Tensor | None = None
     noun: Tensor | None = None
+    present: Tensor | None = None  # of models of whole videos: the action that is going on
+    ahead: Tensor | None = None  # likewise: the action after each horizon, (..., horizons, classes); no task of its own
     future: Tensor | None = None  # no scores: the predicted pooled input of the core, (B, T, K, C) for K frames ahead
 
     def __getitem__(self, task: str) -> Tensor:
@@ -59,6 +64,13 @@ class Head(nn.Module):
         super().__init__()
         check_positive(num_classes=classes["action"])
         self.channels, self.classes = channels, classes
+        self.video: VideoOutputs | None = None  # of models of whole videos
+
+    def read(self, *, valid: Tensor | None = None, **given: Any) -> Logits:
+        """`forward`, and the outputs of a model of whole videos."""
+        logits: Logits = self(valid=valid, **given)
+        maps = {name: given[name] for name in self.reads}
+        return logits if self.video is None else self.video(logits, valid, **maps)
 
     @abstractmethod
     def forward(self, *args: Any, **options: Any) -> Logits:
@@ -69,13 +81,28 @@ HEADS: Registry[type[Head]] = Registry("head")  # the heads by name
 register_head = HEADS.register  # A decorator that adds a head: `@register_head("my_head")`
 
 
-def create_head(name: str, channels: int, *, features: int | None = None, **options: Any) -> Head:
+def create_head(
+    name: str,
+    channels: int,
+    *,
+    features: int | None = None,
+    horizons: Sequence[float] = (),
+    video_dropout: float = 0.0,
+    **options: Any,
+) -> Head:
     """A head by name, for a core of `channels`: `create_head("recognition", 512, num_classes=41)`.
 
-    `features`: the channels of the core's input, for heads that read it too.
+    `features`: the channels of the core's input, for heads that read it too. `horizons` in seconds, for a model of
+    whole videos: see `horst.heads.video`, whose layers have the dropout `video_dropout`.
     """
     needed = {"features": features} if "features" in head_options(name) and features is not None else {}
     head: Head = HEADS.create(name, channels, **options, **needed)
+    if horizons:
+        from horst.heads.video import VideoOutputs
+
+        head.video = VideoOutputs(head, horizons, options.get("norm", "none"), video_dropout)
+        head.classes = {**head.classes, "present": head.classes["action"]}
+        options = {**options, "horizons": list(horizons), "video_dropout": video_dropout}
     head.made_from = Part(name=name, options=options)
     return head
 

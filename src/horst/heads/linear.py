@@ -66,10 +66,12 @@ class VerbNounActionHead(Head):
         num_nouns: int | None = None,
         form: Form = "paper",
         norm: Norm = "none",
+        dropout: float = 0.0,
     ) -> None:
         super().__init__(channels, count_classes(num_classes, num_verbs, num_nouns))
         check_type("form", form, Form)
-        self.form = form
+        check_dropout(dropout)
+        self.form, self.dropout = form, nn.Dropout(dropout)
         self.pool = MapPool(channels, self.reads, norm)
         self.fc_a = nn.Linear(3 * channels, num_classes)
         if "verb" in self.classes:
@@ -79,7 +81,7 @@ class VerbNounActionHead(Head):
             self.fc_a2n = nn.Linear(num_classes, channels if form == "paper" else nouns)
 
     def forward(self, *, y: Tensor, e: Tensor, statt: Tensor, valid: Tensor | None = None) -> Logits:
-        y, e, statt = self.pool(valid, y=y, e=e, statt=statt)
+        y, e, statt = map(self.dropout, self.pool(valid, y=y, e=e, statt=statt))
         action = self.fc_a(torch.cat([y, e, statt] if self.form == "released" else [e, y, statt], -1))
         if "verb" not in self.classes:
             return Logits(action)

@@ -24,6 +24,11 @@ from horst.heads.pool import FrameNorm, MapPool, Norm
 Unroll = int | Sequence[int] | Sequence[Sequence[int]] | Tensor | None  # horizons in steps; None: those of a whole clip
 
 
+def clip_horizons(head: Head, frames: int, fps: float) -> Unroll:
+    """The horizons of a clip of anticipation, which ends when the action starts, or at each frame of a whole video."""
+    return list(range(frames, 0, -1)) if head.video is None else [head.video.steps(fps)] * frames
+
+
 class Unroller(Head):
     """A head that runs on after the last frame, one step per frame time, until the action starts (its horizon)."""
 

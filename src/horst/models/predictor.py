@@ -165,14 +165,14 @@ class Predictor(nn.Module):
             labels = num_classes if isinstance(num_classes, dict) else {"action": list(num_classes)}
             counts = {task: len(names) for task, names in labels.items()}
             num_classes = counts.pop("action", 0)
-            options = {f"num_{task}s": count for task, count in counts.items()} | options
+            options = {f"num_{task}s": count for task, count in counts.items() if task != "present"} | options
         kept = dict(before.options)
         if "pairs" in kept and "pairs" not in options:  # verb and noun of each of the old classes
             kept = {key: value for key, value in kept.items() if key not in ("num_verbs", "num_nouns", "pairs")}
         kept |= {"num_classes": num_classes, **options}
         head = create_head(before.name, self.core.channels, features=self.core.config.in_channels, **kept)
         weights = self.head.state_dict().items()
-        shared = {key: value for key, value in weights if key.split(".")[0] not in head.classifiers}
+        shared = {key: value for key, value in weights if key.split(".")[0] not in (*head.classifiers, "video")}
         head.load_state_dict(shared, strict=False)
         self.labels = check_labels(labels, head.classes) if labels else None
         like = next(self.head.parameters())
@@ -224,7 +224,7 @@ class Predictor(nn.Module):
     def read(self, out: CoreOutput, valid: Tensor | None = None, **options: Any) -> Logits:
         """The head's output for a core's output. `valid` (B, T): the frames without padding. `options` of the head."""
         given = {name: value for name, value in options.items() if value is not None}
-        return self.head(**{name: out.named(name) for name in self.head.reads}, valid=valid, **given)
+        return self.head.read(**{name: out.named(name) for name in self.head.reads}, valid=valid, **given)
 
     def _check(self, frames: Tensor, what: str, rank: int, shape: str, state: Any) -> None:
         """Check the input before the backbone runs, because that may update statistics."""

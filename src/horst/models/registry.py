@@ -181,6 +181,7 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
         options["num_classes"] = options.pop("num_actions")
     core_options = [f.name for f in fields(config.core)]
     of_head = [option for option in head_options(config.head.name) if option != "features"]
+    of_head.append("video_dropout")  # of any head, for whole videos
     known = dict.fromkeys((*core_options, *of_head, "backbone", "size", "fps"))
     for option in options:
         if option not in known:

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from horst.data.segments import EARLIEST
 from horst.errors import BusyError, InputError
-from horst.evaluation.predictions import EARLIEST
 from horst.heads import Unroller
 from horst.models.batched_step import BatchedStep
 from horst.models.engines import EngineName

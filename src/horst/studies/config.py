@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import yaml
 
@@ -55,6 +55,9 @@ class Study:
     folds: tuple[dict[str, Any], ...] = ()
     """Cross-validation: the changes of each fold. The validation examples of all folds are pooled: each is predicted
     once, by the model of its fold."""
+    leave_out: Literal["group"] | None = (
+        None  # instead of `folds`: one fold for each group of the data, such as a subject
+    )
     against: str | None = None  # the run that the others are compared with
     curve: bool = False  # plot accuracy over the observed part of a clip, or over the time before the action
 
@@ -68,6 +71,8 @@ class Study:
         for name in (self.name, *names):
             if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name):
                 raise ConfigError(f"the name {name!r} becomes a folder's; use letters, digits, '-', '_' and '.'")
+        if self.folds and self.leave_out:
+            raise ConfigError("folds and leave_out both define a cross-validation; give one of them")
         for run in self.runs:
             if run.config is None and self.base is None:
                 raise ConfigError(f"the run {run.name!r} has no config and the study has no base: give one of them")

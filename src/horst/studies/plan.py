@@ -16,6 +16,7 @@ from horst.config import differences
 from horst.data.batches import ClipDataset
 from horst.data.config import PATHS
 from horst.data.example import FIT_SPLITS
+from horst.data.folds import connected
 from horst.data.identity import DataIdentity
 from horst.data.preload import PreloadedClips
 from horst.data.source import open_source
@@ -24,7 +25,7 @@ from horst.heads import HEADS
 from horst.models import model_config
 from horst.models.hub import is_address
 from horst.studies.config import Study, StudyRun, overrides
-from horst.studies.statistics import check_metric
+from horst.studies.statistics import check_metric, known_metrics
 from horst.training.config import PATH_KEYS, RunConfig
 from horst.training.run import Run
 from horst.training.speed import chosen_as, resolve
@@ -83,9 +84,23 @@ def plan(
     ]
     first = jobs[0].config
     task = HEADS[model_config(first.model.name, **first.model.options).head.name].task
+    ahead = known_metrics(first.data.clip, "anticipation")  # for models of recognition on data of another task
     for metric in study.metrics:
-        check_metric(metric, first.data.clip, task)
+        if metric not in ahead:
+            check_metric(metric, first.data.clip, task)
     return jobs
+
+
+def group_folds(study: Study, changes: Sequence[str] = ()) -> Study:
+    """The study with the folds that `leave_out: group` stands for: as many as its data has groups."""
+    if study.leave_out is None:
+        return study
+    config = _job(study, study.runs[0], study.seeds[0], None, Path(), changes).config
+    source = open_source(replace(config.data, fold=None))
+    examples = [e for e in source.annotations.examples if e.split in FIT_SPLITS]
+    count = len(connected(examples, by_media=not source.shared_media))
+    folds = tuple({"data.fold": {"count": count, "index": index}} for index in range(count))
+    return replace(study, folds=folds, leave_out=None)
 
 
 def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path, changes: Sequence[str]) -> Job:

@@ -13,7 +13,19 @@ from horst.errors import ConfigError, StudyError
 from horst.io import read_json, write_text
 from horst.studies.config import Study
 from horst.studies.launcher import lock_study, run_jobs, sigterm_interrupts
-from horst.studies.plan import ASKED, Job, State, check_data, finished, identity, plan, prepare_data, reuse, state
+from horst.studies.plan import (
+    ASKED,
+    Job,
+    State,
+    check_data,
+    finished,
+    group_folds,
+    identity,
+    plan,
+    prepare_data,
+    reuse,
+    state,
+)
 from horst.studies.report import StudyResults, values_table, write_results
 from horst.training.run import Run, commit
 
@@ -40,6 +52,7 @@ def plan_study(
     asked_changes, asked_seeds = _asked(place)
     if report and not changes:
         changes = asked_changes
+    study = group_folds(study, changes)
     # Seeds add up. Runs of other changes are refused before work starts.
     wanted = sorted({*(seeds or ([] if report and asked_seeds else study.seeds)), *asked_seeds})
     everything = plan(study, place, seeds=wanted, changes=changes)

@@ -85,7 +85,12 @@ def known_metrics(clip: ClipConfig, task: Task) -> list[str]:
     if task == "recognition":
         kinds = ("action/top1", "action/top5", "calibration")
         return [*(f"{kind}@{place}" for kind in kinds for place in places), "area", "decided"]
-    at = [f"{part}/{kind}@{place}" for part in TASKS for kind in ("top1", "top5", "recall5") for place in places]
+    at = [
+        f"{part}/{kind}@{place}"
+        for part in TASKS
+        for kind in ("top1", "top5", "recall1", "recall5")
+        for place in places
+    ]
     return [*at, *(f"{part}/time_to_action" for part in TASKS)]
 
 
@@ -119,18 +124,21 @@ def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = F
         confidence, answer = torch.softmax(scores.double(), 1).nan_to_num(0.0).max(1)
         gap = ((answer == labels).double() - confidence).where(counted, 0.0)
         return Statistic(gap, counted, bin_of(confidence), "gaps of groups")
+    if place is not None:
+        labels = predictions.labels_at(task, predictions.names().index(place))
+        counted = counted & (labels != UNKNOWN)
     shown = range(len(predictions.positions)) if place is None else [predictions.names().index(place)]
     ranks = torch.stack([label_ranks(scores[:, p], labels) for p in shown], 1)
     if kind == "area" and place is None and len(predictions.positions) > 1:
         x = torch.tensor(predictions.positions, dtype=torch.float64)
         return Statistic(torch.trapezoid((ranks < 1).double(), x, dim=1) / (x[-1] - x[0]), counted)
-    if kind == "time_to_action" and predictions.task == "anticipation":
+    if kind == "time_to_action" and predictions.task != "recognition":
         hits = torch.cat([ranks < 5, torch.ones(len(ranks), 1, dtype=torch.bool)], 1)
         return Statistic(torch.tensor([*predictions.positions, 0.0]).double()[hits.int().argmax(1)], counted)
     if kind in ("top1", "top5") and place is not None:
         return Statistic((ranks[:, 0] < int(kind[3:])).double(), counted)
-    if kind == "recall5" and place is not None:
-        return Statistic((ranks[:, 0] < 5).double(), counted, labels.clamp(min=0), "mean of groups")
+    if kind in ("recall1", "recall5") and place is not None:
+        return Statistic((ranks[:, 0] < int(kind[6:])).double(), counted, labels.clamp(min=0), "mean of groups")
     return None
 
 

@@ -11,6 +11,7 @@ from horst.config import differences
 from horst.data.example import Annotations
 from horst.errors import CheckpointError, ConfigError
 from horst.evaluation.measure import PARTS
+from horst.evaluation.predictions import positions
 from horst.heads import HEADS, head_options
 from horst.models import MODELS, Predictor, model_config, open_model
 from horst.registry import Part
@@ -24,12 +25,17 @@ COUNTS = {"num_classes": "action", "num_verbs": "verb", "num_nouns": "noun"}
 def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
     """The model of a run, with the classes and labels of the data."""
     choice, clip = config.model, config.data.clip
-    fps = clip.fps if annotations.task == "recognition" else 1 / clip.stride
+    fps = 1 / clip.stride if annotations.task == "anticipation" else clip.fps
     options = {"size": clip.size, "fps": fps, **choice.options, **class_counts(config, annotations)}
     torch.manual_seed(config.seed)
     described = model_config(choice.name, **options)
-    if annotations.task == "anticipation" and described.head.name == "recognition":  # "action" has the same layers
-        described = replace(described, head=Part(name="action", options=described.head.options))
+    head = described.head
+    if annotations.task != "recognition" and head.name == "recognition":  # "action" has the same layers
+        head = Part(name="action", options=head.options)
+    if annotations.task == "online":
+        horizons = list(positions("online", clip))
+        head = Part(name=head.name, options={**head.options, "horizons": horizons})
+    described = replace(described, head=head)
     model = Predictor.from_config(described)
     model.labels = {task: list(names) for task, names in annotations.classes.items() if task in model.head.classes}
     if choice.tsn is not None:
@@ -83,7 +89,7 @@ def notices(config: RunConfig, model: Predictor, annotations: Annotations) -> li
             f"{annotations.name} has labels for {', '.join(annotations.classes)}, not for both verb and noun: "
             f"{name} predicts and learns the action alone"
         )
-    if annotations.task == "anticipation" and HEADS[head].task == "recognition":
+    if annotations.task != "recognition" and HEADS[head].task == "recognition":
         found.append(f"{name} is a model of recognition; here it learns to predict the next action")
     return found
 

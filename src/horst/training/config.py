@@ -114,8 +114,14 @@ class Loss:
     temperature: float = 1.0
     """Of smooth_top_k: near 0 it is a hinge at the k-th best of the other classes. Of contrastive features: near 0,
     only the hardest negatives count."""
-    tasks: tuple[Literal["action", "verb", "noun"], ...] | None = None
+    tasks: tuple[Literal["action", "verb", "noun", "present"], ...] | None = None
     """Learn only these tasks (VN-CE: verb and noun); null: all that the head predicts."""
+    near: float | None = None
+    """Whole videos, seconds: a prediction for a horizon counts 0.1 + 0.9 exp(-gap / near), where gap is the time from
+    the end of the horizon to the start of the action. Actions are evaluated at a gap of 0."""
+    balance: float = 0.0
+    """Logit adjustment (Menon et al. 2021): add this times the logarithm of the class frequencies to the scores in the
+    cross-entropy of actions, so that rare actions are predicted more often. 1 aims at the mean recall of classes."""
     ranking: float = 0.0
     """Weight of an additional ranking loss of the action: its score should not fall from one frame to a later one."""
     ranking_form: RankingForm = "score"
@@ -127,6 +133,7 @@ class Loss:
 
     def __post_init__(self) -> None:
         check_entries("loss", self, label_smoothing="0..1", ranking="0..", features="0..", exponential="0..1000")
+        check_entries("loss", self, balance="0..", near=">0")
         check_entries("loss", self, k="1..", temperature=">0")
         if self.name not in LOSSES:
             _ = LOSSES[self.name]  # raises, with the closest names
@@ -214,6 +221,9 @@ class TrainerOptions:
     """auto: bf16-mixed on NVIDIA GPUs that compute in bf16, otherwise 32-true. The run folder records the choice."""
     accumulate: int = 1
     """Batches whose gradients make one step."""
+    window: int | None = None
+    """Whole videos: truncated back-propagation through time. Gradients go back to the start of each window of this many
+    frames, the state goes on: memory is that of a window, however long a video is. A step is still a whole batch."""
     clip_gradient: float | None = None
     """The largest norm of a step's gradient."""
     ema: float | None = None
@@ -242,10 +252,15 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         check_entries("trainer", self, epochs="1..", accumulate="1..", nodes="1..", clip_gradient=">0", ema="0..1")
+        check_entries("trainer", self, window="2..")
         most = f"0..{self.epochs}"
         check_entries("trainer", self, validate_every="0..", checkpoint_minutes="0..", completion_epochs=most)
         if self.devices != "auto":
             check_entries("trainer", self, devices="1..")
+        if self.window is not None:
+            for name, usable in (("graphs", self.graphs is not True), ("precision", self.precision != "16-mixed")):
+                if not usable:
+                    raise ConfigError(f"trainer.window cannot be used with trainer.{name} {getattr(self, name)}")
         if self.graphs is True and self.accumulate > 1:
             raise ConfigError(
                 f"trainer.accumulate is {self.accumulate}: trainer.graphs cannot accumulate gradients. "

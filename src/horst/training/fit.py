@@ -13,7 +13,9 @@ from typing import Any
 from horst.console import Console
 from horst.data.augmenter import mirror_table
 from horst.data.identity import DataIdentity
+from horst.data.loader import world_and_rank
 from horst.data.module import ClipDataModule, lightning
+from horst.data.segments import evaluated
 from horst.errors import CheckpointError, ConfigError, HorstError, did_you_mean
 from horst.evaluation.measure import metric_names
 from horst.training.build import build_model, loss_for, notices
@@ -91,16 +93,24 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     if "train" not in counts:
         raise ConfigError(f"{annotations.name} has no training examples: its splits are {', '.join(counts)}")
     if config.loss.steps == "anticipation" and annotations.task != "anticipation":
-        raise ConfigError(f"loss.steps is anticipation and {annotations.name} is for recognition: use last or every")
+        what = f"loss.steps is anticipation and the task of {annotations.name} is {annotations.task}"
+        raise ConfigError(f"{what}: use {'every' if annotations.task == 'online' else 'last or every'}")
     model = build_model(config, annotations)
     config = replace(config, loss=loss_for(config.loss, model))
     if (monitor := config.trainer.monitor) is not None:
         if "val" not in counts:
             raise ConfigError(f"trainer.monitor is {monitor} and {annotations.name} has no validation clips: omit it")
-        known = metric_names(annotations, "val", config.data.clip, model.head.classes)
+        known = metric_names(evaluated(annotations), "val", config.data.clip, model.head.classes)
         if monitor not in known:
             close = did_you_mean(monitor, known, "There are")
             raise ConfigError(f"trainer.monitor is {monitor!r}, which validation does not give{close}")
+    if config.trainer.window is not None:
+        if annotations.task != "online":
+            raise ConfigError(
+                f"trainer.window is for whole videos; the task of {annotations.name} is {annotations.task}"
+            )
+        if world_and_rank()[0] > 1 or config.trainer.devices not in (1, "auto") or config.trainer.nodes > 1:
+            raise ConfigError("trainer.window is for one device: set trainer.devices to 1, or leave window out")
     if config.trainer.completion_epochs and not model.head.unrolls:
         raise ConfigError(f"trainer.completion_epochs is for unrolling heads; {name} has none")
     if config.loss.features and not (model.core.predicts_features or model.head.predicts_features):
@@ -108,7 +118,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     if model.config.backbone.name == "maps" and (config.augment.operations or (mirrors and model.size[1] == 1)):
         raise ConfigError("augment.operations are for images, augment.mirror not for vectors: turn both off")
-    stored, wanted = data.source.map, (model.backbone.channels, *model.size)
+    stored, wanted = data.source.map, (model.backbone.input_channels, *model.size)
     if stored is not None and stored != wanted:
         raise ConfigError(
             f"{annotations.name} has maps of {list(stored)} and the model takes {list(wanted)}: "

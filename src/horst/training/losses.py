@@ -33,11 +33,20 @@ class ClipLoss(NamedTuple):
 
     loss: Tensor  # (B,) float32; 0 for a clip without a label
     labelled: Tensor  # (B,) bool
-    right: Tensor  # (B,) bool: whether the most likely action at the last frame is the true one
+    right: Tensor  # (B,) float32: 1 if the most likely action at the last frame is the true one; online: their share
 
 
-def clip_loss(logits: Logits, labels: Mapping[str, Tensor], weights: Tensor, valid: Tensor, options: Loss) -> ClipLoss:
+def clip_loss(
+    logits: Logits,
+    labels: Mapping[str, Tensor],
+    weights: Tensor,
+    valid: Tensor,
+    options: Loss,
+    frequencies: Tensor | None = None,
+) -> ClipLoss:
     """The loss of each clip: over its frames by `weights`, over tasks in sum. Unknown labels do not count.
+
+    `frequencies` (K,) of the actions, for `options.balance`.
 
     The ranking loss is added as its mean over all valid frames. The caller, which has the features, adds
     `options.features`.
@@ -54,18 +63,37 @@ def clip_loss(logits: Logits, labels: Mapping[str, Tensor], weights: Tensor, val
     for task in tasks:
         # Padding may contain anything, NaN too: nothing of it may reach a loss or a gradient.
         scores = torch.where(weights.unsqueeze(-1) > 0, logits[task].float(), 0.0)
+        if frequencies is not None and task in ("action", "present"):
+            scores = scores + options.balance * frequencies.log()
         target = labels[task]
         frames = scores.shape[1]
-        losses = _frame_loss(task, options)(scores.flatten(0, 1), target.repeat_interleave(frames))
+        labels_of_frames = target.flatten() if target.ndim > 1 else target.repeat_interleave(frames)
+        losses = _frame_loss(task, options)(scores.flatten(0, 1), labels_of_frames)
         total = total + (losses.view(-1, frames) * weights).sum(1)
-        labelled |= target != UNKNOWN
+        labelled |= (target != UNKNOWN).any(1) if target.ndim == 2 else target != UNKNOWN
+    if logits.ahead is not None and "ahead" in labels:
+        counted = (weights > 0)[..., None, None]
+        scores = torch.where(counted, logits.ahead.float(), 0.0)  # (B, T, U, K)
+        if frequencies is not None:
+            scores = scores + options.balance * frequencies.log()
+        losses = _frame_loss("action", options)(scores.flatten(0, 2), labels["ahead"].flatten()).view(scores.shape[:3])
+        if options.near is not None:
+            losses = losses * (0.1 + 0.9 * torch.exp(-labels["gap"].clamp_min(0.0) / options.near))
+        total = total + (losses.mean(2) * weights).sum(1)
     if options.ranking and "action" in tasks:
         falls = ranking_loss(logits.action.float(), labels["action"], valid, options.ranking_form)
         total = total + options.ranking * falls.sum(1) / valid.sum(1).clamp_min(1)
     labelled &= weights.sum(1) > 0
+    return ClipLoss(torch.where(labelled, total, 0.0), labelled, _right(logits.action, labels["action"], valid))
+
+
+def _right(scores: Tensor, labels: Tensor, valid: Tensor) -> Tensor:
+    if labels.ndim == 2:
+        known = labels != UNKNOWN
+        return ((scores.argmax(-1) == labels) & known).sum(1) / known.sum(1).clamp_min(1)
     last = valid.sum(1).clamp_min(1) - 1
-    answer = logits.action[torch.arange(len(last), device=last.device), last].argmax(-1)
-    return ClipLoss(torch.where(labelled, total, 0.0), labelled, answer == labels["action"])
+    answer = scores[torch.arange(len(last), device=last.device), last].argmax(-1)
+    return (answer == labels).float()
 
 
 def _frame_loss(task: str, options: Loss) -> FrameLoss:

@@ -1,6 +1,7 @@
 """The training and validation steps, for Lightning."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,14 +15,15 @@ from horst.data.batches import Batch
 from horst.data.example import UNKNOWN, Annotations
 from horst.data.loader import world_and_rank
 from horst.data.module import lightning
+from horst.data.segments import evaluated
 from horst.errors import DivergedError
 from horst.evaluation.evaluate import clip_output
 from horst.evaluation.measure import measure, primary_metric
 from horst.evaluation.predictions import Collector, positions
-from horst.heads import Logits
+from horst.heads import TASKS, Logits
 from horst.models import Predictor
 from horst.training.config import RunConfig
-from horst.training.losses import clip_loss, frame_weights
+from horst.training.losses import ClipLoss, clip_loss, frame_weights
 from horst.training.network import CUDAGraphNetwork, TrainingNetwork
 from horst.training.speed import resolve
 
@@ -50,9 +52,12 @@ class TrainingModule(lightning.LightningModule):
         self.monitor = config.trainer.monitor or primary_metric(annotations.task, config.data.clip, annotations.name)
         self.metrics: dict[str, float] = {}  # of the epoch's validation, the same in every process; empty without one
         self._graphs: CUDAGraphNetwork | None = None
+        self.register_buffer("_frequencies", class_frequencies(annotations) if config.loss.balance else None, False)
         self._collector: Collector  # while it validates
         self._anticipated = len(positions(annotations.task, config.data.clip))
         self._pending: tuple[Tensor, str, torch.cuda.Event | None] | None = None
+
+    _frequencies: Tensor | None
 
     @property
     def model(self) -> Predictor:
@@ -74,13 +79,11 @@ class TrainingModule(lightning.LightningModule):
             frames = torch.cat([given.frames, torch.zeros_like(given.frames)], 1)
             given = replace(given, frames=frames, observed=F.pad(given.observed, (0, 1)))
         valid = given.valid
-        found = (self._graphs or self.network)(given.frames, valid)
-        logits = Logits(*found[: len(self.model.head.classes)])
         weights = frame_weights(self.run.loss, valid, given.observed, self._anticipated)
-        clips = clip_loss(logits, given.labels, weights, valid, self.run.loss)
-        count, total = clips.labelled.sum().float(), clips.loss.sum()
-        if self.run.loss.features:
-            total = total + self.run.loss.features * torch.where(clips.labelled, found[-1], 0.0).sum()
+        if self.run.trainer.window is not None:
+            return self._windows(given, valid, weights, index)
+        total, clips = self._loss((self._graphs or self.network)(given.frames, valid), given.labels, weights, valid)
+        count = clips.labelled.sum().float()
         known = torch.stack([count, (~torch.isfinite(total)).float()]).detach()
         if processes > 1:  # each clip counts the same, however many clips of a batch could be read
             dist.all_reduce(known)
@@ -89,10 +92,47 @@ class TrainingModule(lightning.LightningModule):
         return {
             "loss": loss,  # Lightning divides it by accumulate
             "mean_loss": loss.detach(),
-            "right": (clips.right & clips.labelled).sum(),
+            "right": torch.where(clips.labelled, clips.right, 0.0).sum(),
             "count": count,
             "frames": int(given.lengths.sum()),
         }
+
+    def _loss(
+        self, found: tuple[Tensor, ...], labels: Mapping[str, Tensor], weights: Tensor, valid: Tensor
+    ) -> tuple[Tensor, ClipLoss]:
+        """The sum over clips, and by clip."""
+        tasks = [task for task in TASKS if task in self.model.head.classes]
+        tasks += ["ahead"] if self.model.head.video is not None else []
+        logits = Logits(**dict(zip(tasks, found, strict=False)))
+        clips = clip_loss(logits, labels, weights, valid, self.run.loss, self._frequencies)
+        total = clips.loss.sum()
+        if self.run.loss.features:
+            total = total + self.run.loss.features * torch.where(clips.labelled, found[-1], 0.0).sum()
+        return total, clips
+
+    def _windows(self, batch: Batch, valid: Tensor, weights: Tensor, index: int) -> dict[str, Any]:
+        """A step of truncated back-propagation: the gradients of all windows but the last are added here."""
+        accumulate = self.run.trainer.accumulate
+        if index % accumulate == 0:
+            self.optimizers().zero_grad()  # type: ignore[union-attr]
+        count, right, total = float(len(batch)), weights.new_zeros(()), weights.new_zeros(())
+        loss: Tensor | None = None
+        for window, found in self.network.windows(batch.frames, valid, self.run.trainer.window or 0):
+            if loss is not None:
+                self.trainer.strategy.backward(loss / (count * accumulate), None)
+            labels = {task: of[:, window] for task, of in batch.labels.items()}
+            loss, clips = self._loss(found, labels, weights[:, window], valid[:, window])
+            total = total + loss.detach()
+            known = (labels["action"] != UNKNOWN).sum(1)
+            right = right + (clips.right * known / (batch.labels["action"] != UNKNOWN).sum(1).clamp_min(1)).sum()
+        assert loss is not None
+        self._check_later((~torch.isfinite(total)).float(), f"epoch {self.current_epoch}, batch {index}")
+        mean = {"mean_loss": total / count, "right": right, "count": weights.new_tensor(count)}
+        return {"loss": loss / count, "frames": int(batch.lengths.sum()), **mean}
+
+    def optimizer_zero_grad(self, epoch: int, batch_idx: int, optimizer: Any) -> None:
+        if self.run.trainer.window is None:
+            super().optimizer_zero_grad(epoch, batch_idx, optimizer)
 
     def _check_later(self, bad: Tensor, where: str) -> None:
         """Check the loss one step later, when a GPU has computed it: waiting for it would take time."""
@@ -136,7 +176,7 @@ class TrainingModule(lightning.LightningModule):
         self._collector.add(batch, logits)
 
     def on_validation_epoch_end(self) -> None:
-        self.metrics = measure(self._collector.predictions(), self.annotations)
+        self.metrics = measure(self._collector.predictions(), evaluated(self.annotations))
         del self._collector
 
     def configure_optimizers(self) -> Any:
@@ -161,9 +201,21 @@ class TrainingModule(lightning.LightningModule):
         model, length, observed = self.model, torch.zeros(1, dtype=torch.int64), torch.zeros((1, 2), dtype=torch.bool)
         frames = torch.zeros((1, 2, model.backbone.input_channels, *self.run.data.clip.size), dtype=torch.uint8)
         if model.config.backbone.name == "maps":
-            frames = torch.zeros((1, 2, model.backbone.channels, *model.size))
-        labels = {task: torch.full((1,), UNKNOWN) for task in model.head.classes}
+            frames = torch.zeros((1, 2, model.backbone.input_channels, *model.size))
+        shape = (1,) if model.head.video is None else (1, 2)
+        labels = {task: torch.full(shape, UNKNOWN) for task in model.head.classes}
+        if model.head.video is not None:
+            labels["ahead"] = torch.full((1, 2, len(model.head.video.horizons)), UNKNOWN)
         return replace(batch, frames=frames, lengths=length, observed=observed, labels=labels).to(self.device)
+
+
+def class_frequencies(annotations: Annotations) -> Tensor:
+    """(K,) how often each action occurs in training, at least once."""
+    count = torch.ones(len(annotations.classes["action"]))
+    for example in annotations.split("train").examples:
+        for label in [s.label for s in example.segments] or [example.labels.get("action", UNKNOWN)]:
+            count[label] += label != UNKNOWN
+    return count / count.sum()
 
 
 def _first_ids(batch: Batch) -> str:

@@ -16,6 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.heads.pool import FrameNorm
+from horst.heads.unrolling import clip_horizons
+from horst.layers import CoreOutput
 from horst.models import Predictor
 from horst.training.config import Loss
 from horst.training.losses import feature_loss
@@ -25,6 +27,9 @@ log = logging.getLogger(__name__)
 GRAPH_FRAMES = 4
 """CUDA graphs are captured for multiples of this length: capturing takes seconds, and clips of 11 to 20 frames get 9%
 of padding."""
+
+VIDEO_FRAMES = 32
+"""The same for whole videos, which have many lengths."""
 
 
 class TrainingNetwork(nn.Module):
@@ -54,26 +59,44 @@ class TrainingNetwork(nn.Module):
     def forward(self, frames: Tensor, valid: Tensor) -> tuple[Tensor, ...]:
         return self.read(self.encode(frames), valid)
 
+    def windows(self, frames: Tensor, valid: Tensor, length: int) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
+        """`forward` in windows of `length` frames. The state is carried on, its gradient is not."""
+        state = None
+        for begin in range(0, frames.shape[1], length):
+            window = slice(begin, begin + length)
+            with self._autocast(frames):
+                maps = self._maps(frames[:, window])
+                out, state = self.model.core(maps, state)
+                encoded = self._encoded(maps, out)
+            yield window, self.read(encoded, valid[:, window])
+            state = state.map(Tensor.detach)
+
     def encode(self, frames: Tensor) -> tuple[Tensor, ...]:
         """Backbone and core: what the head reads, then the pooled maps and predicted features if there is a loss."""
-        model = self.model
         with self._autocast(frames):
-            with torch.no_grad() if self.freeze_backbone else nullcontext():
-                maps = model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
-            out = model.core.encode(maps)
-            seen = tuple(out.named(name) for name in model.head.reads)
-            if self.features is None or not self.training:
-                return seen
-            return *seen, maps.mean((-2, -1)), *(() if out.future is None else (out.future,))
+            maps = self._maps(frames)
+            return self._encoded(maps, self.model.core.encode(maps))
+
+    def _maps(self, frames: Tensor) -> Tensor:
+        with torch.no_grad() if self.freeze_backbone else nullcontext():
+            return self.model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+
+    def _encoded(self, maps: Tensor, out: CoreOutput) -> tuple[Tensor, ...]:
+        seen = tuple(out.named(name) for name in self.model.head.reads)
+        if self.features is None or not self.training:
+            return seen
+        return *seen, maps.mean((-2, -1)), *(() if out.future is None else (out.future,))
 
     def read(self, encoded: tuple[Tensor, ...], valid: Tensor) -> tuple[Tensor, ...]:
         """Head and loss of predicted features."""
         head, count = self.model.head, len(self.model.head.reads)
-        unrolled = {"unroll": list(range(valid.shape[1], 0, -1)), "complete": self.completion and self.training}
+        horizons = clip_horizons(head, valid.shape[1], self.model.fps)
+        unrolled: dict[str, Any] = {"unroll": horizons, "complete": self.completion and self.training}
         with self._autocast(valid):
             maps = dict(zip(head.reads, encoded[:count], strict=True))
-            logits = head(**maps, valid=valid, **(unrolled if head.unrolls else {}))
+            logits = head.read(**maps, valid=valid, **(unrolled if head.unrolls else {}))
             found = tuple(logits[task] for task in logits)
+            found = found if logits.ahead is None else (*found, logits.ahead)
             if self.features is None or not self.training:
                 return found
             pooled, *predicted = encoded[count:]
@@ -112,7 +135,8 @@ class CUDAGraphNetwork:
     def __init__(self, network: TrainingNetwork, *, processes: int = 1) -> None:
         self.network = network
         self.with_head = processes == 1 or not any(isinstance(m, FrameNorm) for m in network.model.head.modules())
-        self.multiple = GRAPH_FRAMES if network.model.head.task == "recognition" else 1
+        head = network.model.head
+        self.multiple = VIDEO_FRAMES if head.video is not None else GRAPH_FRAMES if head.task == "recognition" else 1
         self.batch: int | None = None
         self.captured: dict[tuple[int | bool, ...], Any] = {}
         self.failed = False

@@ -51,4 +51,6 @@ def _graphs(options: TrainerOptions) -> tuple[bool, str]:
         return False, "they are for NVIDIA GPUs"
     if options.accumulate > 1:
         return False, f"they cannot accumulate gradients, and trainer.accumulate is {options.accumulate}"
+    if options.window is not None:
+        return False, "a step of several windows cannot be captured"
     return True, "the step is captured once for each clip length"

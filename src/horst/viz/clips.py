@@ -48,7 +48,8 @@ class StreamedClip:
 def stream_clip(model: Predictor, module: ClipBatches, split: Split, index: int) -> StreamedClip:
     """Run a model on a clip of a split. The whole clip gives the same numbers as one frame after the other."""
     annotations, clip = module.annotations, clip_for(module, model)
-    item = ClipDataset(module.source, split, clip)[index]
+    dataset = ClipDataset(module.source, split, clip)
+    item = dataset[index]
     if isinstance(item, BadClip):
         raise DataError(f"clip {item.id} cannot be read: {item.why}")
     count = len(item.frames)
@@ -60,10 +61,10 @@ def stream_clip(model: Predictor, module: ClipBatches, split: Split, index: int)
     else:
         height, width = item.frames.shape[2:]
         images = [np.full((MAP_SCALE * height, MAP_SCALE * width, 3), GREY, np.uint8)] * count
-    begin, step = (0.0, 1 / clip.fps) if annotations.task == "recognition" else (-clip.stride * count, clip.stride)
+    begin, step = (0.0, 1 / clip.fps) if annotations.task != "anticipation" else (-clip.stride * count, clip.stride)
     return StreamedClip(
         id=item.id,
-        label=item.labels.get("action"),
+        label=dataset.examples[index].labels.get("action"),
         names=annotations.classes["action"],
         frames=images,
         times=begin + step * np.arange(count, dtype=np.float64),

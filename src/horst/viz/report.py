@@ -27,8 +27,8 @@ from horst.viz.clips import choose_clips, clip_section, stream_clip
 from horst.viz.style import escape, inline
 from horst.viz.terms import explain
 
-CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,)}
-CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25)}
+CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,), "online": (1.0,)}
+CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25), "online": (2.0, 1.0, 0.25)}
 """Positions that have a figure, and at which the attention of clips is drawn."""
 FEW = 50  # fewer evaluated clips are a warning
 HEADLINE = {
@@ -39,11 +39,13 @@ HEADLINE = {
     "decided": "of a clip until the prediction is final",
     "action/top1@1s": "top-1, 1 s before the action",
     "action/top5@1s": "top-5, 1 s before the action",
+    "action/recall1@1s": "class-mean top-1, 1 s before the action",
     "action/recall5@1s": "mean recall at 5, 1 s before the action",
 }
 CURVES = {
     "recognition": ("action/top1@25%", "action/top1@50%", "action/top1@100%", "area"),
     "anticipation": ("action/top1@1s", "action/top5@1s", "action/recall5@1s"),
+    "online": ("action/top1@1s", "action/recall1@1s"),
 }  # validation metrics that have a curve over the epochs
 
 
@@ -62,7 +64,8 @@ def report_page(evaluated: EvaluatedModel, predictions: Predictions, evaluation:
     if (predictions.labels["action"] >= 0).any():
         names = annotations.classes["action"]
         sections += [mistakes_section(predictions, names), calibration_section(predictions)]
-        sections.append(clips_section(evaluated, split, predictions, clips))
+        if predictions.task != "online":  # whole videos are too long for a page
+            sections.append(clips_section(evaluated, split, predictions, clips))
     what = "early recognition" if predictions.task == "recognition" else "anticipation"
     counted = f"{evaluation.counts['examples']} examples of {evaluation.data}, {split}"
     return page(f"{name}: {what}", f"{counted}; a report of horst {horst.__version__}.", sections)

@@ -1,0 +1,99 @@
+"""Whole videos with labelled segments, the data of the task "online": targets of every frame, and what is evaluated.
+
+At every frame of a video, "present" is the action that is going on, "action" the next one, and "ahead" for each horizon
+tau the first action that starts at that time plus tau or later. So "ahead" at start - tau_a is the action that starts,
+whatever begins before it. As in anticipation, an action is evaluated at the last frame at or before start - tau_a.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from horst.data.clips import ClipConfig
+from horst.data.example import UNKNOWN, Annotations, Example, Segment
+from horst.errors import DataError
+from horst.video.sampling import SLACK
+
+EARLIEST = 2.0  # seconds
+
+
+def frame_labels(
+    segments: Sequence[Segment], times: NDArray[np.float64], horizons: Sequence[float] = ()
+) -> dict[str, Tensor]:
+    """(T,) "action" and "present" and (T, horizons) "ahead" of frames at `times`; UNKNOWN where there is none.
+
+    (T, horizons) "gap": seconds from the end of each horizon to the start of the action "ahead".
+    """
+    starts = np.asarray([segment.start for segment in segments])
+    labels = np.asarray([segment.label for segment in segments])
+    ends = np.asarray([segment.end for segment in segments])
+    begun = np.searchsorted(starts, times + SLACK, side="right")  # segments that have begun
+    current = np.maximum(begun - 1, 0)
+    present = np.where((begun > 0) & (times < ends[current]), labels[current], UNKNOWN)
+    after = np.searchsorted(starts, times[:, None] + np.asarray(horizons) - SLACK)
+    following = np.append(labels, UNKNOWN)
+    gap = np.append(starts, np.inf)[after] - times[:, None] - np.asarray(horizons)
+    found = {"action": following[begun], "present": present, "ahead": following[after], "gap": gap.astype(np.float32)}
+    return {task: torch.from_numpy(values) for task, values in found.items()}
+
+
+def item_labels(example: Example, times: NDArray[np.float64], clip: ClipConfig) -> dict[str, int | Tensor]:
+    """The labels of a clip, or of each of its frames."""
+    if not example.segments:
+        return dict(example.labels)
+    return dict(frame_labels(example.segments, times, horizons(clip)))
+
+
+def horizons(clip: ClipConfig) -> tuple[float, ...]:
+    """Seconds before an action at which it is evaluated, the longest first: from EARLIEST on, or the last position."""
+    taus = [step * clip.stride for step in range(clip.steps, 0, -1)]
+    return tuple(tau for tau in taus if tau <= EARLIEST + 1e-9) or (taus[-1],)
+
+
+def merge_segments(examples: Sequence[Example]) -> tuple[Example, ...]:
+    """Examples of single actions as one example for each file. DataError if those of a file disagree."""
+    videos: dict[str, list[Example]] = {}
+    for example in examples:
+        videos.setdefault(str(example.media), []).append(example)
+    merged = []
+    for media, actions in videos.items():
+        first = actions[0]
+        segments = []
+        for one in actions:
+            for name in ("split", "group"):
+                if (here := getattr(one, name)) != (there := getattr(first, name)):
+                    raise DataError(f"{media}: its actions have the {name} {there!r} and {here!r}; a video has one")
+            if one.end is None:
+                raise DataError(f"{media}: the action at {one.start:g} s has no end: fill in the column end")
+            segments.append(Segment(one.start, one.end, one.labels["action"]))
+        name = first.video or first.media.stem
+        whole = replace(first, id=name, video=name, labels={}, start=0.0, end=None, start_frame=None)
+        merged.append(replace(whole, segments=tuple(sorted(segments))))
+    return tuple(merged)
+
+
+def online(annotations: Annotations) -> Annotations:
+    """Annotations of single actions as those of whole videos."""
+    classes = {**annotations.classes, "present": annotations.classes["action"]}
+    examples = merge_segments(annotations.examples)
+    return replace(annotations, task="online", examples=examples, classes=classes)
+
+
+def evaluated(annotations: Annotations) -> Annotations:
+    """The examples that have a row in predictions: of whole videos, every action but the first."""
+    if annotations.task != "online":
+        return annotations
+    return replace(annotations, examples=tuple(row for _, row in target_rows(annotations)))
+
+
+def target_rows(annotations: Annotations) -> list[tuple[int, Example]]:
+    """(index of the video, the action as an example of its own) of each action that is evaluated."""
+    return [
+        (index, replace(video, id=f"{video.id}@{s.start:g}", labels={"action": s.label}, start=s.start, end=s.end))
+        for index, video in enumerate(annotations.examples)
+        for s in video.segments[1:]
+    ]

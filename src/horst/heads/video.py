@@ -1,0 +1,50 @@
+"""What a head predicts at every frame of a whole video, beside the next action.
+
+    present     the action that is going on
+    ahead       for each horizon tau, the first action that starts tau seconds later or after that: the scores of the
+                next action and a correction
+
+An unrolling head predicts `ahead` itself: it unrolls as many steps as each horizon has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from horst.config import check_dropout, check_positive
+from horst.heads.base import Head, Logits
+from horst.heads.pool import MapPool, Norm
+
+
+class VideoOutputs(nn.Module):
+    """Linear layers on the means of the maps that the head reads."""
+
+    def __init__(self, head: Head, horizons: Sequence[float], norm: Norm, dropout: float) -> None:
+        super().__init__()
+        classes = head.classes["action"]
+        check_positive(horizons=len(horizons))
+        check_dropout(dropout)
+        self.horizons = tuple(horizons)  # seconds, in the order of `ahead`
+        self.reads = tuple(name for name in head.reads if name in ("y", "e", "statt"))  # others have other channels
+        self.pool, self.dropout = MapPool(head.channels, self.reads, norm), nn.Dropout(dropout)
+        channels = len(self.reads) * head.channels
+        self.present = nn.Linear(channels, classes)
+        self.ahead = None if head.unrolls else nn.Linear(channels, len(horizons) * classes)
+
+    def forward(self, logits: Logits, valid: Tensor | None, **maps: Tensor) -> Logits:
+        """`logits` of the head for maps (..., C, H, W), with `present` and `ahead` (..., horizons, classes)."""
+        pooled = self.dropout(torch.cat(self.pool(valid, **{name: maps[name] for name in self.reads}), -1))
+        present = self.present(pooled)
+        if self.ahead is not None:
+            correction = self.ahead(pooled).unflatten(-1, (len(self.horizons), -1))
+            return replace(logits, present=present, ahead=logits.action.unsqueeze(-2) + correction)
+        if logits.action.ndim == pooled.ndim:  # a stream that unrolls by one horizon
+            return replace(logits, present=present)
+        # The nearest horizon stands for the next action.
+        return replace(logits, action=logits.action[..., -1, :], present=present, ahead=logits.action)
+
+    def steps(self, fps: float) -> list[int]:
+        """The steps that an unrolling head takes for each horizon."""
+        return [max(1, round(tau * fps)) for tau in self.horizons]
