@@ -24,7 +24,10 @@ RENAMED: dict[str, tuple[str, dict[Any, Any]]] = {
     "batches.preload": ("batches.resident", {None: False, "device": True}),
 }
 """Entries that have another name in the golden: {name: (name there, {value: value there})}."""
-ADDED = ("loss.options", "optimiser.options", "model.init_backbone")
+ADDED = (
+    *("loss.options", "optimiser.options", "model.init_backbone"),
+    *("augment.speed", "loss.balance", "loss.near", "trainer.window"),
+)
 """Entries that the golden has only where they are not empty."""
 
 

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
-from horst.data.example import UNKNOWN, Annotations, Example, Segment
+from horst.data.example import UNKNOWN, ActionSegment, Annotations, Example
 from horst.data.readers.folder import read_csv
 from horst.data.segments import evaluated, frame_labels, horizons
 from horst.data.source import open_source
 from horst.errors import ConfigError, DataError
 
-SEGMENTS = (Segment(1.0, 2.0, 0), Segment(2.0, 3.5, 1), Segment(4.0, 5.0, 2))
+SEGMENTS = (ActionSegment(1.0, 2.0, 0), ActionSegment(2.0, 3.5, 1), ActionSegment(4.0, 5.0, 2))
 
 
 def test_targets_of_frames() -> None:
@@ -39,7 +39,7 @@ def test_targets_of_frames() -> None:
 )
 def test_ahead_is_the_evaluated_action_at_its_evaluation_time(starts: list[int], tau: float) -> None:
     """At start - tau, whatever begins in between."""
-    segments = [Segment(float(s), s + 0.5, i) for i, s in enumerate(starts)]
+    segments = [ActionSegment(float(s), s + 0.5, i) for i, s in enumerate(starts)]
     times = np.array([s.start - tau for s in segments])
     assert frame_labels(segments, times, [tau])["ahead"][:, 0].tolist() == list(range(len(segments)))
 
@@ -49,7 +49,7 @@ def test_horizons_are_the_evaluated_positions() -> None:
     assert horizons(ClipConfig(steps=14, stride=0.25))[0] == 2.0
 
 
-def video(segments: tuple[Segment, ...] = SEGMENTS, **others: object) -> Example:
+def video(segments: tuple[ActionSegment, ...] = SEGMENTS, **others: object) -> Example:
     return Example(**{"id": "v", "split": "val", "media": Path("v.mp4"), "labels": {}, "segments": segments} | others)  # type: ignore[arg-type]
 
 
@@ -60,19 +60,22 @@ def whole(*videos: Example) -> Annotations:
 
 def test_every_action_but_the_first_is_evaluated() -> None:
     rows = evaluated(whole(video())).examples
-    assert [(row.id, row.start, row.labels) for row in rows] == [("v@2", 2.0, {"action": 1}), ("v@4", 4.0, {"action": 2})]
+    assert [(row.id, row.start, row.labels) for row in rows] == [
+        ("v@2", 2.0, {"action": 1}),
+        ("v@4", 4.0, {"action": 2}),
+    ]
 
 
 @pytest.mark.parametrize(
     ("segments", "message"),
     [
         ((), "video v has no segments"),
-        ((Segment(1.0, 2.0, 3),), "label 3 of 3 classes"),
-        ((Segment(2.0, 3.0, 0), Segment(1.0, 2.0, 1)), "segments must be in order"),
-        ((Segment(2.0, 2.0, 0),), "segments must be in order"),
+        ((ActionSegment(1.0, 2.0, 3),), "label 3 of 3 classes"),
+        ((ActionSegment(2.0, 3.0, 0), ActionSegment(1.0, 2.0, 1)), "segments must be in order"),
+        ((ActionSegment(2.0, 2.0, 0),), "segments must be in order"),
     ],
 )
-def test_wrong_segments_are_errors(segments: tuple[Segment, ...], message: str) -> None:
+def test_wrong_segments_are_errors(segments: tuple[ActionSegment, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
         whole(video(segments))
 
@@ -99,7 +102,7 @@ def test_a_csv_file_of_actions_becomes_videos(tmp_path: Path) -> None:
     rows = [action(3, 4, "put"), action(0, 2, "take"), action(1, 2, "take", path="b.mp4", split="val")]
     found = read_csv(write(tmp_path / "actions.csv", rows), task="online")
     assert [e.id for e in found.examples] == ["a", "b"]
-    assert found.examples[0].segments == (Segment(0.0, 2.0, 1), Segment(3.0, 4.0, 0))
+    assert found.examples[0].segments == (ActionSegment(0.0, 2.0, 1), ActionSegment(3.0, 4.0, 0))
     assert found.classes["present"] == found.classes["action"] == ("put", "take")
 
 
@@ -133,7 +136,9 @@ def test_folds_leave_one_subject_out(tmp_path: Path, subjects: int) -> None:
     folder = cad120(tmp_path, subjects)
     left_out = set()
     for index in range(subjects):
-        config = DataConfig.from_dict({"source": "cad120", "folder": str(folder), "fold": {"count": subjects, "index": index}})
+        config = DataConfig.from_dict(
+            {"source": "cad120", "folder": str(folder), "fold": {"count": subjects, "index": index}}
+        )
         examples = open_source(config).annotations.examples
         (subject,) = {e.group for e in examples if e.split == "val"}
         assert subject not in {e.group for e in examples if e.split == "train"}

@@ -25,7 +25,7 @@ class SequenceTiming:
     others: tuple[tuple[str, float], ...] = ()  # (option, fps) of other frame rates that such images may have
 
 
-class Segment(NamedTuple):
+class ActionSegment(NamedTuple):
     """An action in a whole video."""
 
     start: float  # seconds
@@ -45,7 +45,7 @@ class Example:
     end: float | None = None  # of the action, in seconds; None: the end of the media
     start_frame: int | None = None  # EPIC: the frame at which the action starts, numbered from 1 at 30 fps
     video: str = ""  # its name in the annotations, which also selects its images in a folder of several videos
-    segments: tuple[Segment, ...] = ()  # online: the actions of the video, in order
+    segments: tuple[ActionSegment, ...] = ()  # online: the actions of the video, in order
     group: str = ""  # examples of one group, such as a participant or a recording, stay in one fold
     timing: SequenceTiming | None = field(default=None, compare=False)
     """The timing of media that is a folder or tar file of images. Like `media` it may differ between machines."""
@@ -63,7 +63,9 @@ class Example:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, media: Path) -> Self:
         """From plain data; other keys are ignored."""
-        segments = tuple(Segment(float(start), float(end), label) for start, end, label in data.get("segments", ()))
+        segments = tuple(
+            ActionSegment(float(start), float(end), label) for start, end, label in data.get("segments", ())
+        )
         return cls(media=media, segments=segments, **{name: data[name] for name in EXAMPLE_FIELDS})
 
 
@@ -99,7 +101,7 @@ class Annotations:
                     raise DataError(f"{self.name}: example {example.id} has {task} {label} of {count} classes")
             if self.task == "online" and not example.segments:
                 raise DataError(f"{self.name}: video {example.id} has no segments: label it, or leave it out")
-            check_segments(example, len(self.classes["action"]), self.name)
+            check_segments(example, len(self.classes.get("action", ())), self.name)
 
     def split(self, name: Split) -> Self:
         """The annotations with the examples of one split."""

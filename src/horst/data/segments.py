@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from horst.data.clips import ClipConfig
-from horst.data.example import UNKNOWN, Annotations, Example, Segment
+from horst.data.example import UNKNOWN, ActionSegment, Annotations, Example
 from horst.errors import DataError
 from horst.video.sampling import SLACK
 
@@ -22,7 +22,7 @@ EARLIEST = 2.0  # seconds
 
 
 def frame_labels(
-    segments: Sequence[Segment], times: NDArray[np.float64], horizons: Sequence[float] = ()
+    segments: Sequence[ActionSegment], times: NDArray[np.float64], horizons: Sequence[float] = ()
 ) -> dict[str, Tensor]:
     """(T,) "action" and "present" and (T, horizons) "ahead" of frames at `times`; UNKNOWN where there is none.
 
@@ -69,7 +69,7 @@ def merge_segments(examples: Sequence[Example]) -> tuple[Example, ...]:
                     raise DataError(f"{media}: its actions have the {name} {there!r} and {here!r}; a video has one")
             if one.end is None:
                 raise DataError(f"{media}: the action at {one.start:g} s has no end: fill in the column end")
-            segments.append(Segment(one.start, one.end, one.labels["action"]))
+            segments.append(ActionSegment(one.start, one.end, one.labels["action"]))
         name = first.video or first.media.stem
         whole = replace(first, id=name, video=name, labels={}, start=0.0, end=None, start_frame=None)
         merged.append(replace(whole, segments=tuple(sorted(segments))))

@@ -40,8 +40,8 @@ class RecognitionHead(ActionHead):
 
     task = "recognition"
 
-    def __init__(self, channels: int, *, num_classes: int, norm: Norm = "none") -> None:
-        super().__init__(channels, num_classes=num_classes, norm=norm)
+    def __init__(self, channels: int, *, num_classes: int, dropout: float = 0.0, norm: Norm = "none") -> None:
+        super().__init__(channels, num_classes=num_classes, dropout=dropout, norm=norm)
 
 
 @register_head("verb_noun_action")

@@ -40,8 +40,9 @@ class VideoOutputs(nn.Module):
         if self.ahead is not None:
             correction = self.ahead(pooled).unflatten(-1, (len(self.horizons), -1))
             return replace(logits, present=present, ahead=logits.action.unsqueeze(-2) + correction)
-        if logits.action.ndim == pooled.ndim:  # a stream that unrolls by one horizon
-            return replace(logits, present=present)
+        if pooled.ndim == 2 or logits.action.ndim == 3:  # a stream has its own horizons: the present has none
+            several = logits.action.ndim > pooled.ndim
+            return replace(logits, present=present.unsqueeze(-2).expand_as(logits.action) if several else present)
         # The nearest horizon stands for the next action.
         return replace(logits, action=logits.action[..., -1, :], present=present, ahead=logits.action)
 

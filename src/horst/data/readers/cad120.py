@@ -36,4 +36,11 @@ def read_cad120(folder: str | Path) -> Annotations:
                 group=row.text("subject"),
             )
         )
-    return online(Annotations(name="CAD-120", task="anticipation", examples=tuple(examples), classes={"action": names}))
+    found = Annotations(
+        name="CAD-120",
+        task="anticipation",
+        examples=tuple(examples),
+        classes={"action": names},
+        mirror=tuple(range(len(names))),  # no sub-activity has a side
+    )
+    return online(found)
