@@ -204,6 +204,32 @@ def test_recognition(own: DataConfig, tmp_path: Path, fps: float, observe: float
             features.read(features.annotations.examples[0], replace(config, fps=other))
 
 
+def test_cells_and_differences(own: DataConfig, tmp_path: Path) -> None:
+    """Maps averaged over a grid, and their differences to those 0.25 s before, which are computed at the stored rate."""
+    extract(own, backbone(), tmp_path / "maps")
+    plain = FeatureStore(tmp_path / "maps")
+    changed = open_features(tmp_path / "maps", grid=(3, 2), difference=0.25)
+    channels, height, width = plain.map
+    assert changed.map == (2 * channels, 3, 2)
+    lag = round(0.25 * plain.fps)
+    config = ClipConfig(size=SIZE, fps=plain.fps / 2)
+    for example in plain.annotations.examples:
+        all_maps = plain.read(example, replace(config, fps=plain.fps)).frames.astype(np.float64)
+        cells = all_maps.reshape(len(all_maps), channels, 3, height // 3, 2, width // 2).mean((3, 5))
+        before = cells[np.maximum(np.arange(len(cells)) - lag, 0)]
+        wanted = np.concatenate([cells, cells - before], 1)[::2]
+        found = changed.read(example, config)
+        np.testing.assert_allclose(found.frames, wanted, atol=5e-3, rtol=5e-3)
+        assert found.times.tolist() == plain.read(example, config).times.tolist()
+    with pytest.raises(ConfigError, match="cannot be averaged"):
+        open_features(tmp_path / "maps", grid=(height + 1, 2))
+
+
+def test_cells_are_for_clips(store: Path) -> None:
+    with pytest.raises(ConfigError, match="recognition and whole videos"):
+        FeatureStore(store, difference=0.5)
+
+
 def test_features_of_packed_data(epic: DataConfig, tmp_path: Path) -> None:
     """A machine without FFmpeg extracts from packed clips."""
     source = open_source(epic)

@@ -18,7 +18,7 @@ from horst.errors import ConfigError
 from horst.evaluation.report import metric_title
 from horst.models import METHODS, Predictor, model_config
 from horst.studies.config import Study, find_study, known_studies, overrides
-from horst.studies.plan import identity, plan
+from horst.studies.plan import group_folds, identity, plan
 from horst.studies.report import paper_lines
 from horst.synth import kitchen, somethings
 from horst.training.config import RunConfig
@@ -255,3 +255,18 @@ def test_a_search_can_use_other_clips_than_the_tables(name: str, made: Any, tmp_
     tables, search = ({clip.seed for clip in made.plan(96, seed)} for seed in (0, 1))
     assert len(tables) == len(search) == 96
     assert not tables & search
+
+
+@pytest.mark.parametrize("people", [3, 4])
+def test_one_fold_for_each_group(tmp_path: Path, people: int) -> None:
+    """However many persons the data has; as folds they cannot be given too."""
+    lines = ["path,split,group,label"]
+    lines += [f"{i}.mp4,train,p{i % people},{'ab'[i // people % 2]}" for i in range(4 * people)]
+    (tmp_path / "clips.csv").write_text("\n".join(lines) + "\n")
+    study = Study.from_file("gestures_lite0")
+    data = {"source": "csv", "path": str(tmp_path / "clips.csv")}
+    study = replace(study, folds=(), leave_out="group", changes={"data": data, "augment.mirror": False})
+    folds = group_folds(study).folds
+    assert [fold["data.fold"] for fold in folds] == [{"count": people, "index": i} for i in range(people)]
+    with pytest.raises(ConfigError, match="folds and leave_out"):
+        replace(study, folds=({"data.fold.index": 0},))
