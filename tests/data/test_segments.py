@@ -61,8 +61,8 @@ def whole(*videos: Example) -> Annotations:
 def test_every_action_but_the_first_is_evaluated() -> None:
     rows = evaluated(whole(video())).examples
     assert [(row.id, row.start, row.labels) for row in rows] == [
-        ("v@2", 2.0, {"action": 1}),
-        ("v@4", 4.0, {"action": 2}),
+        ("v#1", 2.0, {"action": 1}),
+        ("v#2", 4.0, {"action": 2}),
     ]
 
 
@@ -103,7 +103,14 @@ def test_a_csv_file_of_actions_becomes_videos(tmp_path: Path) -> None:
     found = read_csv(write(tmp_path / "actions.csv", rows), task="online")
     assert [e.id for e in found.examples] == ["a", "b"]
     assert found.examples[0].segments == (ActionSegment(0.0, 2.0, 1), ActionSegment(3.0, 4.0, 0))
+    assert [e.id for e in evaluated(found).examples] == ["a#1"]
     assert found.classes["present"] == found.classes["action"] == ("put", "take")
+
+
+def test_videos_of_one_name_in_two_folders_are_two(tmp_path: Path) -> None:
+    rows = [action(0, 1, "take", path="a/x.mp4"), action(0, 1, "put", path="b/x.mp4")]
+    found = read_csv(write(tmp_path / "actions.csv", rows), task="online")
+    assert len({e.id for e in found.examples}) == 2
 
 
 @pytest.mark.parametrize(

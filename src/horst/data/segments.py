@@ -5,6 +5,7 @@ tau the first action that starts at that time plus tau or later. So "ahead" at s
 whatever begins before it. As in anticipation, an action is evaluated at the last frame at or before start - tau_a.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -59,6 +60,7 @@ def merge_segments(examples: Sequence[Example]) -> tuple[Example, ...]:
     videos: dict[str, list[Example]] = {}
     for example in examples:
         videos.setdefault(str(example.media), []).append(example)
+    stems = Counter(actions[0].media.stem for actions in videos.values())
     merged = []
     for media, actions in videos.items():
         first = actions[0]
@@ -70,7 +72,7 @@ def merge_segments(examples: Sequence[Example]) -> tuple[Example, ...]:
             if one.end is None:
                 raise DataError(f"{media}: the action at {one.start:g} s has no end: fill in the column end")
             segments.append(ActionSegment(one.start, one.end, one.labels["action"]))
-        name = first.video or first.media.stem
+        name = first.video or (first.media.stem if stems[first.media.stem] == 1 else media)
         whole = replace(first, id=name, video=name, labels={}, start=0.0, end=None, start_frame=None)
         merged.append(replace(whole, segments=tuple(sorted(segments))))
     return tuple(merged)
@@ -93,7 +95,7 @@ def evaluated(annotations: Annotations) -> Annotations:
 def target_rows(annotations: Annotations) -> list[tuple[int, Example]]:
     """(index of the video, the action as an example of its own) of each action that is evaluated."""
     return [
-        (index, replace(video, id=f"{video.id}@{s.start:g}", labels={"action": s.label}, start=s.start, end=s.end))
+        (index, replace(video, id=f"{video.id}#{number}", labels={"action": s.label}, start=s.start, end=s.end))
         for index, video in enumerate(annotations.examples)
-        for s in video.segments[1:]
+        for number, s in enumerate(video.segments[1:], 1)
     ]
