@@ -67,7 +67,10 @@ def test_augmentation_does_not_depend_on_the_batch() -> None:
 def test_maps_are_mirrored_only() -> None:
     annotations = pair((1, 0, 2))
     maps = torch.arange(4).half().expand(2, 5, 2, 4)
-    items = [Item(maps, torch.zeros(2), torch.ones(2).bool(), {"action": 0}, str(i), i) for i in range(16)]
+    examples = annotations.examples[:16]
+    items = [
+        Item(maps, torch.zeros(2), torch.ones(2).bool(), dict(e.labels), str(i), i) for i, e in enumerate(examples)
+    ]
     batch = collate(items)
     assert Augmenter(NO_AUGMENT, annotations, seed=0)(batch, 0) is batch
     with pytest.raises(ConfigError, match="maps can only be mirrored"):
@@ -75,9 +78,9 @@ def test_maps_are_mirrored_only() -> None:
     mirrored = Augmenter(Augment(operations=0), annotations, seed=0)(batch, 0)
     flipped = [torch.equal(frames, maps.flip(-1)) for frames in mirrored.frames]
     assert 0 < sum(flipped) < 16
-    for i, example in enumerate(annotations.examples[:16]):
+    for i, example in enumerate(examples):
         action = example.labels["action"]
-        assert mirrored.labels["action"][i] == (annotations.mirror[action] if flipped[i] else 0)
+        assert mirrored.labels["action"][i] == (annotations.mirror[action] if flipped[i] else action)
 
 
 def test_random_numbers_depend_on_the_clip_and_are_uniform() -> None:

@@ -205,7 +205,7 @@ def test_recognition(own: DataConfig, tmp_path: Path, fps: float, observe: float
 
 
 def test_cells_and_differences(own: DataConfig, tmp_path: Path) -> None:
-    """Maps averaged over a grid, and their differences to those 0.25 s before, which are computed at the stored rate."""
+    """Maps averaged over a grid, and differences to those 0.25 s before, which are computed at the stored rate."""
     extract(own, backbone(), tmp_path / "maps")
     plain = FeatureStore(tmp_path / "maps")
     changed = open_features(tmp_path / "maps", grid=(3, 2), difference=0.25)

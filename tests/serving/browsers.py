@@ -41,7 +41,8 @@ def page(browser: Browser, *allowed: str, **options: Any) -> Iterator[Page]:
 
     A warning that tests read a canvas often is no error of the page.
     """
-    allowed = (*allowed, "willReadFrequently")
+    # A page that leaves while it connects, which a slow machine makes likely, is no error of the page.
+    allowed = (*allowed, "willReadFrequently", "closed before the connection is established")
     context = browser.new_context(**options)
     opened = context.new_page()
     opened.set_default_timeout(25_000)

@@ -84,7 +84,7 @@ def plan(
     ]
     first = jobs[0].config
     task = HEADS[model_config(first.model.name, **first.model.options).head.name].task
-    ahead = known_metrics(first.data.clip, "anticipation")  # for models of recognition on data of another task
+    ahead = known_metrics(first.data.clip, "online")  # whose models may be of another task
     for metric in study.metrics:
         if metric not in ahead:
             check_metric(metric, first.data.clip, task)

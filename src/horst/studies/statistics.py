@@ -20,9 +20,9 @@ from torch import Tensor
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Task
 from horst.errors import ConfigError, InputError, did_you_mean
+from horst.evaluation.measure import PARTS
 from horst.evaluation.metrics import bin_of, decided, label_ranks
 from horst.evaluation.predictions import Predictions, position_name, positions
-from horst.heads import TASKS
 
 LEVEL = 0.95
 RESAMPLES = 2000
@@ -85,13 +85,10 @@ def known_metrics(clip: ClipConfig, task: Task) -> list[str]:
     if task == "recognition":
         kinds = ("action/top1", "action/top5", "calibration")
         return [*(f"{kind}@{place}" for kind in kinds for place in places), "area", "decided"]
-    at = [
-        f"{part}/{kind}@{place}"
-        for part in TASKS
-        for kind in ("top1", "top5", "recall1", "recall5")
-        for place in places
-    ]
-    return [*at, *(f"{part}/time_to_action" for part in TASKS)]
+    parts = ("action",) if task == "online" else ("action", *PARTS)
+    kinds = ("top1", "top5", "recall5", *(("recall1",) if task == "online" else ()))
+    at = [f"{part}/{kind}@{place}" for part in parts for kind in kinds for place in places]
+    return [*at, *(f"{part}/time_to_action" for part in parts)]
 
 
 def check_metric(name: str, clip: ClipConfig, task: Task) -> None:
