@@ -63,3 +63,10 @@ def test_damage(broken: dict[str, Any]) -> None:
         Annotations.from_dict({**annotations.to_dict(), **broken}, media=HERE)
     with pytest.raises(DataError, match=r"damaged \(KeyError: 'name'"):
         Annotations.from_dict({}, media=HERE)
+
+
+@pytest.mark.parametrize("label", [-1, 3])
+def test_labels_beyond_the_classes_are_errors(label: int) -> None:
+    example = Example(id="a", split="val", media=Path("a"), labels={"action": label})
+    with pytest.raises(DataError, match=f"example a has action {label} of 3 classes"):
+        Annotations(name="made", task="recognition", examples=(example,), classes={"action": ("x", "y", "z")})

@@ -97,7 +97,8 @@ class Annotations:
                 raise DataError(f"{self.name}: the {task} {repeated[0]!r} is the name of several classes")
         for example in self.examples:
             for task, label in example.labels.items():
-                if not 0 <= label < (count := len(self.classes[task])):
+                count = len(self.classes[task])
+                if not 0 <= label < count:
                     raise DataError(f"{self.name}: example {example.id} has {task} {label} of {count} classes")
             if self.task == "online" and not example.segments:
                 raise DataError(f"{self.name}: video {example.id} has no segments: label it, or leave it out")
