@@ -221,6 +221,8 @@ def test_cells_and_differences(own: DataConfig, tmp_path: Path) -> None:
         found = changed.read(example, config)
         np.testing.assert_allclose(found.frames, wanted, atol=5e-3, rtol=5e-3)
         assert found.times.tolist() == plain.read(example, config).times.tolist()
+    with pytest.raises(ConfigError, match="the time between its frames"):
+        open_features(tmp_path / "maps", difference=0.1 / plain.fps)
     with pytest.raises(ConfigError, match="cannot be averaged"):
         open_features(tmp_path / "maps", grid=(height + 1, 2))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,14 @@ def test_a_run_trains_evaluates_and_streams(data: Path, tmp_path: Path, name: st
     for i in range(3):
         prediction = session.push(videos.picture(i, *SIZE), i / FPS)
     assert prediction is not None
+
+
+def test_other_horizons_than_those_of_the_data_are_an_error(data: Path) -> None:
+    config = run_config(data)
+    model = build_model(config, source(data).annotations)
+    other = replace(config.data, clip=replace(config.data.clip, stride=0.5))  # as many, but others
+    with pytest.raises(ConfigError, match=r"predicts \(1\.0, 0\.75, 0\.5, 0\.25\) s ahead"):
+        evaluate(model, ClipBatches(other, batch_size=2), progress=False)
 
 
 def test_a_saved_model_keeps_its_horizons(data: Path, tmp_path: Path) -> None:

@@ -142,6 +142,8 @@ class PrecomputedMaps(Backbone):
         super().__init__()
         check_positive(channels=channels)
         check_dropout(dropout)
+        if noise < 0:
+            raise ConfigError(f"noise is {noise}; it takes a number from 0 on")
         self.input_channels, self.flatten = channels, flatten
         self.grid = None if grid is None else (grid[0], grid[1])
         if flatten and self.grid is None:
@@ -177,7 +179,7 @@ class PrecomputedMaps(Backbone):
 
 
 class FrameStandard(nn.BatchNorm2d):
-    """Batch norm without weights over frames that are not 0 everywhere, as padding is."""
+    """Batch norm without weights over frames that are not 0 everywhere, as padding is. Each process has its own."""
 
     def __init__(self, channels: int) -> None:
         super().__init__(channels, affine=False)

@@ -75,9 +75,8 @@ class ClipDataset(Dataset[Item | BadClip]):
         if frames.dtype == torch.uint8:
             frames = frames.permute(0, 3, 1, 2)  # a view: copying is slow
         times, observed = torch.from_numpy(clip.times), torch.from_numpy(clip.observed)
-        return Item(
-            frames, times, observed, item_labels(example, clip.times, self.config), example.id, index, clip.note
-        )
+        found = item_labels(example, clip.times, self.config)
+        return Item(frames, times, observed, found, example.id, index, clip.note)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,9 +87,8 @@ class Batch:
     lengths: Tensor  # (B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU
     times: Tensor  # (B, T) float64, NaN in the padding and where unobserved; always on the CPU
     observed: Tensor  # (B, T) bool, False in the padding
-    labels: dict[
-        str, Tensor
-    ]  # (B,) int64 by task, online (B, T) and "ahead" (B, T, U); -1 if unknown, and in the padding
+    labels: dict[str, Tensor]
+    """(B,) int64 by task, -1 if unknown. Whole videos: those of `frame_labels`, (B, T, ...), -1 in the padding."""
     ids: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
     bad: tuple[BadClip, ...] = ()  # clips that could not be read; they are in no tensor

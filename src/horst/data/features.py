@@ -73,6 +73,10 @@ class FeatureStore(Source):
         channels, height, width = self.index["map"]
         self.stored, self.fps = (channels, height, width), float(self.index["clip"].get("fps", EPIC_FPS))
         self.map = (channels * (1 if difference is None else 2), *(grid or (height, width)))
+        self.lag = round((difference or 0.0) * self.fps)  # in stored frames
+        if difference is not None and self.lag < 1:
+            frame = f"{1 / self.fps:.3g} s, the time between its frames"
+            raise ConfigError(f"{self.folder}: difference is {difference:g} s; it takes at least {frame}")
         if (grid or difference) and self.annotations.task == "anticipation":
             raise ConfigError(f"{self.folder}: grid and difference are for recognition and whole videos")
         if grid and (height % grid[0] or width % grid[1]):
@@ -169,7 +173,7 @@ class FeatureStore(Source):
         maps = cells.mean((3, 5), dtype=np.float32).astype(np.float16)
         if self.difference is None:
             return maps
-        before = np.maximum(np.arange(len(maps)) - round(self.difference * self.fps), 0)
+        before = np.maximum(np.arange(len(maps)) - self.lag, 0)
         return np.concatenate([maps, maps - maps[before]], 1)
 
     def read_maps(self, name: str, numbers: Sequence[int] | Indices) -> Maps:

@@ -29,7 +29,7 @@ from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.data.folds import example_groups
 from horst.data.loader import ClipBatches, world_and_rank
-from horst.data.segments import evaluated
+from horst.data.segments import evaluated, horizons
 from horst.errors import ConfigError, DataError
 from horst.evaluation.guard import count_leaks
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
@@ -130,6 +130,7 @@ def predict(
     target = next(model.parameters()).device if device is None else torch.device(device)
     model.to(target)
     annotations, clip = clips.annotations.split(split), clip_for(clips, model)
+    check_horizons(model, clip)
     collector = Collector(annotations, clip)
     replicas, rank = world_and_rank()
     console = Console(stderr=True)  # stdout is for results
@@ -143,6 +144,13 @@ def predict(
             bar.advance(task, replicas * (len(batch) + len(batch.bad)))
     groups = example_groups(evaluated(annotations), by_media=not clips.source.shared_media)
     return replace(collector.predictions(), groups=groups)
+
+
+def check_horizons(model: Predictor, clip: ClipConfig) -> None:
+    """ConfigError if a model of whole videos was trained for other horizons than the clips have."""
+    if model.head.video is not None and (made := model.head.video.horizons) != (wanted := horizons(clip)):
+        remedy = "set clip.steps and clip.stride"
+        raise ConfigError(f"the model predicts {made} s ahead and the data has {wanted}: {remedy}")
 
 
 def clip_output(

@@ -55,9 +55,8 @@ class Study:
     folds: tuple[dict[str, Any], ...] = ()
     """Cross-validation: the changes of each fold. The validation examples of all folds are pooled: each is predicted
     once, by the model of its fold."""
-    leave_out: Literal["group"] | None = (
-        None  # instead of `folds`: one fold for each group of the data, such as a subject
-    )
+    leave_out: Literal["group"] | None = None
+    """Instead of `folds`: one fold for each group of the data, such as a person."""
     against: str | None = None  # the run that the others are compared with
     curve: bool = False  # plot accuracy over the observed part of a clip, or over the time before the action
 
