@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from horst.errors import ConfigError, did_you_mean
 
 T = TypeVar("T")
-Task = Literal["recognition", "anticipation", "online"]  # of a data set or a head; docs/guides/data.md
+Task = Literal["recognition", "anticipation", "online", "detection"]  # of a data set or a head; docs/guides/data.md
 _NAMES = {int: "a whole number", float: "a number", bool: "true or false", str: "text", dict: "a mapping"}
 
 

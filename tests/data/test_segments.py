@@ -165,4 +165,4 @@ def test_damaged_cad120_is_an_error(tmp_path: Path) -> None:
 
 def test_an_unknown_task_names_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises((DataError, ConfigError), match="online"):
-        read_csv(write(tmp_path / "a.csv", [action(0, 1, "take")]), task="detection")  # type: ignore[arg-type]
+        read_csv(write(tmp_path / "a.csv", [action(0, 1, "take")]), task="segmentation")  # type: ignore[arg-type]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from horst.data.batches import Batch, stack_labels
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations
-from horst.data.segments import frame_labels, horizons
+from horst.data.segments import WHOLE_VIDEOS, horizons, video_labels
 from horst.errors import ConfigError, DataError
 from horst.masks import length_mask
 from horst.video.augment import CHANCES, RandAugment, apply_plan
@@ -46,11 +46,11 @@ class Augmenter:
 
     def __init__(self, options: Augment, annotations: Annotations, seed: int, clip: ClipConfig | None = None) -> None:
         self.options, self.seed, self.clip = options, seed, clip or ClipConfig()
-        if options.speed and annotations.task != "online":
+        if options.speed and annotations.task not in WHOLE_VIDEOS:
             raise ConfigError(
                 f"augment.speed is for whole videos; the task of {annotations.name} is {annotations.task}"
             )
-        self.examples, self.parts = annotations.examples, annotations.action_parts
+        self.examples, self.parts, self.task = annotations.examples, annotations.action_parts, annotations.task
         self.mirror = mirror_table(annotations) if options.mirror else ()
 
     def __call__(self, batch: Batch, epoch: int) -> Batch:
@@ -97,8 +97,8 @@ class Augmenter:
             factor = float(np.exp((2 * a - 1) * self.options.speed))
             places = np.arange(b * (OVERSAMPLE - 1), length, OVERSAMPLE * factor).astype(np.int64)
             taus = [factor * tau for tau in horizons(self.clip)]
-            found = frame_labels(self.examples[index].segments, times.numpy()[places], taus)
-            labels.append(found | {"gap": found["gap"] / factor})
+            found = video_labels(self.task, self.examples[index], times.numpy()[places], taus)
+            labels.append({task: of / factor if task == "gap" else of for task, of in found.items()})
             rows.append(torch.from_numpy(places))
         lengths = torch.tensor([len(row) for row in rows])
         longest = int(lengths.max())

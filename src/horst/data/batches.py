@@ -35,7 +35,7 @@ class Item:
     frames: Tensor  # (T, 3, H, W) uint8, RGB, with channels last in memory, as decoded; or maps (T, C, h, w), float
     times: Tensor  # (T,) float64: seconds in the media; NaN where unobserved
     observed: Tensor  # (T,) bool
-    labels: dict[str, int | Tensor]  # tensors (T,) with the task "online"
+    labels: dict[str, int | Tensor]  # of whole videos: tensors (T, ...)
     id: str
     index: int  # in its `ClipDataset`
     note: str = ""  # what could not be read; empty if nothing is missing
@@ -57,7 +57,8 @@ class ClipDataset(Dataset[Item | BadClip]):
     def __init__(self, source: Source, split: Split, config: ClipConfig, cache: str | Path | None = None) -> None:
         source.check(config)
         self.examples, self.config = source.annotations.split(split).examples, config
-        name = f"{source.annotations.task} {source.annotations.name}"
+        self.task = source.annotations.task
+        name = f"{self.task} {source.annotations.name}"
         self.cache = None if cache is None else DiskCache(source.read, cache, data=name)
         self._read = self.cache.read if self.cache is not None else source.read
 
@@ -75,7 +76,7 @@ class ClipDataset(Dataset[Item | BadClip]):
         if frames.dtype == torch.uint8:
             frames = frames.permute(0, 3, 1, 2)  # a view: copying is slow
         times, observed = torch.from_numpy(clip.times), torch.from_numpy(clip.observed)
-        found = item_labels(example, clip.times, self.config)
+        found = item_labels(example, clip.times, self.config, self.task)
         return Item(frames, times, observed, found, example.id, index, clip.note)
 
 
@@ -88,7 +89,7 @@ class Batch:
     times: Tensor  # (B, T) float64, NaN in the padding and where unobserved; always on the CPU
     observed: Tensor  # (B, T) bool, False in the padding
     labels: dict[str, Tensor]
-    """(B,) int64 by task, -1 if unknown. Whole videos: those of `frame_labels`, (B, T, ...), -1 in the padding."""
+    """(B,) int64 by task, -1 if unknown. Whole videos: those of `video_labels`, (B, T, ...), -1 in the padding."""
     ids: tuple[str, ...] = ()
     indices: tuple[int, ...] = ()
     bad: tuple[BadClip, ...] = ()  # clips that could not be read; they are in no tensor

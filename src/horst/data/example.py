@@ -35,7 +35,7 @@ class ActionSegment(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Example:
-    """One action to predict, or with the task "online" one whole video."""
+    """One action to predict, or with the tasks "online" and "detection" one whole video."""
 
     id: str
     split: Split
@@ -45,7 +45,7 @@ class Example:
     end: float | None = None  # of the action, in seconds; None: the end of the media
     start_frame: int | None = None  # EPIC: the frame at which the action starts, numbered from 1 at 30 fps
     video: str = ""  # its name in the annotations, which also selects its images in a folder of several videos
-    segments: tuple[ActionSegment, ...] = ()  # online: the actions of the video, in order
+    segments: tuple[ActionSegment, ...] = ()  # of a whole video: its actions, in order
     group: str = ""  # examples of one group, such as a participant or a recording, stay in one fold
     timing: SequenceTiming | None = field(default=None, compare=False)
     """The timing of media that is a folder or tar file of images. Like `media` it may differ between machines."""
@@ -102,7 +102,8 @@ class Annotations:
                     raise DataError(f"{self.name}: example {example.id} has {task} {label} of {count} classes")
             if self.task == "online" and not example.segments:
                 raise DataError(f"{self.name}: video {example.id} has no segments: label it, or leave it out")
-            check_segments(example, len(self.classes.get("action", ())), self.name)
+            first = 1 if self.task == "detection" else 0  # after the background
+            check_segments(example, first, len(self.classes.get("action", ())), self.name)
 
     def split(self, name: Split) -> Self:
         """The annotations with the examples of one split."""
@@ -149,12 +150,12 @@ class Annotations:
             raise DataError(f"{media}: its annotations are damaged ({type(error).__name__}: {error})") from error
 
 
-def check_segments(example: Example, classes: int, name: str) -> None:
-    """DataError if the segments of a video are not in order, or have unknown labels."""
+def check_segments(example: Example, first: int, classes: int, name: str) -> None:
+    """DataError if the segments of a video are not in order, or have labels that are not `first` to `classes`."""
     last = 0.0
     for start, end, label in example.segments:
         where = f"{name}: the segment at {start:g} s of video {example.id}"
-        if not 0 <= label < classes:
+        if not first <= label < classes:
             raise DataError(f"{where} has label {label} of {classes} classes")
         if not last <= start < end:
             raise DataError(f"{where} ends at {end:g} s and follows one at {last:g} s: segments must be in order")

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig, every_nth, frame_times, seen_frames
-from horst.data.example import Annotations, ClipId, Example
+from horst.data.example import Annotations, ClipId, Example, Task
+from horst.data.segments import as_detection
 from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError
 from horst.io import INDEX, atomic_write, decode_checked, encode_checked, read_checked
@@ -239,10 +240,18 @@ class FeatureStore(Source):
 
 
 def open_features(
-    folder: str | Path, *, grid: Sequence[int] | None = None, difference: float | None = None
+    folder: str | Path,
+    *,
+    grid: Sequence[int] | None = None,
+    difference: float | None = None,
+    task: Task | None = None,
 ) -> FeatureStore:
-    """The data source "features": a complete feature store."""
+    """The data source "features": a complete feature store. `task`: detection, for videos stored for online."""
     store = FeatureStore(folder, grid=grid, difference=difference)
+    if task not in (None, stored := store.annotations.task):
+        if (stored, task) != ("online", "detection"):
+            raise ConfigError(f"data.task is {task!r} and {folder} was made for {stored}: leave it out")
+        store.annotations = as_detection(store.annotations)
     if missing := store.missing():
         lost = f"{len(missing)} of {len(store.videos)} videos are missing, such as {missing[0]}"
         raise DataError(f"{folder} is not complete: {lost}; run horst extract again, for every part")

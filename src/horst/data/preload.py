@@ -58,7 +58,7 @@ class PreloadedClips(Dataset[Item | BadClip]):
         self.items: dict[int, Item] = {}  # with the places of their frames in `frames` in place of frames
         for index, place, times, observed in zip(clips.indices.tolist(), *parts, strict=True):
             example = dataset.examples[index]
-            labels = item_labels(example, times.numpy(), dataset.config)
+            labels = item_labels(example, times.numpy(), dataset.config, dataset.task)
             self.items[index] = Item(place, times, observed, labels, example.id, index)
 
     def batch(self, picks: Sequence[Pick]) -> Batch:

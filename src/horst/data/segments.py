@@ -1,8 +1,13 @@
-"""Whole videos with labelled segments, the data of the task "online": targets of every frame, and what is evaluated.
+"""Whole videos with labelled segments, the data of the tasks "online" and "detection": targets of every frame.
 
-At every frame of a video, "present" is the action that is going on, "action" the next one, and "ahead" for each horizon
-tau the first action that starts at that time plus tau or later. So "ahead" at start - tau_a is the action that starts,
-whatever begins before it. As in anticipation, an action is evaluated at the last frame at or before start - tau_a.
+Online: at every frame of a video, "present" is the action that is going on, "action" the next one, and "ahead" for
+each horizon tau the first action that starts at that time plus tau or later. So "ahead" at start - tau_a is the action
+that starts, whatever begins before it. As in anticipation, an action is evaluated at the last frame at or before
+start - tau_a.
+
+Detection: "action" is the action that is going on, or the background, class 0, and "ahead" for each horizon tau what
+is going on at that time plus tau. Every frame is evaluated (`horst.evaluation.detection`). Actions may overlap: the one
+that began last is learned, and all of them are right in the evaluation.
 """
 
 from collections import Counter
@@ -14,12 +19,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from horst.config import Task
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, ActionSegment, Annotations, Example
 from horst.errors import DataError
 from horst.video.sampling import SLACK
 
 EARLIEST = 2.0  # seconds
+BACKGROUND = 0  # detection: the class of frames without an action
+WHOLE_VIDEOS: tuple[Task, ...] = ("online", "detection")  # the tasks whose examples are whole videos
 
 
 def frame_labels(
@@ -42,11 +50,36 @@ def frame_labels(
     return {task: torch.from_numpy(values) for task, values in found.items()}
 
 
-def item_labels(example: Example, times: NDArray[np.float64], clip: ClipConfig) -> dict[str, int | Tensor]:
+def detection_labels(
+    segments: Sequence[ActionSegment], times: NDArray[np.float64], horizons: Sequence[float] = ()
+) -> dict[str, Tensor]:
+    """(T,) "action" and (T, horizons) "ahead" of frames at `times`: UNKNOWN after the last of them."""
+    moments = times[:, None] + np.asarray([0.0, *horizons])
+    found = np.full(moments.shape, BACKGROUND, np.int64)
+    for start, end, label in segments:
+        found[going_on(moments, start, end)] = label
+    found[moments > times[-1] + SLACK] = UNKNOWN
+    return {"action": torch.from_numpy(found[:, 0]), "ahead": torch.from_numpy(found[:, 1:])}
+
+
+def going_on(times: NDArray[np.float64], start: float, end: float) -> NDArray[np.bool_]:
+    """At which times an action is going on."""
+    return (times >= start - SLACK) & (times < end - SLACK)
+
+
+def video_labels(
+    task: Task, example: Example, times: NDArray[np.float64], horizons: Sequence[float]
+) -> dict[str, Tensor]:
+    """The labels of each frame of a whole video."""
+    labels = detection_labels if task == "detection" else frame_labels
+    return labels(example.segments, times, horizons)
+
+
+def item_labels(example: Example, times: NDArray[np.float64], clip: ClipConfig, task: Task) -> dict[str, int | Tensor]:
     """The labels of a clip, or of each of its frames."""
-    if not example.segments:
+    if task not in WHOLE_VIDEOS:
         return dict(example.labels)
-    return dict(frame_labels(example.segments, times, horizons(clip)))
+    return dict(video_labels(task, example, times, horizons(clip)))
 
 
 def horizons(clip: ClipConfig) -> tuple[float, ...]:
@@ -78,11 +111,30 @@ def merge_segments(examples: Sequence[Example]) -> tuple[Example, ...]:
     return tuple(merged)
 
 
-def online(annotations: Annotations) -> Annotations:
-    """Annotations of single actions as those of whole videos."""
+def whole_videos(annotations: Annotations, task: Task) -> Annotations:
+    """Annotations of single actions as those of whole videos, for the task "online" or "detection"."""
     classes = {**annotations.classes, "present": annotations.classes["action"]}
-    examples = merge_segments(annotations.examples)
-    return replace(annotations, task="online", examples=examples, classes=classes)
+    found = replace(annotations, task="online", examples=merge_segments(annotations.examples), classes=classes)
+    return as_detection(found) if task == "detection" else found
+
+
+def as_detection(annotations: Annotations) -> Annotations:
+    """Whole videos of the task "online" for the task "detection": the background becomes class 0."""
+    names = annotations.classes["action"]
+    if "background" in names:
+        why = "an action is named 'background', which is the name of frames without any: rename it"
+        raise DataError(f"{annotations.name}: {why}")
+    examples = [
+        replace(e, segments=tuple(s._replace(label=s.label + 1) for s in e.segments)) for e in annotations.examples
+    ]
+    mirror = [UNKNOWN if after == UNKNOWN else after + 1 for after in annotations.mirror]
+    return replace(
+        annotations,
+        task="detection",
+        examples=tuple(examples),
+        classes={"action": ("background", *names)},
+        mirror=(BACKGROUND, *mirror) if mirror else (),
+    )
 
 
 def evaluated(annotations: Annotations) -> Annotations:

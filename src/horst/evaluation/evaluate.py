@@ -31,9 +31,10 @@ from horst.data.folds import example_groups
 from horst.data.loader import ClipBatches, world_and_rank
 from horst.data.segments import evaluated, horizons
 from horst.errors import ConfigError, DataError
+from horst.evaluation.detection import collector
 from horst.evaluation.guard import count_leaks
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
-from horst.evaluation.predictions import Collector, Predictions, position_name
+from horst.evaluation.predictions import Predictions, position_name
 from horst.heads.unrolling import clip_horizons
 from horst.io import read_json, write_text
 from horst.models import Predictor
@@ -131,7 +132,7 @@ def predict(
     model.to(target)
     annotations, clip = clips.annotations.split(split), clip_for(clips, model)
     check_horizons(model, clip)
-    collector = Collector(annotations, clip)
+    found = collector(annotations, clip)
     replicas, rank = world_and_rank()
     console = Console(stderr=True)  # stdout is for results
     bar = progress_bar(console=console, transient=True, disable=not (progress and rank == 0 and console.is_terminal))
@@ -140,10 +141,13 @@ def predict(
         for batch in clips.evaluation_loader(split, clip):
             batch = batch.to(target)
             logits = clip_output(model, batch.frames, batch.lengths, autocast).logits if len(batch) else None
-            collector.add(batch, logits)
+            found.add(batch, logits)
             bar.advance(task, replicas * (len(batch) + len(batch.bad)))
+    predictions = found.predictions()
+    if predictions.groups:  # of frames
+        return predictions
     groups = example_groups(evaluated(annotations), by_media=not clips.source.shared_media)
-    return replace(collector.predictions(), groups=groups)
+    return replace(predictions, groups=groups)
 
 
 def check_horizons(model: Predictor, clip: ClipConfig) -> None:
@@ -193,7 +197,9 @@ def evaluate_predictions(
     read, unlabelled = predictions.read, predictions.labels["action"] == UNKNOWN
     rows = {"read": read, "missing": ~read, "left_out": left_out(predictions, annotations), "unlabelled": unlabelled}
     counts = {"examples": len(predictions), **{name: int(found.sum()) for name, found in rows.items()}}
-    mode = {"recognition": "prefix", "anticipation": clip.mode, "online": "whole videos"}[predictions.task]
+    mode = {"recognition": "prefix", "anticipation": clip.mode, "online": "whole videos", "detection": "frames"}[
+        predictions.task
+    ]
     protocol: dict[str, Any] = {"mode": mode, "leaks": leaks}
     protocol |= {"unobserved": predictions.count_by_position(unseen)}
     protocol |= {"taus" if ahead else "fractions": list(predictions.positions)}

@@ -6,6 +6,7 @@
     anticipation    action/top1@1s, action/top5@1s, action/recall5@1s (mean top-5 recall) for action, verb, noun and
                     every tau_a; action/time_to_action (seconds); action/recall5@1s/many-shot, .../unseen, .../tail
                     if the annotations name such classes or examples
+    detection       action/map@0s and others: see `horst.evaluation.detection`
 
 If the model predicts no verbs and nouns, their scores are summed from the actions.
 """
@@ -18,7 +19,8 @@ from torch import Tensor
 
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
-from horst.evaluation import metrics
+from horst.evaluation import detection, metrics
+from horst.evaluation.detection import measure_frames
 from horst.evaluation.predictions import Predictions, label_tensor, position_name, positions
 from horst.heads import TASKS
 
@@ -45,6 +47,8 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
 
     `rulstm_empty`: treat verbs and nouns without actions as RULSTM does, if they are summed from actions.
     """
+    if predictions.task == "detection":
+        return measure_frames(predictions)
     counted = _counted(predictions, annotations)
     ahead, found = counted.task != "recognition", dict[str, float]()
     for task, scores in all_scores(counted, annotations, rulstm_empty=rulstm_empty).items():
@@ -78,6 +82,8 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
 
 def unmeasured(predictions: Predictions, annotations: Annotations) -> dict[str, str]:
     """Metrics of the protocol that `measure` cannot compute, and why: "verb", "action/recall5/unseen"."""
+    if predictions.task == "detection":
+        return {}
     counted, found = _counted(predictions, annotations), dict[str, str]()
     for task in (task for task in annotations.classes if task != "present"):
         if task not in {*predictions.scores, *(PARTS if annotations.action_parts else ())}:
@@ -103,8 +109,11 @@ def primary_metric(task: Task, clip: ClipConfig | None = None, data: str = "") -
 
     Recognition: the area under top-1, or top-1 at the end of a cut clip. Anticipation: action top-5 accuracy at 1 s, by
     which RULSTM's code selects epochs on EPIC-Kitchens 55; mean top-5 recall if `data` is EPIC-Kitchens 100, for the
-    same reason. Online: top-1 accuracy at 1 s. If 1 s is not a position, the nearest one counts.
+    same reason. Online: top-1 accuracy at 1 s. If 1 s is not a position, the nearest one counts. Detection: mAP of
+    frames.
     """
+    if task == "detection":
+        return "action/map@0s"
     there = positions(task, clip or ClipConfig())
     if task == "recognition":
         return "area" if len(there) > 1 else f"action/top1@{position_name(task, there[0])}"
@@ -114,6 +123,8 @@ def primary_metric(task: Task, clip: ClipConfig | None = None, data: str = "") -
 
 def metric_names(annotations: Annotations, split: Split, clip: ClipConfig, predicted: Iterable[str]) -> list[str]:
     """The metrics that `measure` computes for a split and the tasks `predicted`, of those where higher is better."""
+    if annotations.task == "detection":
+        return detection.metric_names(clip)
     names = [position_name(annotations.task, position) for position in positions(annotations.task, clip)]
     examples = annotations.split(split).examples
     ids = [example.id for example in examples]
@@ -160,7 +171,7 @@ def prior(annotations: Annotations, split: Split) -> dict[str, float]:
 
     Empty if there is no training split.
     """
-    if "train" not in annotations.counts():
+    if "train" not in annotations.counts() or annotations.task == "detection":
         return {}
     found: dict[str, float] = {}
     for task, names in annotations.classes.items():

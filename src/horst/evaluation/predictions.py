@@ -52,6 +52,7 @@ class Predictions:
     limits: Tensor  # (N, P) float64: the latest time that the protocol allows
     missing: tuple[tuple[str, str], ...] = ()  # (id, reason) of unreadable examples
     groups: tuple[str, ...] = ()  # (N,) `horst.data.folds.example_groups`; empty in files of earlier versions
+    targets: Tensor | None = None  # detection, whose examples are frames: (N, P, C) bool, what is going on
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -74,7 +75,8 @@ class Predictions:
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by their names in the file: scores.action, labels.action, read, ..."""
         by_task = {f"{kind}.{task}": t for kind in BY_TASK for task, t in getattr(self, kind).items()}
-        return {name: getattr(self, name) for name in TENSORS} | by_task
+        targets = {} if self.targets is None else {"targets": self.targets}
+        return {name: getattr(self, name) for name in TENSORS} | by_task | targets
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], **plain: Any) -> Self:
@@ -84,7 +86,7 @@ class Predictions:
             kind, _, task = name.partition(".")
             if kind in BY_TASK:
                 found[kind][task] = tensor
-        return cls(**found, **plain)
+        return cls(**found, targets=tensors.get("targets"), **plain)
 
     def select(self, rows: Tensor) -> Self:
         """Some examples: `rows` is a mask (N,) or indices in any order."""
@@ -131,18 +133,26 @@ class Predictions:
             raise ValueError(f"the task is {self.task!r}")
         if "action" not in self.labels or "action" not in self.scores:
             raise ValueError("there are no labels or scores of actions")
+        if (self.targets is None) == (self.task == "detection"):
+            raise ValueError("predictions of frames have targets, others have none")
         if len(self.groups) not in (0, len(self.ids)):
             raise ValueError(f"{len(self.ids)} examples have {len(self.groups)} groups")
         sizes = (len(self.ids), len(self.positions))
         for name, tensor in self.tensors().items():
-            rank = 3 if name.startswith("scores.") else 2 if name in ("last_seen", "limits", "answers") else 1
+            rank = (
+                3
+                if name.startswith("scores.") or name == "targets"
+                else 2
+                if name in ("last_seen", "limits", "answers")
+                else 1
+            )
             expected = sizes[: 1 if name == "answers" else min(rank, 2)]
             if tensor.ndim != rank or tuple(tensor.shape[: len(expected)]) != expected:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)} for (examples, positions) = {sizes}")
 
 
 PLAIN, BY_TASK = ("task", "positions", "ids", "missing", "groups"), ("labels", "scores")
-TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, *BY_TASK))
+TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, *BY_TASK, "targets"))
 
 
 class Collector:
@@ -292,11 +302,11 @@ def positions(task: Task, config: ClipConfig) -> tuple[float, ...]:
     """Where clips are evaluated.
 
     Recognition: at FRACTIONS of a complete clip; a clip that is cut is evaluated at its end. Anticipation and online:
-    at every position from 2 s on.
+    at every position from 2 s on. Detection: likewise, and at 0 s.
     """
     if task == "recognition":
         return FRACTIONS if config.observe == 1 else (config.observe,)
-    return horizons(config)
+    return (*horizons(config), 0.0) if task == "detection" else horizons(config)
 
 
 def position_name(task: Task, position: float) -> str:

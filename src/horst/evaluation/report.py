@@ -17,10 +17,12 @@ TITLES = {
     "top5": "top-5",
     "recall1": "class-mean top-1",
     "recall5": "recall@5",
+    "map": "mAP",
+    "mcap": "mcAP",
     "calibration": "calibration error",
 }
 """Title of a metric by its kind, the part of its name between "/" and "@"."""
-ACCURACIES = ("top1", "top5", "recall1", "recall5")
+ACCURACIES = ("map", "mcap", "top1", "top5", "recall1", "recall5")
 SECONDS = "time_to_action"  # the kind of metric that is in seconds. All others are fractions of 1.
 MINUS = "\N{MINUS SIGN}"
 
@@ -46,7 +48,8 @@ def table(evaluation: Evaluation) -> Table:
     """Percentages by position, and those of the prior."""
     title = f"{evaluation.data}, {evaluation.split}, %"
     made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
-    made.add_column("observed" if evaluation.task == "recognition" else "seconds before", no_wrap=True)
+    first = {"recognition": "observed", "detection": "seconds ahead"}.get(evaluation.task, "seconds before")
+    made.add_column(first, no_wrap=True)
     for name in evaluation.position_names:
         made.add_column(name.removesuffix("s"), justify="right", no_wrap=True)
     if evaluation.prior:

@@ -72,6 +72,11 @@ class Head(nn.Module):
         maps = {name: given[name] for name in self.reads}
         return logits if self.video is None else self.video(logits, valid, **maps)
 
+    @property
+    def current(self) -> bool:
+        """Whether it predicts the current action, not the next one."""
+        return self.task == "recognition" or (self.video is not None and self.video.present is None)
+
     @abstractmethod
     def forward(self, *args: Any, **options: Any) -> Logits:
         """Maps (B, T, C, H, W), or (B, C, H, W) of one frame, by keyword. `valid` (B, T): frames without padding."""
@@ -88,21 +93,26 @@ def create_head(
     features: int | None = None,
     horizons: Sequence[float] = (),
     video_dropout: float = 0.0,
+    detection: bool = False,
     **options: Any,
 ) -> Head:
     """A head by name, for a core of `channels`: `create_head("recognition", 512, num_classes=41)`.
 
     `features`: the channels of the core's input, for heads that read it too. `horizons` in seconds, for a model of
-    whole videos: see `horst.heads.video`, whose layers have the dropout `video_dropout`.
+    whole videos: see `horst.heads.video`, whose layers have the dropout `video_dropout`; with `detection` it predicts
+    the action that is going on.
     """
     needed = {"features": features} if "features" in head_options(name) and features is not None else {}
     head: Head = HEADS.create(name, channels, **options, **needed)
     if horizons:
         from horst.heads.video import VideoOutputs
 
-        head.video = VideoOutputs(head, horizons, options.get("norm", "none"), video_dropout)
-        head.classes = {**head.classes, "present": head.classes["action"]}
+        head.video = VideoOutputs(head, horizons, options.get("norm", "none"), video_dropout, detection=detection)
         options = {**options, "horizons": list(horizons), "video_dropout": video_dropout}
+        if detection:
+            options["detection"] = True
+        else:
+            head.classes = {**head.classes, "present": head.classes["action"]}
     head.made_from = Part(name=name, options=options)
     return head
 

@@ -276,7 +276,7 @@ def class_names(model: Predictor) -> dict[str, list[str]]:
 
 def horizons(model: Predictor) -> tuple[float, tuple[int, ...]]:
     """Seconds ahead of a model's answer, and the LSTM steps, tau_a * fps, of all horizons of an unrolling head."""
-    if model.head.task == "recognition":
+    if model.head.current:
         return 0.0, ()
     if not isinstance(model.head, Unroller):  # trained on frames up to 2 s before the action: does not know its start
         return EARLIEST, ()

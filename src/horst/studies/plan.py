@@ -19,6 +19,7 @@ from horst.data.example import FIT_SPLITS
 from horst.data.folds import connected
 from horst.data.identity import DataIdentity
 from horst.data.preload import PreloadedClips
+from horst.data.segments import WHOLE_VIDEOS
 from horst.data.source import open_source
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
@@ -84,9 +85,9 @@ def plan(
     ]
     first = jobs[0].config
     task = HEADS[model_config(first.model.name, **first.model.options).head.name].task
-    ahead = known_metrics(first.data.clip, "online")  # whose models may be of another task
+    videos = {name for task in WHOLE_VIDEOS for name in known_metrics(first.data.clip, task)}  # by models of any task
     for metric in study.metrics:
-        if metric not in ahead:
+        if metric not in videos:
             check_metric(metric, first.data.clip, task)
     return jobs
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Task
 from horst.errors import ConfigError, InputError, did_you_mean
+from horst.evaluation.detection import average_precision, frame_scores, metric_names
 from horst.evaluation.measure import PARTS
 from horst.evaluation.metrics import bin_of, decided, label_ranks
 from horst.evaluation.predictions import Predictions, position_name, positions
@@ -27,6 +28,7 @@ from horst.evaluation.predictions import Predictions, position_name, positions
 LEVEL = 0.95
 RESAMPLES = 2000
 LOWER_IS_BETTER = ("calibration", "decided")
+CHUNK = 250  # resamples of frames at once
 
 
 class Interval(NamedTuple):
@@ -79,8 +81,34 @@ class Statistic:
         return _quantiles(self.weighted(weights), self.value, self)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class MeanPrecision(Statistic):
+    """mAP or mcAP of frames, whose `values` are unused: it ranks the frames of all videos together."""
+
+    scores: Tensor | None = None  # (N, C)
+    targets: Tensor | None = None  # (N, C) bool
+    calibrated: bool = False
+
+    def weighted(self, weights: Tensor) -> Tensor:
+        assert self.scores is not None
+        assert self.targets is not None
+        rows = self.counted.nonzero()[:, 0]
+        parts = []
+        for chunk in weights.split(CHUNK):
+            drawn = chunk[:, rows]
+            found = [
+                average_precision(self.scores[rows, c], self.targets[rows, c], drawn, calibrated=self.calibrated)
+                for c in range(1, self.scores.shape[1])  # without the background
+                if self.targets[rows, c].any()
+            ]
+            parts.append(torch.stack(found).nanmean(0))
+        return torch.cat(parts)
+
+
 def known_metrics(clip: ClipConfig, task: Task) -> list[str]:
     """The metrics that runs on such clips may have."""
+    if task == "detection":
+        return metric_names(clip)
     places = [position_name(task, place) for place in positions(task, clip)]
     if task == "recognition":
         kinds = ("action/top1", "action/top5", "calibration")
@@ -110,6 +138,8 @@ def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = F
     task, kind, place = found[1] or "action", found[2], found[3]
     if task not in predictions.scores or (place is not None and place not in predictions.names()):
         return None
+    if predictions.task == "detection":
+        return _frame_statistic(predictions, kind, place)
     scores, labels = predictions.scores[task], predictions.labels[task]
     counted = (labels != UNKNOWN) & ~predictions.empty if discard else labels != UNKNOWN
     if kind == "decided" and predictions.task == "recognition":
@@ -137,6 +167,16 @@ def metric_statistic(predictions: Predictions, metric: str, *, discard: bool = F
     if kind in ("recall1", "recall5") and place is not None:
         return Statistic((ranks[:, 0] < int(kind[6:])).double(), counted, labels.clamp(min=0), "mean of groups")
     return None
+
+
+def _frame_statistic(predictions: Predictions, kind: str, place: str | None) -> Statistic | None:
+    if place is None or kind not in ("map", "mcap", "top1"):
+        return None
+    scores, targets, known = frame_scores(predictions, predictions.names().index(place))
+    if kind == "top1":
+        right = targets.gather(1, scores.argmax(1, keepdim=True))[:, 0] & predictions.read
+        return Statistic(right.double(), known)
+    return MeanPrecision(known.double(), known, scores=scores, targets=targets, calibrated=kind == "mcap")
 
 
 def t_interval(values: Sequence[float]) -> Interval:

@@ -9,9 +9,9 @@ import torch
 from horst.backbones import BNInception, load_tsn, read_tsn
 from horst.config import differences
 from horst.data.example import Annotations
+from horst.data.segments import WHOLE_VIDEOS, horizons
 from horst.errors import CheckpointError, ConfigError
 from horst.evaluation.measure import PARTS
-from horst.evaluation.predictions import positions
 from horst.heads import HEADS, head_options
 from horst.models import MODELS, Predictor, model_config, open_model
 from horst.registry import Part
@@ -32,9 +32,9 @@ def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
     head = described.head
     if annotations.task != "recognition" and head.name == "recognition":  # "action" has the same layers
         head = Part(name="action", options=head.options)
-    if annotations.task == "online":
-        horizons = list(positions("online", clip))
-        head = Part(name=head.name, options={**head.options, "horizons": horizons})
+    if annotations.task in WHOLE_VIDEOS:
+        detection = {"detection": True} if annotations.task == "detection" else {}
+        head = Part(name=head.name, options={**head.options, "horizons": list(horizons(clip)), **detection})
     described = replace(described, head=head)
     model = Predictor.from_config(described)
     model.labels = {task: list(names) for task, names in annotations.classes.items() if task in model.head.classes}
@@ -89,7 +89,7 @@ def notices(config: RunConfig, model: Predictor, annotations: Annotations) -> li
             f"{annotations.name} has labels for {', '.join(annotations.classes)}, not for both verb and noun: "
             f"{name} predicts and learns the action alone"
         )
-    if annotations.task != "recognition" and HEADS[head].task == "recognition":
+    if annotations.task not in ("recognition", "detection") and HEADS[head].task == "recognition":
         found.append(f"{name} is a model of recognition; here it learns to predict the next action")
     return found
 

@@ -15,7 +15,7 @@ from horst.data.augmenter import mirror_table
 from horst.data.identity import DataIdentity
 from horst.data.loader import world_and_rank
 from horst.data.module import ClipDataModule, lightning
-from horst.data.segments import evaluated
+from horst.data.segments import WHOLE_VIDEOS, evaluated
 from horst.errors import CheckpointError, ConfigError, HorstError, did_you_mean
 from horst.evaluation.measure import metric_names
 from horst.training.build import build_model, loss_for, notices
@@ -94,7 +94,9 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
         raise ConfigError(f"{annotations.name} has no training examples: its splits are {', '.join(counts)}")
     if config.loss.steps == "anticipation" and annotations.task != "anticipation":
         what = f"loss.steps is anticipation and the task of {annotations.name} is {annotations.task}"
-        raise ConfigError(f"{what}: use {'every' if annotations.task == 'online' else 'last or every'}")
+        raise ConfigError(f"{what}: use {'every' if annotations.task in WHOLE_VIDEOS else 'last or every'}")
+    if annotations.task == "detection" and (config.loss.near is not None or config.loss.balance):
+        raise ConfigError("loss.near and loss.balance are for the task online: leave them out for detection")
     model = build_model(config, annotations)
     config = replace(config, loss=loss_for(config.loss, model))
     if (monitor := config.trainer.monitor) is not None:
@@ -105,7 +107,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
             close = did_you_mean(monitor, known, "There are")
             raise ConfigError(f"trainer.monitor is {monitor!r}, which validation does not give{close}")
     if config.trainer.window is not None:
-        if annotations.task != "online":
+        if annotations.task not in WHOLE_VIDEOS:
             raise ConfigError(
                 f"trainer.window is for whole videos; the task of {annotations.name} is {annotations.task}"
             )

@@ -17,6 +17,7 @@ from horst.data.loader import world_and_rank
 from horst.data.module import lightning
 from horst.data.segments import evaluated
 from horst.errors import DivergedError
+from horst.evaluation.detection import FrameCollector, collector
 from horst.evaluation.evaluate import clip_output
 from horst.evaluation.measure import measure, primary_metric
 from horst.evaluation.predictions import Collector, positions
@@ -53,7 +54,7 @@ class TrainingModule(lightning.LightningModule):
         self.metrics: dict[str, float] = {}  # of the epoch's validation, the same in every process; empty without one
         self._graphs: CUDAGraphNetwork | None = None
         self.register_buffer("_frequencies", class_frequencies(annotations) if config.loss.balance else None, False)
-        self._collector: Collector  # while it validates
+        self._collector: Collector | FrameCollector  # while it validates
         self._anticipated = len(positions(annotations.task, config.data.clip))
         self._pending: tuple[Tensor, str, torch.cuda.Event | None] | None = None
 
@@ -165,7 +166,7 @@ class TrainingModule(lightning.LightningModule):
         return DivergedError(f"the {what} are not numbers after epoch {self.current_epoch}: {REMEDY}")
 
     def on_validation_epoch_start(self) -> None:
-        self._collector = Collector(self.annotations.split("val"), self.run.data.clip)
+        self._collector = collector(self.annotations.split("val"), self.run.data.clip)
 
     def validation_step(self, batch: Batch, index: int) -> None:
         logits = None

@@ -50,7 +50,8 @@ def accuracy_curve(
     if len({evaluation.task for evaluation in several.values()}) > 1:
         raise InputError("recognition and anticipation have different axes: draw their evaluations separately")
     recognition, alone = first.task == "recognition", len(several) == 1
-    kinds = kinds or (("top1", "top5") if recognition else ("top1", "top5", "recall5"))
+    default = {"recognition": ("top1", "top5"), "detection": ("map", "mcap", "top1")}
+    kinds = kinds or default.get(first.task, ("top1", "top5", "recall5"))
     figure, axes = style.new_chart(title, width=width, height=290, label=title or "accuracy")
     for number, (name, evaluation) in enumerate(several.items()):
         for order, kind in enumerate(kinds):
@@ -79,7 +80,7 @@ def accuracy_curve(
 def _reference(evaluation: Evaluation, task: str, kind: str) -> tuple[str, float] | None:
     """Accuracy without a model, and its name: of the most frequent classes of training (prior), or of a guess."""
     classes = evaluation.classes.get(task)
-    chance = min(1.0, int(kind.removeprefix("top")) / classes) if classes and kind != "recall5" else None
+    chance = min(1.0, int(kind.removeprefix("top")) / classes) if classes and kind in ("top1", "top5") else None
     value = evaluation.prior.get(f"{task}/{kind}", chance)
     if value is None:
         return None

@@ -11,6 +11,7 @@ from torch import Tensor
 
 import horst
 from horst.data.example import Split
+from horst.data.segments import WHOLE_VIDEOS
 from horst.evaluation.evaluate import Evaluation, clip_for
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Predictions, position_name
@@ -27,8 +28,13 @@ from horst.viz.clips import choose_clips, clip_section, stream_clip
 from horst.viz.style import escape, inline
 from horst.viz.terms import explain
 
-CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,), "online": (1.0,)}
-CALIBRATION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (2.0, 1.0, 0.25), "online": (2.0, 1.0, 0.25)}
+CONFUSION = {"recognition": (0.25, 0.5, 1.0), "anticipation": (1.0,), "online": (1.0,), "detection": (0.0,)}
+CALIBRATION = {
+    "recognition": (0.25, 0.5, 1.0),
+    "anticipation": (2.0, 1.0, 0.25),
+    "online": (2.0, 1.0, 0.25),
+    "detection": (0.0,),
+}
 """Positions that have a figure, and at which the attention of clips is drawn."""
 FEW = 50  # fewer evaluated clips are a warning
 HEADLINE = {
@@ -41,11 +47,15 @@ HEADLINE = {
     "action/top5@1s": "top-5, 1 s before the action",
     "action/recall1@1s": "class-mean top-1, 1 s before the action",
     "action/recall5@1s": "mean recall at 5, 1 s before the action",
+    "action/map@0s": "mAP of frames",
+    "action/mcap@0s": "calibrated mAP of frames",
+    "action/map@1s": "mAP, 1 s ahead",
 }
 CURVES = {
     "recognition": ("action/top1@25%", "action/top1@50%", "action/top1@100%", "area"),
     "anticipation": ("action/top1@1s", "action/top5@1s", "action/recall5@1s"),
     "online": ("action/top1@1s", "action/recall1@1s"),
+    "detection": ("action/map@0s", "action/mcap@0s"),
 }  # validation metrics that have a curve over the epochs
 
 
@@ -64,9 +74,9 @@ def report_page(evaluated: EvaluatedModel, predictions: Predictions, evaluation:
     if (predictions.labels["action"] >= 0).any():
         names = annotations.classes["action"]
         sections += [mistakes_section(predictions, names), calibration_section(predictions)]
-        if predictions.task != "online":  # whole videos are too long for a page
+        if predictions.task not in WHOLE_VIDEOS:  # whole videos are too long for a page
             sections.append(clips_section(evaluated, split, predictions, clips))
-    what = "early recognition" if predictions.task == "recognition" else "anticipation"
+    what = {"recognition": "early recognition", "detection": "online detection"}.get(predictions.task, "anticipation")
     counted = f"{evaluation.counts['examples']} examples of {evaluation.data}, {split}"
     return page(f"{name}: {what}", f"{counted}; a report of horst {horst.__version__}.", sections)
 
@@ -113,6 +123,9 @@ def accuracy_section(evaluation: Evaluation, data: str = "") -> str:
     if evaluation.task == "recognition":
         title, first = "Accuracy over the observed part of a clip", "observed"
         intro = f"{evaluation.counts['examples']} clips{data}. Predictions after part of a clip."
+    elif evaluation.task == "detection":
+        title, first = "Frames", "ahead"
+        intro = f"{evaluation.counts['examples']} frames{data}. What is going on, now and some time later."
     else:
         title, first = "Accuracy over the time before the action", "before"
         what = f"{evaluation.counts['examples']} actions of {evaluation.classes['action']} classes"
@@ -232,7 +245,8 @@ def _scores(predictions: Predictions, wanted: Mapping[str, tuple[float, ...]]) -
     found = {}
     for place in [place for place in places if place in chosen] or [places[-1]]:
         name = position_name(predictions.task, place)
-        name = f"{name} observed" if predictions.task == "recognition" else f"{name[:-1]} s before"
+        after = "ahead" if predictions.task == "detection" else "before"
+        name = f"{name} observed" if predictions.task == "recognition" else f"{name[:-1]} s {after}"
         found[name] = predictions.scores["action"][:, places.index(place)]
     return found
 

@@ -1,4 +1,4 @@
-"""CAD-120 (Koppula, Gupta, Saxena 2013) as videos with sub-activities, for the task "online".
+"""CAD-120 (Koppula, Gupta, Saxena 2013) as videos with sub-activities, for the tasks "online" and "detection".
 
 A folder with `segments.csv` (video, subject, start, end in seconds, label) and `videos/<video>.mp4`. All videos are in
 the training split: folds by group leave one subject out.
@@ -6,14 +6,17 @@ the training split: folds by group leave one subject out.
 
 from pathlib import Path
 
+from horst.config import Task
 from horst.data.example import Annotations, Example
 from horst.data.readers.tables import read_rows
-from horst.data.segments import online
-from horst.errors import DataError
+from horst.data.segments import WHOLE_VIDEOS, whole_videos
+from horst.errors import ConfigError, DataError
 
 
-def read_cad120(folder: str | Path) -> Annotations:
+def read_cad120(folder: str | Path, *, task: Task = "online") -> Annotations:
     """The recordings of all subjects in a folder."""
+    if task not in WHOLE_VIDEOS:
+        raise ConfigError(f"data.task is {task!r}; the source cad120 takes {' or '.join(WHOLE_VIDEOS)}")
     folder = Path(folder)
     rows = list(read_rows(folder / "segments.csv"))
     if not rows:
@@ -43,4 +46,4 @@ def read_cad120(folder: str | Path) -> Annotations:
         classes={"action": names},
         mirror=tuple(range(len(names))),  # no sub-activity has a side
     )
-    return online(found)
+    return whole_videos(found, task)

@@ -12,7 +12,7 @@ from horst.config import Task
 from horst.data.clips import check_number, unknown_rate
 from horst.data.example import Annotations, Example, SequenceTiming
 from horst.data.readers.tables import CsvRow, read_rows
-from horst.data.segments import online
+from horst.data.segments import WHOLE_VIDEOS, whole_videos
 from horst.errors import ConfigError, DataError, did_you_mean
 from horst.video.frame import IMAGE_SUFFIXES, VIDEO_SUFFIXES, is_image_sequence
 from horst.video.sampling import start_frame
@@ -95,7 +95,8 @@ def read_csv(
     columns = rows[0].cells
     if task != "recognition" and "start" not in columns:
         raise DataError(f"{path} has no column 'start'{did_you_mean('start', columns)}: the task {task} needs it")
-    verb_noun = ("verb", "noun") if task != "online" else ()
+    whole = task in WHOLE_VIDEOS
+    verb_noun = () if whole else ("verb", "noun")
     parts = {"action": "label"} | {part: part for part in verb_noun if part in columns}
     classes = {part: tuple(sorted({row.text(column) for row in rows})) for part, column in parts.items()}
     examples: list[Example] = []
@@ -129,13 +130,13 @@ def read_csv(
         )
     found = Annotations(
         name=path.stem,
-        task="anticipation" if task == "online" else task,
+        task="anticipation" if whole else task,
         examples=tuple(examples),
         classes=classes,
         action_parts=_action_parts(rows, classes) if {"verb", "noun"} <= set(parts) else (),
         mirror=mirror_classes(classes["action"], mirror),
     )
-    return online(found) if task == "online" else found
+    return whole_videos(found, task) if whole else found
 
 
 def _action_parts(rows: list[CsvRow], classes: Mapping[str, tuple[str, ...]]) -> tuple[tuple[int, int], ...]:
