@@ -26,6 +26,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "dmr": {"hidden": 4, "mlp": 5, "ahead": 2},
     "action_banks": {"hidden": 8, "memory": 4, "spanning": [2, 3], "recent": [2, 3]},
     "avt": {"hidden": 8, "layers": 2, "heads": 2, "context": 3},
+    "lstr": {"hidden": 8, "heads": 2, "context": 2, "long": 3, "tokens": [2, 3]},
+    "testra": {"hidden": 8, "heads": 2, "context": 2, "tokens": [2, 3]},
 }
 IN, SIZE = 5, (7, 6)
 every_core = pytest.mark.parametrize("name", CORES)
@@ -226,7 +228,9 @@ def test_models_stream_save_and_use_every_parameter(name: str, tmp_path: Any) ->
         torch.testing.assert_close(again(frames)[0].logits.action, model(frames)[0].logits.action)
 
 
-@pytest.mark.parametrize("name", ["conv_tt_lstm_tiny", "rulstm_tiny", "avt_tiny", "mce_tiny"])
+@pytest.mark.parametrize(
+    "name", ["conv_tt_lstm_tiny", "rulstm_tiny", "avt_tiny", "mce_tiny", "lstr_tiny", "testra_tiny"]
+)
 def test_exported_steps(name: str) -> None:
     """The step that torch.export traces gives the same, from a state of zeros on."""
     from horst.export.contract import contract

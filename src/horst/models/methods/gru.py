@@ -7,6 +7,11 @@ mean of a map over its positions:
     r, z = sigmoid(W_rz u_t + U_rz h_{t-1} + b_rz)
     n   = tanh(W_n u_t + b_n + r (U_n h_{t-1} + b_hn))
     h_t = (1 - z) n + z h_{t-1};   y_t = relu(h_t)
+
+Differences. u and h have one width. MiniROAD trains on short clips and weighs the losses of their frames unevenly: at
+inference a state has seen many frames, so the first frames of a clip, whose state is young, count less. Here that is
+the choice of a run: clips that learn at their last frames (`loss.steps: last` or `anticipation`), or whole videos,
+whose state is as old in training as it is in a stream (`loss.steps: every`).
 """
 
 from dataclasses import dataclass
@@ -16,7 +21,7 @@ from torch import Tensor, nn
 
 from horst.layers import CoreConfig, CoreStep, Memory, VectorCore, register_core
 from horst.models.predictor import PredictorConfig
-from horst.models.registry import anticipation, register_model
+from horst.models.registry import anticipation, lstm_sizes, register_method
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,7 +66,13 @@ class GRU(VectorCore):
         return CoreStep({"y": torch.relu(torch.stack(outputs, 1))}), {"h": h}
 
 
-@register_model
-def gru_tiny() -> PredictorConfig:
-    """Online prediction in whole videos: a GRU of 192 channels, as MiniROAD."""
-    return anticipation("tiny", GRUConfig(in_channels=128))
+@register_method(
+    "gru",
+    title="GRU",
+    task="anticipation",
+    reference="An et al. 2023, MiniROAD: Minimal RNN Framework for Online Action Detection",
+    idea="one gated state on an embedding",
+)
+def gru(size: str) -> PredictorConfig:
+    hidden = {} if size == "tiny" else {"hidden": 1024}
+    return anticipation(size, GRUConfig(in_channels=lstm_sizes(size)["in_channels"], **hidden))
