@@ -93,7 +93,7 @@ def test_targets_of_a_batch_are_those_of_its_frames(data: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["horst_tiny", "horst_tiny_anticipation_unroll", "gru_tiny", "rulstm_tiny", "avt_tiny"]
+    "name", ["horst_tiny", "horst_tiny_anticipation_unroll", "gru_tiny", "rulstm_tiny", "avt_tiny", "testra_tiny"]
 )
 def test_a_run_trains_evaluates_and_streams(data: Path, tmp_path: Path, name: str) -> None:
     options = small_runs.TINY if name.startswith("horst") else {"backbone": small_runs.TINY["backbone"]}
