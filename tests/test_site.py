@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote
@@ -11,6 +12,7 @@ from urllib.parse import unquote
 import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
+from playwright.sync_api import sync_playwright
 
 import horst
 
@@ -115,3 +117,22 @@ def test_the_search_index_has_the_text(site: Path) -> None:
     index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
     assert "guides/streaming.html" in index
     assert "horst.BatchedStep" in index
+
+
+@pytest.mark.browser
+def test_search_works_from_files_without_a_network(site: Path) -> None:
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        pytest.skip("needs a browser: apt-get install chromium")
+    requests: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1300, "height": 900})
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto((site / "guides" / "data.html").as_uri())
+        page.wait_for_function("typeof __index === 'object'")
+        page.click("input.md-search__input")
+        page.keyboard.type("BatchedStep")
+        page.wait_for_selector("a.md-search-result__link[href*='reference/api.html']")
+        browser.close()
+    assert not [url for url in requests if not url.startswith(("file:", "data:", "about:"))]
