@@ -6,6 +6,7 @@ pages. The reference of Python names is added to docs/reference/api.md from the 
 
 import ast
 import base64
+import os
 import posixpath
 import re
 import tempfile
@@ -101,6 +102,7 @@ def _notebook(path: Path, execute: bool) -> str:
     """A notebook as Markdown; code that it runs, with its outputs."""
     notebook: Any = nbformat.read(path, as_version=4)
     if execute:
+        os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small lose time when they share cores
         with tempfile.TemporaryDirectory() as folder:
             NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()
     name = path.relative_to(ROOT).as_posix()
