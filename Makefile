@@ -73,7 +73,7 @@ wheel: $(VENV)/dev.stamp ## Build the wheel and the source distribution into dis
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 
-release-check: wheel ## Install the wheel with each extra in a new environment, and use it (ten minutes)
+release-check: wheel ## Install the wheel with each extra in a new environment, and use it (a quarter of an hour)
 	$(BIN)/python tools/check_release.py
 
 docs: $(VENV)/dev.stamp ## Build the documentation into site/

@@ -61,6 +61,7 @@ def test_one_version(root: Path) -> None:
     citation = (root / "CITATION.cff").read_text()
     assert newest
     assert newest[1] == horst.__version__
+    assert set(re.findall(r"horst_video-([\d.]+)-py3", (root / "README.md").read_text())) == {newest[1]}
     assert f"\nversion: {newest[1]}\ndate-released: {newest[2]}\n" in citation
 
 
