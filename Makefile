@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve train-tiny test nightly mutants lint format bench wheel clean help
+.PHONY: demo serve train-tiny test nightly mutants lint format bench wheel release-check docs clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -69,8 +69,15 @@ format: $(VENV)/dev.stamp ## Put the code into the project's format
 bench: $(VENV)/run.stamp ## Time the SSv2 network against the release's algorithm (minutes)
 	$(BIN)/python -m benchmarks.cached_keys
 
-wheel: $(VENV)/dev.stamp ## Build the wheel into dist/
-	$(BIN)/python -m build --wheel --no-isolation
+wheel: $(VENV)/dev.stamp ## Build the wheel and the source distribution into dist/
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+
+release-check: wheel ## Install the wheel with each extra in a new environment, and use it (a quarter of an hour)
+	$(BIN)/python tools/check_release.py
+
+docs: $(VENV)/dev.stamp ## Build the documentation into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) build dist horst-demo .mutants
+	rm -rf $(VENV) build dist site horst-demo .mutants

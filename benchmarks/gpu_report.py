@@ -42,7 +42,8 @@ def markdown(figures: dict[str, Any]) -> str:
     """All timings in Markdown."""
     limits = figures["ceilings"]
     parts = [
-        f"    $ {figures['command']}        # {figures['gpu']}, torch {figures['torch']}, {figures['date']}",
+        "<!-- not run: it needs an NVIDIA GPU -->\n```console\n"
+        f"$ {figures['command']}        # {figures['gpu']}, torch {figures['torch']}, {figures['date']}\n```",
         f"Ceilings in the same run: a copy moves {limits['copy']:.2f} TB/s (read and written), a bf16 matrix product "
         f"of 8192 runs at {limits['matmul']:.0f} TFLOP/s.",
         table(

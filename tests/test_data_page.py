@@ -26,9 +26,8 @@ def section(title: str) -> str:
 
 
 def block(text: str, language: str) -> str:
-    found = re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-    assert len(found) == 1
-    return str(found[0])
+    """The last block of a language: the text before the output is a list of files."""
+    return str(re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)[-1])
 
 
 def write(root: Path, walk: str) -> None:

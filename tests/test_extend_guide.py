@@ -10,17 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from code_blocks import blocks_of
 from videos import clip
 
-PAGE = (Path(__file__).parents[1] / "docs" / "guides" / "extend.md").read_text()
+PAGE = Path(__file__).parents[1] / "docs" / "guides" / "extend.md"
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("extend")
-    for file, language in (("my_parts.py", "python"), ("my_run.yaml", "yaml")):
-        blocks = re.findall(rf"^```{language} {file}\n(.*?)^```", PAGE, re.M | re.DOTALL)
-        (folder / file).write_text("\n\n".join(blocks))
+    blocks = blocks_of(PAGE)
+    for file in ("my_parts.py", "my_run.yaml"):
+        (folder / file).write_text("\n\n".join(block.text for block in blocks if block.title == file))
+    (untitled,) = (block for block in blocks if block.language == "python" and not block.title)
+    (folder / "use.py").write_text(untitled.text)
+    clip(folder / "video.mp4", frames=6, height=32, width=64)
     lines = []
     for i in range(8):
         clip(folder / f"{i}.mp4", frames=6, height=32 + 16 * (i % 2), width=64)
@@ -66,19 +70,29 @@ def run(place: Path, *commands: tuple[str, dict[str, str]]) -> list[Done]:
     return [Done(int(status), *said) for status, said in zip(done.stdout.split(), texts, strict=True)]
 
 
+def typed(command: str) -> tuple[str, dict[str, str]]:
+    """A command of the page, and the variables before it."""
+    words = command.split()
+    variables = dict(word.split("=", 1) for word in words if re.match(r"[A-Z_]+=", word))
+    return " ".join(words[len(variables) :]), variables
+
+
 @pytest.mark.slow
 def test_it_trains_evaluates_and_predicts(place: Path) -> None:
-    parts = {"HORST_IMPORTS": "my_parts.py"}
-    trained, refused, evaluated, listed, predicted, tested = run(
-        place,
-        ("horst train my_run.yaml", {}),
-        ("horst evaluate runs/mine", {}),
-        ("horst evaluate runs/mine", parts),
-        ("horst models --data tiny", parts),
-        ("horst predict runs/mine 0.mp4", parts),
-        ("python my_parts.py", {}),
+    train, evaluate, predict, test = (
+        typed(command) for block in blocks_of(PAGE) if block.language == "sh" for command in block.commands()
     )
-    for done in (trained, evaluated, listed, predicted, tested):
+    trained, refused, evaluated, listed, predicted, used, tested = run(
+        place,
+        train,
+        (evaluate[0], {}),
+        evaluate,
+        ("horst models --data tiny", evaluate[1]),
+        predict,
+        ("python use.py", {}),
+        test,
+    )
+    for done in (trained, evaluated, listed, predicted, used, tested):
         assert done.status == 0, done.err
     assert (place / "runs" / "mine" / "best" / "model.safetensors").is_file()
     assert refused.status == 2

@@ -30,7 +30,7 @@ from horst.viz import save_svg
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 STUDIES = RESULTS.parents[1] / "runs" / "studies"
 PAGES = ("index.md", "appendix.md")
-BLOCK = re.compile(r"^    (?:horst study (\w+).*|python tools/make_results.py)\n\n(?:\|.*\n)+", re.M)
+BLOCK = re.compile(r"^```sh\n(?:horst study (\w+).*|python tools/make_results.py)\n```\n\n(?:\|.*\n)+", re.M)
 """A command and the table below it."""
 COLUMNS = (
     ("action/top1@25%", "area"),
@@ -161,7 +161,7 @@ def fill(page: str) -> str:
         else:
             study = found[match[1]]
             command, lines = study["command"], small_table(stored_rows(study), study["against"])
-        return "\n".join([f"    {command}", "", *lines, ""])
+        return "\n".join(["```sh", command, "```", "", *lines, ""])
 
     return BLOCK.sub(block, page)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from horst.models import register_model as register_model
     from horst.training import register_loss as register_loss
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _MODULES = (
     "backbones", "compat", "configs", "data", "errors", "evaluation", "export", "finetune", "heads", "layers", "models",

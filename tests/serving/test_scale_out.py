@@ -26,7 +26,8 @@ from horst.errors import BusyError
 from horst.models import save
 from horst.serving.client import Client, ConnectionLostError
 
-EXAMPLE = Path(__file__).parents[2] / "examples/scale-out"
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples/scale-out"
 STREAMS = 2  # of each server
 
 
@@ -155,7 +156,7 @@ def test_probes_are_routes_and_options_exist(server: Running) -> None:
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert answers(server.url + container[probe]["httpGet"]["path"])
     known = subprocess.run([sys.executable, "-m", "horst", "serve", "--help"], capture_output=True, text=True).stdout
-    image, unit = ((EXAMPLE / name).read_text() for name in ("Containerfile", "horst@.service"))
+    image, unit = (file.read_text() for file in (ROOT / "Containerfile", EXAMPLE / "horst@.service"))
     for option in re.findall(r"--(?:host|port|folder|threads|drain)\b", f"{container['args']} {image} {unit}"):
         assert option in known
 

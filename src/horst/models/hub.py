@@ -27,9 +27,10 @@ RUN = "config.yaml"  # the file that makes a folder a run
 def open_model(source: str | Path, *, weights: str = "best", device: str | torch.device = "cpu") -> Predictor:
     """Open a model, in evaluation mode.
 
-    >>> import horst
-    >>> horst.open_model("somethings").num_classes
-    24
+    Examples:
+        >>> import horst
+        >>> horst.open_model("somethings").num_classes
+        24
 
     Args:
         source: The name of a pretrained model, a saved folder, a run, or hf://user/name.

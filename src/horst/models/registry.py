@@ -132,9 +132,10 @@ def list_methods(task: str | None = None) -> list[Method]:
 def list_models(pattern: str = "*", *, pretrained: bool = False) -> list[str]:
     """The names of the models that match a pattern; `pretrained`: only those with weights in the package.
 
-    >>> import horst
-    >>> horst.list_models("*conv*ssv2")
-    ['conv_lstm_ssv2', 'conv_tt_lstm_ssv2']
+    Examples:
+        >>> import horst
+        >>> horst.list_models("*conv*ssv2")
+        ['conv_lstm_ssv2', 'conv_tt_lstm_ssv2']
     """
     return sorted(name for name in (PRETRAINED if pretrained else MODELS) if fnmatchcase(name, pattern))
 
@@ -206,9 +207,10 @@ def model_config(name: str, **options: Any) -> PredictorConfig:
 def create_model(name: str, *, pretrained: bool = False, labels: Labels | None = None, **options: Any) -> Predictor:
     """Build a model by name, with new weights or with those of the package.
 
-    >>> import horst
-    >>> model = horst.create_model("horst_tiny", num_classes=5, order=3)
-    >>> finetuned = horst.create_model("horst_tiny", pretrained=True, num_classes=5)  # a new classifier
+    Examples:
+        >>> import horst
+        >>> model = horst.create_model("horst_tiny", num_classes=5, order=3)
+        >>> finetuned = horst.create_model("horst_tiny", pretrained=True, num_classes=5)  # a new classifier
 
     Args:
         name: One of `list_models()`.
