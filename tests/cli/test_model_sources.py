@@ -40,9 +40,10 @@ class Place:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     root = tmp_path_factory.mktemp("opening")
     small_place.build(root)
-    with hub({"some-one/a.model": root / "saved"}, root / "cache") as asked:
+    with hub({"some-one/a.model": root / "saved"}, root / "cache") as server:
+        server.repositories["some-one/a.model"].names["v1"] = server.repositories["some-one/a.model"].names["main"]
         sources = {"folder": str(root / "saved"), "run": str(root / "run"), "hub": HUB, "revision": f"{HUB}@v1"}
-        yield Place(root, sources, asked)
+        yield Place(root, sources, server.asked)
 
 
 @pytest.fixture(params=["folder", "run", "hub", "revision"])

@@ -13,6 +13,7 @@ import pytest
 import small_runs
 import torch
 import yaml
+from huggingface_hub import ModelCard
 
 from horst.cli import main
 from horst.data.batches import ClipDataset, Pick
@@ -80,6 +81,10 @@ def test_evaluate_and_table(trained: Path, capsys: pytest.CaptureFixture[str]) -
     for name, value in found["metrics"].items():
         assert value == pytest.approx(float(row[f"val/{name}"]), abs=1e-5), name
     assert json.loads((trained / "evaluation/val.json").read_text())["metrics"] == found["metrics"]
+    card = ModelCard.load(trained / "best" / "README.md").data
+    results = {one.metric_name: one.metric_value for one in card.eval_results or []}
+    assert results["top-1 after 25% of the clip"] == pytest.approx(found["metrics"]["action/top1@25%"], abs=1e-4)
+    assert results["area under top-1"] == pytest.approx(found["metrics"]["area"], abs=1e-4)
     assert main(["evaluate", str(trained)]) == 0
     assert f"{trained}/evaluation/val.json, {trained}/evaluation/val.svg; next: horst report {trained}\n" in (
         capsys.readouterr().out

@@ -110,6 +110,7 @@ def test_a_model_is_replaced_on_request_only(clips: Clips, tmp_path: Path) -> No
     assert horst.open_model(tmp_path / "mine").labels == {"action": ["up", "down", NOTHING]}
     assert (tmp_path / "mine" / "README.md").read_text() != before
     (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").touch()
     with pytest.raises(CheckpointError, match="not a saved model"):
         finetune(few, tmp_path / "other", overwrite=True)
 

@@ -64,7 +64,7 @@ def finetune(
     model, held_out = frozen.train(job, model, report)
     seconds = time.monotonic() - start
     result = FinetuneResult(path, job.labels, len(job.sources), held_out, job.advice(held_out), seconds)
-    save(model, path, overwrite=overwrite, card=_card(result, job, base))
+    save(model, path, overwrite=overwrite, text=_card(result, job, base))
     report(FinetuneProgress(1.0, "done"))
     return result
 
@@ -104,7 +104,7 @@ def read_video(file: Path, size: Size) -> Clip:
 
 
 def _card(result: FinetuneResult, job: FinetuneJob, base: str | Path) -> str:
-    """The model card. Labels are user input: they are in a code block, where nothing is markup."""
+    """The text of the model card. Labels are user input: they are in a code block, where nothing is markup."""
     counts = "\n".join(f"    {job.targets.count(i):4d} x {label}" for i, label in enumerate(job.labels))
     accuracy = "No clips were held out, as a label has less than 3: the accuracy is not known."
     if held_out := result.held_out:
@@ -113,13 +113,7 @@ def _card(result: FinetuneResult, job: FinetuneJob, base: str | Path) -> str:
             f"{held_out.correct_at_half} after half of\nthem, by models that were not trained on them. "
             "The model in this folder was trained on these clips too."
         )
-    return f"""---
-library_name: horst
-tags:
-- video-classification
-- early-action-recognition
----
-
+    return f"""
 # {result.path.name}
 
 Finetuned with horst on {result.clips} clips in {result.seconds:.0f} s.

@@ -3,7 +3,7 @@
     config.json        how to build the model
     model.safetensors  its weights
     labels.json        names of its classes, where it has them
-    README.md          a card for people
+    README.md          a card for people, with metadata for the Hub (`card`)
 
 A save is atomic: the folder is written under another name and then renamed. Loading checks every name, shape and number
 before it returns a model, and the CRC-32 of all weights in the metadata of model.safetensors.
@@ -24,18 +24,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from horst.console import visible
 from horst.errors import CheckpointError, ConfigError, DataError, ExistsError
-from horst.heads import HEADS
-from horst.io import read_json, set_default_mode
+from horst.io import read_json, set_default_mode, write_text
+from horst.models.card import CARD, card_metadata, is_own_card, read_card, with_results, write_card
 from horst.models.predictor import Labels, Predictor, PredictorConfig
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
-CONFIG, WEIGHTS, LABELS, CARD = "config.json", "model.safetensors", "labels.json", "README.md"
+CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
 CHECKSUM = "crc32"
-MARK = "<!-- horst wrote this card and replaces it when the model is saved again; delete this line to keep yours. -->"
-OLD_MARK = "<!-- horst.save wrote this card"
 
 
 def save(
@@ -45,17 +42,19 @@ def save(
     overwrite: bool = False,
     half: bool = False,
     name: str | None = None,
-    card: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+    text: str | None = None,
 ) -> Path:
     """Write `model` to the folder `path`.
 
     Args:
         model: All its parts must be registered; see `Predictor.config`.
-        path: A new folder.
+        path: A new or empty folder.
         overwrite: Replace the folder if it is a saved model. A README.md of one's own is kept.
         half: Store the weights as fp16, at half the size; `load` always gives fp32.
         name: The title of the README.md; by default the name of the folder.
-        card: The text of the README.md.
+        metadata: Entries of the README.md's metadata, such as {"license": "mit"}, beside those of `model.card_data`.
+        text: The text of the README.md, instead of a short description.
     """
     path = Path(path)
     path = path.resolve() if path.is_symlink() else path  # keep the link, replace its target
@@ -73,10 +72,12 @@ def save(
         new.mkdir()
         for file, data in described.items():
             (new / file).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        save_file(weights, new / WEIGHTS, metadata={"format": "pt", CHECKSUM: checksum(weights)})
+        found = checksum(weights)
+        save_file(weights, new / WEIGHTS, metadata={"format": "pt", CHECKSUM: found})
         set_default_mode(new / WEIGHTS)
-        if card is None:
-            card = _card(path / CARD, name or path.name, config, model.labels)
+        card, about = read_card(path), {**model.card_data, **(metadata or {})}
+        if card is None or not is_own_card(card) or text is not None:
+            card = write_card(name or path.name, config, model.labels, weights=found, metadata=about, text=text)
         (new / CARD).write_text(card, encoding="utf-8")
         for written in new.iterdir():
             _sync(written)
@@ -90,6 +91,8 @@ def save(
 
 def check_place(path: Path, overwrite: bool) -> None:
     """Raise if `save` would refuse to write to `path`: call it before work that takes long."""
+    if path.is_dir() and not any(path.iterdir()):
+        return
     if path.exists() and not overwrite:
         raise ExistsError(f"{path} exists; pass overwrite=True to replace it, or choose another name")
     if path.exists() and not (path / CONFIG).is_file():
@@ -118,7 +121,23 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
     if expected not in (None, found.result()):
         raise CheckpointError(f"{file} is damaged: its weights do not match their checksum; save or download it again")
     load_checked(model, weights, source=str(file))
+    model.card_data = card_metadata(read_card(path))
     return model.to(device).eval()
+
+
+def add_results(path: Path, model: Predictor, result: Mapping[str, Any]) -> None:
+    """Add a result of the model-index (see `card`) to the card of the model in the folder `path`.
+
+    A user's own card stays as it is, and so does one of other weights than those that were evaluated.
+    """
+    path = current_place(path)
+    card, weights = read_card(path), checksum(_weights(model))
+    if card is None or is_own_card(card) or _read_checksum(path / WEIGHTS) != weights:
+        return
+    metadata = with_results(card_metadata(card), result, weights)
+    name = next((line[2:] for line in card.splitlines() if line.startswith("# ")), path.name)
+    text = write_card(name, read_config(path), read_labels(path), weights=weights, metadata=metadata)
+    write_text(path / CARD, text)
 
 
 def _savable(model: Predictor) -> tuple[PredictorConfig, dict[str, Tensor]]:
@@ -131,9 +150,13 @@ def _savable(model: Predictor) -> tuple[PredictorConfig, dict[str, Tensor]]:
             skeleton = Predictor.from_config(config, labels=model.labels)
     except ConfigError as error:
         raise CheckpointError(f"the model cannot be saved: {error}") from error
-    weights = {name: tensor.detach().contiguous().cpu() for name, tensor in model.state_dict().items()}
+    weights = _weights(model)
     check_fit(skeleton, weights, source="the model, which was changed after it was built,")
     return config, weights
+
+
+def _weights(model: Predictor) -> dict[str, Tensor]:
+    return {name: tensor.detach().contiguous().cpu() for name, tensor in model.state_dict().items()}
 
 
 def read_config(path: Path) -> PredictorConfig:
@@ -163,6 +186,14 @@ def _read(file: Path) -> tuple[dict[str, Tensor], str | None]:
         raise CheckpointError(f"{file} ({size} bytes) is damaged or no safetensors file: {error}") from error
 
 
+def _read_checksum(file: Path) -> str | None:
+    try:
+        with safe_open(file, "pt") as opened:
+            return (opened.metadata() or {}).get(CHECKSUM)
+    except (SafetensorError, OSError):
+        return None
+
+
 def checksum(weights: Mapping[str, Tensor]) -> str:
     """CRC-32 over names, dtypes, shapes and bytes. It detects flipped bits and is 5 times as fast as BLAKE2."""
     found = 0
@@ -171,37 +202,6 @@ def checksum(weights: Mapping[str, Tensor]) -> str:
         data: Any = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
         found = zlib.crc32(data, found)
     return f"{found:08x}"
-
-
-def _card(before: Path, name: str, config: PredictorConfig, labels: Labels | None) -> str:
-    """The model's README: the user's own if there is one, else a short one."""
-    try:
-        text = before.read_text(encoding="utf-8")
-        if MARK not in text and OLD_MARK not in text:
-            return text
-    except OSError:
-        pass
-    height, width = config.size
-    task = "early action recognition" if HEADS[config.head.name].task == "recognition" else "action anticipation"
-    classes = "".join(f"; {len(names)} classes of {kind}" for kind, names in (labels or {}).items())
-    return f"""---
-library_name: horst
-tags:
-- video-classification
-- {task.replace(" ", "-")}
----
-{MARK}
-
-# {visible(name, lines=False)}
-
-For {task}: {config.core.about}; frames of {height}x{width}, {config.fps:g} frames per second{classes}.
-
-```python
-import horst
-
-model = horst.open_model("this folder, or hf://user/name")
-```
-"""
 
 
 def _put(new: Path, path: Path) -> None:

@@ -10,17 +10,21 @@ A folder that exists takes precedence over a name.
 
 import re
 import tempfile
+from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from horst.errors import CheckpointError, ConfigError, did_you_mean
 from horst.extras import require
+from horst.models.card import CARD, MARK, is_own_card
 from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, current_place, load, read_config, save
 from horst.models.predictor import Predictor, PredictorConfig
 
 SCHEME = "hf://"
+REPOSITORY = r"[\w.-]+/[\w.-]+"
 RUN = "config.yaml"  # the file that makes a folder a run
 
 
@@ -38,7 +42,23 @@ def open_model(source: str | Path, *, weights: str = "best", device: str | torch
         device: "auto" is a GPU if there is one.
     """
     where = find_device(device)
-    return load(model_folder(source, weights), device=where)
+    return _load(model_folder(source, weights), where)
+
+
+def open_pretrained(source: str | Path, *, device: str | torch.device = "cpu", **options: Any) -> Predictor:
+    """As `open_model`, and user/name without a scheme; see `Predictor.from_pretrained`. `options` of a download."""
+    where = find_device(device)
+    name = str(source)
+    if not is_address(source) and re.fullmatch(REPOSITORY, name) and not Path(source).exists():
+        source = source if current_place(Path(source)).exists() else SCHEME + name
+    return _load(model_folder(source, **options), where)
+
+
+def _load(folder: Path, device: torch.device) -> Predictor:
+    model = load(folder, device=device)
+    if folder.parent == _shipped():
+        model.card_data["license"] = "apache-2.0"
+    return model
 
 
 def open_config(source: str | Path) -> PredictorConfig:
@@ -51,10 +71,10 @@ def pretrained_models() -> list[str]:
     return sorted(entry.name for entry in _shipped().iterdir() if (entry / CONFIG).is_file())
 
 
-def model_folder(source: str | Path, weights: str = "best", *, wanted: list[str] | None = None) -> Path:
-    """The folder of a saved model. `wanted`: the files to download of a repository."""
+def model_folder(source: str | Path, weights: str = "best", *, wanted: list[str] | None = None, **options: Any) -> Path:
+    """The folder of a saved model. `wanted`: the files to download of a repository, with `options` of the download."""
     if is_address(source):
-        return download(str(source), wanted or [CONFIG, WEIGHTS, LABELS])
+        return download(str(source), wanted or [CONFIG, WEIGHTS, LABELS, CARD], **options)
     path = Path(source)
     if (path / RUN).is_file():
         if not current_place(path / weights).exists():
@@ -93,31 +113,58 @@ def find_device(name: str | torch.device) -> torch.device:
     return device
 
 
-def download(address: str, wanted: list[str]) -> Path:
-    """Fetch the files `wanted` of a repository into the cache of huggingface_hub."""
+def download(address: str, wanted: list[str], **options: Any) -> Path:
+    """Fetch the files `wanted` of a repository into the cache of huggingface_hub; options of `snapshot_download`."""
     found = re.fullmatch(r"hf://(?P<name>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w./-]+))?/?", address)
     if found is None:
         raise CheckpointError(f"{address} is not the address of a model: write hf://user/name or hf://user/name@v1")
     hub = require("huggingface_hub", "hub")
+    options["revision"] = options.get("revision") or found["revision"]
     try:
-        return Path(hub.snapshot_download(found["name"], revision=found["revision"], allow_patterns=wanted))
+        folder = Path(hub.snapshot_download(found["name"], allow_patterns=wanted, **options))
     except Exception as error:  # network libraries have no common base class
         raise CheckpointError(f"{address} cannot be fetched: {_reason(error)}{_remedy(error)}") from error
+    for file in wanted:
+        if file in (CONFIG, WEIGHTS) and not (folder / file).is_file():
+            remedy = "open a repository that `push_to_hub` made, or go online if only a part of it is cached"
+            raise CheckpointError(f"{address} has no {file}, so it is not a saved model of horst: {remedy}")
+    return folder
 
 
-def push_to_hub(model: Predictor, repo: str, *, private: bool = False, message: str = "Upload a horst model") -> str:
-    """Upload a model to the Hub; returns the URL of the commit. The repository is created if it does not exist."""
-    name = repo.removeprefix(SCHEME)
-    if not re.fullmatch(r"[\w.-]+/[\w.-]+", name):
-        raise CheckpointError(f"{repo} is not the name of a repository: write user/name")
-    api = require("huggingface_hub", "hub").HfApi()
+def push_to_hub(
+    model: Predictor,
+    repo_id: str,
+    *,
+    metadata: Mapping[str, Any] | None = None,
+    private: bool | None = None,
+    token: str | None = None,
+    branch: str | None = None,
+    **options: Any,
+) -> str:
+    """Upload a model to the Hub; returns the URL of the commit. See `Predictor.push_to_hub`."""
+    name = repo_id.removeprefix(SCHEME)
+    if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name):
+        raise CheckpointError(f"{repo_id} is not the name of a repository: write user/name")
+    hub = require("huggingface_hub", "hub")
+    api = hub.HfApi(token=token)
     with tempfile.TemporaryDirectory() as folder:
-        saved = save(model, Path(folder) / "model", name=model_title(name))
+        saved = save(model, Path(folder) / "model", name=model_title(name), metadata=metadata)
         try:
-            api.create_repo(name, private=private, exist_ok=True)
-            return str(api.upload_folder(repo_id=name, folder_path=saved, commit_message=message).commit_url)
+            name = api.create_repo(name, private=private, exist_ok=True).repo_id
+            if branch is not None:
+                api.create_branch(name, branch=branch, exist_ok=True)
+            if is_own_card(_remote_card(api, name, branch, Path(folder))):
+                (saved / CARD).unlink()
+            return str(api.upload_folder(repo_id=name, folder_path=saved, revision=branch, **options).commit_url)
         except Exception as error:
-            raise CheckpointError(f"{repo} cannot be uploaded: {_reason(error)}{_remedy(error)}") from error
+            raise CheckpointError(f"{name} cannot be uploaded: {_reason(error)}{_remedy(error)}") from error
+
+
+def _remote_card(api: Any, name: str, branch: str | None, folder: Path) -> str:
+    """The card of a repository; if there is none, one that may be replaced."""
+    if not api.file_exists(name, CARD, revision=branch):
+        return MARK
+    return Path(api.hf_hub_download(name, CARD, revision=branch, local_dir=folder / "remote")).read_text("utf-8")
 
 
 def _reason(error: Exception) -> str:
@@ -134,6 +181,9 @@ def _remedy(error: Exception) -> str:
         return "; check its branches and tags, or leave the revision out"
     if "RepositoryNotFoundError" in kinds:
         return "; check the name, or log in with `hf auth login` if it is private"
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if status in (401, 403) or "LocalTokenNotFoundError" in kinds:
+        return "; log in with `hf auth login` and a token that has write access"
     return ""
 
 

@@ -8,10 +8,10 @@
 State is passed in and returned, so one model serves any number of streams.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import torch
 from torch import Tensor, nn
@@ -113,6 +113,8 @@ class Predictor(nn.Module):
         checked = PredictorConfig(backbone=Part(name=""), core=core.config, head=Part(name=""), size=size, fps=fps)
         self.size, self.fps = checked.size, checked.fps
         self.labels = check_labels(labels, head.classes) if labels else None
+        self.card_data: dict[str, Any] = {}
+        """Metadata of the README.md that it was opened with, such as its license; saved with it."""
 
     @classmethod
     def from_config(cls, config: PredictorConfig, *, labels: Labels | None = None) -> Self:
@@ -122,23 +124,116 @@ class Predictor(nn.Module):
         return cls(backbone, core, head, size=config.size, fps=config.fps, labels=labels)
 
     @classmethod
-    def from_pretrained(cls, source: str | Path, *, device: torch.device | str = "cpu") -> "Predictor":
-        """Open a saved or pretrained model, in evaluation mode; see `horst.open_model`."""
-        from horst.models.hub import open_model
+    def from_pretrained(
+        cls,
+        pretrained_model_name_or_path: str | Path,
+        *,
+        force_download: bool = False,
+        token: str | bool | None = None,
+        cache_dir: str | Path | None = None,
+        local_files_only: bool = False,
+        revision: str | None = None,
+        device: torch.device | str = "cpu",
+    ) -> "Predictor":
+        """Open a saved or pretrained model, in evaluation mode. Arguments as in huggingface_hub's `ModelHubMixin`.
 
-        return open_model(source, device=device)
+        Args:
+            pretrained_model_name_or_path: All that `horst.open_model` takes, or user/name of the Hugging Face Hub,
+                unless there is a folder of that name.
+            force_download: Download files again that are in the cache.
+            token: Of the Hub; by default that of `hf auth login`.
+            cache_dir: Folder of downloaded files; that of huggingface_hub by default.
+            local_files_only: Do not connect: take the files from the cache.
+            revision: Branch, tag or commit of the repository.
+            device: "auto" is a GPU if there is one.
+        """
+        from horst.models.hub import open_pretrained
 
-    def save_pretrained(self, folder: str | Path, **options: Any) -> Path:
-        """Save the model to a new folder; options: `horst.models.checkpoint.save`."""
+        options = {"force_download": force_download, "token": token, "cache_dir": cache_dir}
+        options |= {"local_files_only": local_files_only, "revision": revision}
+        return open_pretrained(pretrained_model_name_or_path, device=device, **options)
+
+    @overload
+    def save_pretrained(
+        self, save_directory: str | Path, *, push_to_hub: Literal[False] = False, **options: Any
+    ) -> Path: ...
+    @overload
+    def save_pretrained(self, save_directory: str | Path, *, push_to_hub: Literal[True], **options: Any) -> str: ...
+    def save_pretrained(
+        self,
+        save_directory: str | Path,
+        *,
+        repo_id: str | None = None,
+        push_to_hub: bool = False,
+        model_card_kwargs: Mapping[str, Any] | None = None,
+        overwrite: bool = False,
+        half: bool = False,
+        name: str | None = None,
+        **push_to_hub_kwargs: Any,
+    ) -> Path | str:
+        """Save the model to a folder. Arguments as in huggingface_hub's `ModelHubMixin`, and three more.
+
+        Args:
+            save_directory: A new or empty folder.
+            repo_id: With `push_to_hub`: the repository; the name of the folder by default.
+            push_to_hub: Upload the model too.
+            model_card_kwargs: Entries of the metadata of README.md, such as {"license": "mit", "datasets": ["mine"]}.
+            overwrite: Replace the folder if it is a saved model. A README.md of one's own is kept.
+            half: Store the weights as fp16, at half the size; they are opened as fp32.
+            name: Title of the README.md; the name of the folder by default.
+            push_to_hub_kwargs: Further arguments of `push_to_hub`.
+
+        Returns:
+            The folder, or with `push_to_hub` the URL of the commit.
+        """
         from horst.models.checkpoint import save
 
-        return save(self, folder, **options)
+        if push_to_hub_kwargs and not push_to_hub:
+            raise TypeError(f"{', '.join(push_to_hub_kwargs)}: for push_to_hub=True alone")
+        path = save(self, save_directory, overwrite=overwrite, half=half, name=name, metadata=model_card_kwargs)
+        if not push_to_hub:
+            return path
+        return self.push_to_hub(repo_id or path.name, model_card_kwargs=model_card_kwargs, **push_to_hub_kwargs)
 
-    def push_to_hub(self, repo: str, **options: Any) -> str:
-        """Upload the model to the Hugging Face Hub; options: `horst.models.hub.push_to_hub`."""
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        commit_message: str = "Push model using huggingface_hub.",
+        private: bool | None = None,
+        token: str | None = None,
+        branch: str | None = None,
+        create_pr: bool | None = None,
+        allow_patterns: list[str] | str | None = None,
+        ignore_patterns: list[str] | str | None = None,
+        delete_patterns: list[str] | str | None = None,
+        model_card_kwargs: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Upload the model to the Hugging Face Hub. Arguments as in huggingface_hub's `ModelHubMixin`.
+
+        Args:
+            repo_id: user/name, or a name of one's own. The repository is created if it does not exist.
+            commit_message: Of the commit.
+            private: Whether a new repository is private; null: as the account says.
+            token: Of the Hub, with write access; by default that of `hf auth login`.
+            branch: Branch to push to, created if it does not exist; "main" by default.
+            create_pr: Open a pull request with the commit instead of changing the branch.
+            allow_patterns: Upload only files that match.
+            ignore_patterns: Do not upload files that match.
+            delete_patterns: Delete remote files that match, in the same commit.
+            model_card_kwargs: Entries of the metadata of README.md, such as {"license": "mit"}. A README.md in the
+                repository that horst did not write is kept.
+
+        Returns:
+            The URL of the commit.
+        """
         from horst.models.hub import push_to_hub
 
-        return push_to_hub(self, repo, **options)
+        patterns = {"allow_patterns": allow_patterns, "ignore_patterns": ignore_patterns}
+        return push_to_hub(
+            self, repo_id, metadata=model_card_kwargs, private=private, token=token, branch=branch,
+            commit_message=commit_message, create_pr=create_pr, delete_patterns=delete_patterns, **patterns,
+        )  # fmt: skip
 
     @property
     def config(self) -> PredictorConfig:
@@ -174,7 +269,7 @@ class Predictor(nn.Module):
         weights = self.head.state_dict().items()
         shared = {key: value for key, value in weights if key.split(".")[0] not in (*head.classifiers, "video")}
         head.load_state_dict(shared, strict=False)
-        self.labels = check_labels(labels, head.classes) if labels else None
+        self.labels, self.card_data = check_labels(labels, head.classes) if labels else None, {}  # another model
         like = next(self.head.parameters())
         self.head = head.to(like.device, like.dtype).train(self.training)
 

@@ -19,7 +19,8 @@ from horst.errors import CheckpointError, ExportError
 from horst.extras import require
 from horst.finetune import Finetuner
 from horst.io import digest
-from horst.models.checkpoint import CARD, CONFIG, LABELS, WEIGHTS
+from horst.models.card import CARD
+from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS
 from horst.serving.errors import ApiError, file_response
 
 FILES = (CONFIG, LABELS, WEIGHTS, CARD)

@@ -11,9 +11,11 @@ from horst.config import check_positive
 from horst.data.config import DataConfig
 from horst.data.loader import ClipBatches
 from horst.errors import ConfigError, DataError
+from horst.evaluation.card import card_result
 from horst.evaluation.evaluate import Evaluation, clip_for, evaluate_predictions, fingerprint, predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.models import Predictor
+from horst.models.checkpoint import add_results
 from horst.models.hub import model_title
 from horst.training.config import RunConfig
 from horst.training.run import Run
@@ -47,7 +49,10 @@ class EvaluatedModel:
         return name if self.weights == "best" else f"{name}-{self.weights}"
 
     def evaluate(self, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
-        """Predict and measure. A run keeps both in its folder; `reuse` reads them if they are of this model."""
+        """Predict and measure. A run keeps both in its folder, and the main metrics in the model's card.
+
+        `reuse` reads them if they are of this model.
+        """
         run, name = self.run, self.name(split)
         if reuse and run is not None and (kept := self._kept(run, split)) is not None:
             return kept
@@ -55,6 +60,8 @@ class EvaluatedModel:
         if run is not None:
             run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: a kill must not leave another model's
             evaluation.save(run.evaluation(name))
+            if (result := card_result(evaluation)) is not None:
+                add_results(run.folder / self.weights, self.model, result)
             if sum(scores.nbytes for scores in predictions.scores.values()) <= LARGEST:
                 predictions.save(run.evaluation(name, PREDICTIONS))
         return predictions, evaluation
