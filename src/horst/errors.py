@@ -76,6 +76,10 @@ class DivergedError(HorstError):
     """The loss became NaN or infinite: the run stopped, its last good weights are kept."""
 
 
+class LoggerError(HorstError):
+    """A logger of a run that cannot be opened or reached."""
+
+
 class StudyError(HorstError):
     """Some runs of a study failed; the others are done, and their tables made."""
 

@@ -16,7 +16,7 @@ from horst.configs import FOLDER, config_name, copy_configs, find_config, list_c
 from horst.errors import ConfigError
 from horst.studies.config import Study
 from horst.studies.plan import plan
-from horst.training.config import RunConfig
+from horst.training.config import RunConfig, TrainerOptions
 
 GOLDEN: dict[str, Any] = json.loads((Path(__file__).parents[1] / "goldens/configs.json").read_text())
 RUNS = [name for name in list_configs() if not name.startswith("studies/")]
@@ -27,8 +27,9 @@ RENAMED: dict[str, tuple[str, dict[Any, Any]]] = {
 ADDED = (
     *("loss.options", "optimiser.options", "model.init_backbone"),
     *("augment.speed", "loss.balance", "loss.near", "trainer.window"),
+    *("trainer.loggers", "trainer.logger_options", "trainer.log_every"),
 )
-"""Entries that the golden has only where they are not empty."""
+"""Entries that the golden has only where they are not empty, or not what they are by default."""
 
 
 def flat(data: Any, where: str = "") -> dict[str, Any]:
@@ -37,7 +38,7 @@ def flat(data: Any, where: str = "") -> dict[str, Any]:
         return {k: v for key, value in data.items() for k, v in flat(value, f"{where}.{key}".lstrip(".")).items()}
     if isinstance(data, str) and data.startswith("/"):
         data = os.path.relpath(data)
-    if where in ADDED and not data:
+    if where in ADDED and (not data or data == getattr(TrainerOptions(), where.removeprefix("trainer."), None)):
         return {}
     if where in RENAMED:
         before, values = RENAMED[where]

@@ -6,6 +6,7 @@ less, or none at all.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import shutil
@@ -46,7 +47,7 @@ def config(root: Path, scenario: str, replicas: int) -> RunConfig:
         batches={**changes["batches"], "size": size, "bad_limit": 1.0},
         loss=changes.get("loss", {}),
         optimiser={"name": "sgd", "lr": changes["lr"], "lookahead": False},
-        trainer={"epochs": 3, "devices": replicas, "checkpoint_minutes": 0.0},
+        trainer={"epochs": 3, "devices": replicas, "checkpoint_minutes": 0.0, "loggers": ["csv"], "log_every": 1},
     )
 
 
@@ -103,10 +104,19 @@ def test_two_learn_what_one_learns(replicas: Path, scenario: str, tmp_path: Path
         torch.testing.assert_close(two[name], one[name], rtol=1e-5, atol=1e-5, msg=lambda m, n=name: f"{n}: {m}")
     for a, b in zip(small_runs.metrics(alone.folder), small_runs.metrics(replicas / scenario), strict=True):
         assert {k: float(v) for k, v in a.items()} == pytest.approx({k: float(v) for k, v in b.items()}, abs=1e-4)
+    one_log, two_logs = logged(alone.folder), logged(replicas / scenario)
+    assert [row["step"] for row in one_log] == [row["step"] for row in two_logs]  # one of the processes logs
+    for a, b in zip(one_log, two_logs, strict=True):  # the loss of all clips of a batch, not of one process
+        assert a == pytest.approx(b, abs=1e-4)
     said = (alone.folder / "bad_clips.csv").read_text().splitlines()
     assert len(said) == 2
     assert (replicas / scenario / "bad_clips.csv").read_text().splitlines() == said  # whichever process read it
     assert not (replicas / scenario / "bad_clips.1.csv").exists()
+
+
+def logged(run: Path) -> list[dict[str, float]]:
+    with (run / "csv" / "metrics.csv").open() as file:
+        return [{k: float(v) for k, v in row.items() if v and k != "seconds"} for row in csv.DictReader(file)]
 
 
 def test_two_go_on_in_the_middle_of_an_epoch(replicas: Path) -> None:

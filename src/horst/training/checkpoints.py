@@ -7,7 +7,6 @@ import os
 import struct
 import time
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,20 +38,13 @@ class CheckpointCallback(lightning.Callback):
         self.best: float | None = None
         self._sums: dict[str, Any] = {}
         self._saved = self._epoch_start = self._batch_end = time.monotonic()
-        self._board: Any = None
         self._shared = 0  # the number of bad clips that all processes know of
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         self._saved = time.monotonic()
         self._shared = len(trainer.datamodule.bad_clips)  # after a resume those of the checkpoint
-        if trainer.is_global_zero:
-            with suppress(ModuleNotFoundError):  # TensorBoard is optional
-                from torch.utils.tensorboard import SummaryWriter
-
-                # Epochs that a killed run wrote after its checkpoint are removed.
-                self._board = SummaryWriter(str(self.run.folder / "tensorboard"), purge_step=len(self.history) or None)
-            if self.history:
-                write_text(self.run.metrics, metrics_csv(self.history))
+        if trainer.is_global_zero and self.history:
+            write_text(self.run.metrics, metrics_csv(self.history))
         self.on_train_epoch_start(trainer, pl_module)  # Lightning skips it when it resumes within an epoch
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
@@ -82,8 +74,7 @@ class CheckpointCallback(lightning.Callback):
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         pl_module.check_loss()
         pl_module.check_weights()
-        row = self._row(trainer, pl_module)
-        self.history.append(row)
+        self.history.append(self._row(trainer, pl_module))
         options = pl_module.run.trainer
         completing = options.completion_from == "best" and trainer.current_epoch < options.completion_epochs
         value = None if completing else pl_module.metrics.get(pl_module.monitor)
@@ -103,10 +94,6 @@ class CheckpointCallback(lightning.Callback):
             self._checkpoint(trainer)
         if trainer.is_global_zero:
             write_text(self.run.metrics, metrics_csv(self.history))
-            if self._board is not None:
-                for name, value in row.items():
-                    self._board.add_scalar(name, value, int(row["epoch"]))
-                self._board.flush()
 
     def _is_saved(self, trainer: Any, module: TrainingModule) -> bool:
         if module.metrics or trainer.current_epoch == trainer.max_epochs - 1:
@@ -120,8 +107,6 @@ class CheckpointCallback(lightning.Callback):
         self._write_bad_clips(trainer)
         if trainer.is_global_zero and self.history:  # a run that was killed after its last checkpoint
             write_text(self.run.metrics, metrics_csv(self.history))
-        if self._board is not None:
-            self._board.close()
 
     def state_dict(self) -> dict[str, Any]:
         sums = {name: float(value) for name, value in self._sums.items()}

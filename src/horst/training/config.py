@@ -46,6 +46,12 @@ OPTIMISERS: Registry[Any] = Registry(
     import_paths=True,
 )
 """Optimisers by name: called with the parameters, lr, weight_decay and `optimiser.options`."""
+LOGGERS: Registry[Any] = Registry(
+    "logger",
+    {name: f"horst.training.loggers:{name}_logger" for name in ("csv", "tensorboard", "wandb", "mlflow")},
+    import_paths=True,
+)
+"""Loggers by name; "package.module:name" is called with its `trainer.logger_options`."""
 MODEL_KEYS = ("model.init", "model.init_backbone")
 """The entries of a run that are models: names of pretrained ones, or paths."""
 PATH_KEYS = (*MODEL_KEYS, "model.tsn", "batches.cache", *(f"data.{name}" for name in DATA_PATHS))
@@ -242,6 +248,13 @@ class TrainerOptions:
     """Epochs between two validations. The last epoch is always validated; 0: only that one."""
     checkpoint_minutes: float = 10.0
     """How often a checkpoint is written within a long epoch; 0: after every batch."""
+    loggers: tuple[str, ...] | str | None = None
+    """csv, tensorboard, wandb, mlflow, or "package.module:name" of another logger of Lightning: a list, or names with
+    commas between them. null: tensorboard, if it is installed. metrics.csv in the run's folder is always written."""
+    logger_options: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Options of each logger by its name, as Lightning's class takes them: {wandb: {project: gestures}}."""
+    log_every: int = 50
+    """Steps between two rows of the loss for the loggers."""
     monitor: str | None = None
     """The validation metric whose highest value is the best epoch; null: that of the data's protocol."""
     completion_epochs: int = 0
@@ -252,7 +265,18 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         check_entries("trainer", self, epochs="1..", accumulate="1..", nodes="1..", clip_gradient=">0", ema="0..1")
-        check_entries("trainer", self, window="2..")
+        check_entries("trainer", self, window="2..", log_every="1..")
+        if isinstance(self.loggers, str):
+            object.__setattr__(self, "loggers", tuple(filter(None, map(str.strip, self.loggers.split(",")))))
+        for name in self.loggers or ():
+            if name not in LOGGERS:
+                _ = LOGGERS[name]  # raises, with the closest names
+        for name, options in self.logger_options.items():
+            if not isinstance(options, dict) or name not in (self.loggers or ("tensorboard",)):
+                raise ConfigError(
+                    f"trainer.logger_options has {name}: {options!r}; it takes the options, as a mapping, of a logger "
+                    f"in trainer.loggers, which is {list(self.loggers or ())}"
+                )
         most = f"0..{self.epochs}"
         check_entries("trainer", self, validate_every="0..", checkpoint_minutes="0..", completion_epochs=most)
         if self.devices != "auto":

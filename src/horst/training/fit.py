@@ -22,6 +22,7 @@ from horst.training.build import build_model, loss_for, notices
 from horst.training.callbacks import AveragedWeights, CompletionCallback
 from horst.training.checkpoints import CheckpointCallback, check_checkpoint
 from horst.training.config import RunConfig
+from horst.training.loggers import LoggingCallback, RunLoggers
 from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
 from horst.training.run import Run
@@ -137,11 +138,12 @@ def _fit(
     console, options, counts = console or Console(), config.trainer, data.annotations.counts()
     averages = AveragedWeights(options.ema)
     checkpoints = CheckpointCallback(run, averages, minutes=options.checkpoint_minutes)
-    callbacks = [averages, ProgressCallback(console), checkpoints, *more]
+    loggers = RunLoggers(run, config, first=is_first())
+    callbacks = [averages, ProgressCallback(console), checkpoints, LoggingCallback(loggers, checkpoints), *more]
     if options.completion_epochs and options.completion_from == "best":
         callbacks.insert(2, CompletionCallback(options.completion_epochs, averages))
     validate_every = (options.validate_every or options.epochs) if "val" in counts else None
-    trainer = create_trainer(config, callbacks=callbacks, validate_every=validate_every)
+    trainer = create_trainer(config, callbacks=callbacks, validate_every=validate_every, loggers=loggers.loggers)
     module.model.core.use_backend(options.backend)
     module.model.backbone.use_backend(options.backend)
     backend = module.model.core.backend(trainer.strategy.root_device)
@@ -154,15 +156,21 @@ def _fit(
         if trainer.is_global_zero:
             for line in _introduction(run, module, [f"backend {backend}", *choices]):
                 console.print(line)
-        _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)
+        try:
+            loggers.start()
+            _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)
+        finally:
+            loggers.close()
     if trainer.is_global_zero:
         best = "" if checkpoints.best is None else f", best {module.monitor} {100 * checkpoints.best:.1f}%"
         console.print(f"done{best}. Next: horst evaluate {run.folder}")
     return run
 
 
-def create_trainer(config: RunConfig, *, callbacks: list[Any], validate_every: int | None) -> Any:
-    """Lightning's trainer without its own checkpoints, logs and progress bar. `validate_every`: None for never."""
+def create_trainer(
+    config: RunConfig, *, callbacks: list[Any], validate_every: int | None, loggers: Sequence[Any] = ()
+) -> Any:
+    """Lightning's trainer without its own checkpoints and progress bar. `validate_every`: None for never."""
     options = resolve(config)[0].trainer
     for name in ("lightning.pytorch", "lightning.fabric"):
         logging.getLogger(name).setLevel(logging.WARNING)
@@ -179,7 +187,7 @@ def create_trainer(config: RunConfig, *, callbacks: list[Any], validate_every: i
             limit_val_batches=0 if validate_every is None else None,
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
-            logger=False,
+            logger=list(loggers) or False,
             enable_checkpointing=False,
             enable_progress_bar=False,
             enable_model_summary=False,
