@@ -5,12 +5,22 @@ printed as its escape (`\\x1b`). To style a name, use `rich.text.Text` with the 
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import rich.console
 from rich.console import ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    Task,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
@@ -61,6 +71,25 @@ def new_table(title: str, *columns: str, left: int = 1) -> Table:
 
 
 def progress(**options: Any) -> Progress:
-    """A progress bar on stderr: the description of a task, a bar, counts and the time left."""
+    """A progress bar on stderr: the description of a task, a bar, counts and the time left.
+
+    Without a terminal, a line at the end; nothing if it is `transient`.
+    """
     columns = _Description(), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    return Progress(*columns, **{"console": Console(stderr=True), **options})
+    console = options.pop("console", None) or Console(stderr=True)
+    disable = options.pop("disable", False) or (options.get("transient", False) and not console.is_terminal)
+    return Progress(*columns, console=console, disable=disable, **options)
+
+
+@contextmanager
+def working(what: str) -> Iterator[Callable[[str], None]]:
+    """For work without steps that can be counted: in a terminal a spinner on stderr, what it does and the time.
+
+    with working("tracing the model") as say:
+        say("comparing")
+    """
+    console = Console(stderr=True)
+    columns = SpinnerColumn(), _Description(), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda now: bar.update(task, description=now)

@@ -20,7 +20,8 @@ from horst.data.config import DataConfig
 from horst.data.source import open_source
 from horst.errors import CheckpointError, ConfigError
 from horst.finetune import finetune
-from horst.models.hub import find_device, model_folder, model_title, open_config
+from horst.models.hub import find_device, model_folder, open_config
+from horst.places import model_title
 from horst.training.build import initialise
 from horst.training.config import RunConfig
 

@@ -10,11 +10,12 @@ import pytest
 
 from horst.cli import main
 from horst.configs import find_config, list_configs
+from horst.configs.run_file import read_run
 from horst.evaluation.paper import paper_table
 from horst.models import create_model, list_methods, model_config
 from horst.models.registry import METHODS, SIZES
 from horst.models.summary import summarize
-from horst.training.config import RunConfig, read_run
+from horst.training.config import RunConfig
 from horst.training.methods import FROZEN, config_files, describe, loss_title, methods_of
 
 Call = Callable[..., str]

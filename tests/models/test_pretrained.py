@@ -8,13 +8,13 @@ import pytest
 
 import horst
 from horst.configs import find_config
+from horst.configs.run_file import read_run
 from horst.data.config import DataConfig
 from horst.errors import CheckpointError
 from horst.evaluation.evaluate import evaluate
 from horst.models import pretrained_models
 from horst.synth import kitchen, somethings
 from horst.synth.fresh import fresh_kitchen, fresh_somethings
-from horst.training.config import read_run
 
 
 def test_they_are_small(root: Path) -> None:

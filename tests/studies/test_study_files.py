@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from horst.config import from_dict
-from horst.configs import find_config, list_configs
+from horst.configs import find_config, find_study, list_configs
 from horst.errors import ConfigError
 from horst.evaluation.report import metric_title
 from horst.models import METHODS, Predictor, model_config
-from horst.studies.config import Study, find_study, known_studies, overrides
+from horst.studies.config import Study, known_studies, overrides
 from horst.studies.plan import group_folds, identity, plan
 from horst.studies.report import paper_lines
 from horst.synth import kitchen, somethings

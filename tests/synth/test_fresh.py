@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from horst.configs import find_config
+from horst.configs.run_file import read_run
 from horst.data.clips import ClipConfig
 from horst.data.source import open_source
 from horst.evaluation.measure import prior
 from horst.synth import kitchen
 from horst.synth.fresh import KITCHEN, Fresh, fresh_kitchen
-from horst.training.config import read_run
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from horst.config import from_dict
+from horst.configs.run_file import ENTRIES
 from horst.data.augmenter import Augment
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, DataError, HorstError
@@ -252,3 +253,8 @@ def test_runs_of_earlier_versions(tmp_path: Path) -> None:
     assert (new.loss.times, new.optimiser.rectify, new.trainer.completion_from) == ("sum", True, "best")
     file.write_text(new.to_yaml())
     assert RunConfig.from_file(file, resumed=True) == new
+
+
+def test_the_names_of_entries_need_no_torch() -> None:
+    """Options of the command line are checked against them before torch is imported."""
+    assert tuple(RunConfig.__dataclass_fields__) == ENTRIES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 
 from horst.cli.options import Device, Flag, Json, Output, Processes, Source
-from horst.console import Console, new_table
+from horst.console import Console, new_table, working
 from horst.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def make_somethings(
         templates: How many of the 24 actions, the simplest first; 0: all.
         packed: Write the packed form instead of files. This needs no FFmpeg.
     """
-    from horst.synth import make
+    with working("loading"):
+        from horst.synth import make
 
     options = {"seed": seed, "size": size, "templates": templates, "packed": packed, "processes": processes}
     Console().print(str(make.make_somethings(folder, clips, **options)))  # type: ignore[arg-type]
@@ -66,7 +67,8 @@ def make_kitchen(
         size: Height and width in pixels.
         packed: Write the packed form instead of files. This needs no FFmpeg.
     """
-    from horst.synth import make
+    with working("loading"):
+        from horst.synth import make
 
     Console().print(str(make.make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes)))
 
@@ -150,12 +152,14 @@ def extract(
         batch: Frames in a batch.
     """
     from horst.data.config import DataConfig
-    from horst.data.extract import extract
-    from horst.models.hub import find_device
 
-    where = find_device(device)
     config = DataConfig.from_file(data)
-    network = _backbone(backbone, options, weights)
+    with working("loading the backbone"):
+        from horst.data.extract import extract
+        from horst.models.hub import find_device
+
+        where = find_device(device)
+        network = _backbone(backbone, options, weights)
     report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
     console = Console()
     console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")

@@ -4,7 +4,7 @@ import platform
 from pathlib import Path
 
 import horst
-from horst.console import Console
+from horst.console import Console, working
 from horst.errors import HorstError, InputError
 
 
@@ -29,17 +29,17 @@ def demo(
         frames: Number of frames to time.
         threads: CPU threads; torch's default by default.
     """
-    import torch
-
-    from horst.cli import demo_sections
-    from horst.io import write_text
-    from horst.viz.report import page
-
     if min(frames, clips, videos) < 1 or streams < 0 or (threads is not None and threads < 1):
         raise InputError(
             f"clips is {clips}, videos {videos}, frames {frames}, threads {threads}: they start at 1; "
             f"streams is {streams}, from 0 on"
         )
+    with working("loading torch"):
+        import torch
+
+        from horst.cli import demo_sections
+        from horst.io import write_text
+        from horst.viz.report import page
     if threads is not None:
         torch.set_num_threads(threads)
     console = Console()

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from horst.cli.options import Device, Evaluated, EvaluatedData, Json
-from horst.console import Console
-from horst.errors import InputError
+from horst.cli.options import Device, Evaluated, EvaluatedData, Json, Source
+from horst.console import Console, working
+from horst.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from horst.evaluation.evaluate import Evaluation
@@ -40,10 +40,24 @@ def evaluate(
         workers: Processes that decode.
         challenge: Write predictions for the EPIC-Kitchens 100 challenge to this file.
     """
-    from horst.training.evaluated import open_evaluated
+    check_evaluated(run, data, weights)
+    with working("loading the model and the data"):
+        from horst.training.evaluated import open_evaluated
 
-    opened = open_evaluated(run, data=data, weights=weights, mode=mode, device=device, batch=batch, workers=workers)
+        opened = open_evaluated(run, data=data, weights=weights, mode=mode, device=device, batch=batch, workers=workers)
     show_evaluation(opened, split, challenge=challenge, as_json=as_json)
+
+
+def check_evaluated(run: Source, data: Path | None, weights: str = "best") -> None:
+    """The error for a model or a data set that is not there, before torch is imported."""
+    from horst.data.config import DataConfig
+    from horst.places import RUN, find_model
+
+    if data is not None:
+        DataConfig.from_file(data)
+    elif not (Path(run) / RUN).is_file():
+        raise ConfigError(f"{run} is no run, so it names no data: pass --data FILE")
+    find_model(run, weights)
 
 
 def show_evaluation(
@@ -54,7 +68,8 @@ def show_evaluation(
     from horst.evaluation.report import show
 
     predictions, evaluation = opened.evaluate(split)
-    files = draw_curve(opened, evaluation)
+    with working("drawing the curve"):
+        files = draw_curve(opened, evaluation)
     if challenge is not None:
         write_challenge(challenge, predictions, opened.module.annotations.split(split))
     if as_json:
@@ -105,18 +120,23 @@ def report(
         output: The HTML file; RUN/evaluation/<split>.html by default, or <model>-report.html.
     """
     from horst.io import write_text
-    from horst.training.evaluated import open_evaluated
-    from horst.viz.report import report_page
 
     if clips < 0:
         raise InputError(f"clips is {clips}; it starts at 0")
-    opened = open_evaluated(run, data=data, device=device)
+    check_evaluated(run, data)
+    with working("loading the model and the data"):
+        from horst.training.evaluated import open_evaluated
+        from horst.viz.report import report_page
+
+        opened = open_evaluated(run, data=data, device=device)
     predictions, evaluation = opened.evaluate(split, reuse=True)
     draw_curve(opened, evaluation)
     if output is None and opened.run is not None:
         output = opened.run.evaluation(opened.name(split), "html")
     output = output or Path(f"{opened.title}-report.html")
-    write_text(output, report_page(opened, predictions, evaluation, clips=clips))
+    with working("drawing the report"):
+        text = report_page(opened, predictions, evaluation, clips=clips)
+    write_text(output, text)
     Console().print(f"{output}: {output.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Literal
 
 from horst.cli.options import Flag, Source
-from horst.console import Console
+from horst.console import Console, working
+from horst.errors import ExportError
 
 RUNTIMES = {"onnx": "onnxruntime", "torch": "torch.export", "aoti": "AOTInductor"}
 
@@ -33,17 +34,22 @@ def export(
         opset: ONNX opset, 18 to 23; 20 by default.
         force: Replace an existing file.
     """
-    from horst.export import export_model
-    from horst.models import MODELS, create_model, open_model
-
     console = Console(highlight=False)
-    if model in MODELS and not Path(model).exists():
-        made = create_model(str(model)).eval()
-        console.print(f"{model} has random weights: it was not trained")
-    else:
-        made = open_model(model)
     path = output or default_output(model, what, format)
-    report = export_model(made, path, what=what, format=format, frames=frames, unroll=unroll, opset=opset, force=force)
+    if path.exists() and not force:
+        raise ExportError(f"{path} exists: pass --force to replace it, or choose another name")
+    with working("loading the model") as say:
+        from horst.export import export_model
+        from horst.models import MODELS, create_model, open_model
+
+        if model in MODELS and not Path(model).exists():
+            made = create_model(str(model)).eval()
+            console.print(f"{model} has random weights: it was not trained")
+        else:
+            made = open_model(model)
+        report = export_model(
+            made, path, what=what, format=format, frames=frames, unroll=unroll, opset=opset, force=force, report=say
+        )
     console.print(f"{report.path}: {report.size / 1e6:.1f} MB")
     console.print(f"parity over {report.frames} frames of 2 streams: largest difference of logits {report.error:.1e}")
     threads = f"{report.threads} CPU thread{'s' if report.threads > 1 else ''}"
@@ -55,8 +61,7 @@ def export(
 
 def default_output(model: Source, what: str, format: Literal["onnx", "torch", "aoti"]) -> Path:
     """In the present folder, by the model's name."""
-    from horst.export import SUFFIX
-    from horst.models.hub import model_title
+    from horst.places import model_title
 
     compiled = ".aoti" if format == "aoti" else ""
-    return Path(f"{model_title(model)}-{what}{compiled}{SUFFIX[format]}")
+    return Path(f"{model_title(model)}-{what}{compiled}{'.onnx' if format == 'onnx' else '.pt2'}")

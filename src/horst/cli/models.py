@@ -248,7 +248,8 @@ def info(
 
 def _config(model: Source, variant: str | None) -> PredictorConfig:
     from horst.models import MODELS, model_config, pretrained_models
-    from horst.models.hub import is_address, open_config
+    from horst.models.hub import open_config
+    from horst.places import is_address
 
     if model in MODELS and not Path(model).exists():
         return model_config(str(model), **({} if variant is None else {"variant": variant}))

@@ -27,11 +27,11 @@ Entry = Annotated[str, Parameter(name="--ENTRY", metavar="VALUE", allow_repeatin
 
 def overrides(command: Callable[..., Any], given: Sequence[str], entries: dict[str, str]) -> list[str]:
     """The values of `--set key=value` and of `--key value`, as key=value. A mistyped option ends up among them."""
-    from horst.training.config import RunConfig
+    from horst.configs.run_file import ENTRIES
 
     options = [name for name, one in signature(command).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    known = [*RunConfig.__dataclass_fields__, *options]
+    known = [*ENTRIES, *options]
     for name in entries:
-        if name.partition(".")[0] not in RunConfig.__dataclass_fields__:
+        if name.partition(".")[0] not in ENTRIES:
             raise ConfigError(f"there is no option --{name}, and no such entry of a run{did_you_mean(name, known)}")
     return [*given, *(f"{name}={value}" for name, value in entries.items())]

@@ -20,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from horst.cli.options import Device, Json, Model, Source
-from horst.console import Console, visible
+from horst.console import Console, visible, working
 from horst.errors import ConfigError, MissingVideoError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 BAR = 30  # characters of a bar of probability 1
 SYNTHETIC = "This model knows synthetic clips only. Teach it your own actions: horst teach CLIPS MODEL"
+NO_SOURCE = "there is no such file, folder, camera (camera:0) or address (rtsp://...)"
 LIVE_FPS, MOST_FPS = 12.0, 30.0  # frame rates of a rendered video: from a camera, and at most
 
 
@@ -62,15 +63,21 @@ def predict(
         render: Write a video, such as out.mp4, with predictions and attention; from a camera until Ctrl-C.
     """
     from horst.config import check_positive
-    from horst.models import open_model, pretrained_models
-    from horst.streaming import reset_policy
-    from horst.video.encode import write_video
+    from horst.places import find_model, pretrained_models
     from horst.video.live import is_live
-    from horst.viz.render import render_stream
 
     check_positive(top=top)
     source = str(source)
-    predictor = open_model(model, device=device)
+    find_model(model)
+    if not is_live(source) and not Path(source).exists():
+        raise MissingVideoError(source, NO_SOURCE)
+    with working("loading the model"):
+        from horst.models import open_model
+        from horst.streaming import reset_policy
+        from horst.video.encode import write_video
+        from horst.viz.render import render_stream
+
+        predictor = open_model(model, device=device)
     if str(model) in pretrained_models():
         Console(stderr=True).print(SYNTHETIC, highlight=False)
     live, drawn = is_live(source), render is not None
@@ -124,7 +131,7 @@ def _open(
         return stack.enter_context(LatestFrames(live.frames())), None, LIVE_FPS
     path = Path(source)
     if not path.exists():
-        raise MissingVideoError(source, "there is no such file, folder, camera (camera:0) or address (rtsp://...)")
+        raise MissingVideoError(source, NO_SOURCE)
     if is_image_sequence(path):
         if fps is None:
             raise ConfigError(f"{source} is a folder of images: pass --fps, their frame rate")

@@ -7,7 +7,7 @@ import socket
 from pathlib import Path
 
 from horst.cli.options import Device, Flag, Model, Source
-from horst.console import Console
+from horst.console import Console, working
 from horst.errors import ConfigError
 
 QUEUE = 128  # connections that may wait to be accepted
@@ -46,18 +46,21 @@ def serve(
     import asyncio
     import webbrowser
 
-    import torch
-
     from horst.extras import require
+    from horst.places import find_model, model_title
 
-    for module in ("fastapi", "uvicorn"):
-        require(module, "serve")
-    from horst.config import check_positive
-    from horst.models import open_model
-    from horst.models.hub import find_device, model_title
-    from horst.serving.app import check_binding, create_app, page_url
-    from horst.serving.limits import Limits
-    from horst.serving.server import create_server
+    find_model(model)
+    with working("loading torch"):
+        import torch
+
+        for module in ("fastapi", "uvicorn"):
+            require(module, "serve")
+        from horst.config import check_positive
+        from horst.models import open_model
+        from horst.models.hub import find_device
+        from horst.serving.app import check_binding, create_app, page_url
+        from horst.serving.limits import Limits
+        from horst.serving.server import create_server
 
     token = token or os.environ.get("HORST_TOKEN") or None
     check_binding(host, token)
@@ -71,17 +74,18 @@ def serve(
     torch.set_num_threads(threads if threads is not None else max(1, torch.get_num_threads() - shared))
     where = find_device(device)
     with _listen(host, port) as listener:
-        app = create_app(
-            open_model(model, device=where),
-            folder,
-            name=model_title(model),
-            limits=limits,
-            host=host,
-            token=token,
-            origins=[o for o in (origin or "").split(",") if o],
-            device=str(where),
-            base=str(base),
-        )
+        with working("loading the model"):
+            app = create_app(
+                open_model(model, device=where),
+                folder,
+                name=model_title(model),
+                limits=limits,
+                host=host,
+                token=token,
+                origins=[o for o in (origin or "").split(",") if o],
+                device=str(where),
+                base=str(base),
+            )
         page = page_url(host, listener.getsockname()[1], token)
         Console().print(f"{model_title(model)} is served at {page}  (Ctrl-C stops it)", highlight=False)
         if open:

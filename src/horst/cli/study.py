@@ -6,7 +6,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
 from horst.cli.options import Entry, Flag, Names, Numbers, Source, overrides
-from horst.console import Console
+from horst.console import Console, working
 from horst.errors import ConfigError
 
 
@@ -34,9 +34,13 @@ def study(
         set: Entries of all runs to change, as key=value; `--key value` is short for it.
     """
     from horst.config import check_positive
-    from horst.studies import runner
+    from horst.configs import find_study
 
     changes = overrides(study, set, entries)
+    for name in names:
+        find_study(name)
+    with working("loading torch"):
+        from horst.studies import runner
     check_positive(parallel=parallel)
     for option, numbers in (("--seeds", seeds), ("--devices", devices)):
         if min(numbers, default=0) < 0:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from horst.cli.options import Entry, Flag, Names, Source, overrides
-from horst.console import Console, progress
-from horst.errors import ConfigError, did_you_mean
+from horst.console import Console, progress, working
+from horst.errors import ConfigError, DataError, did_you_mean
 
 if TYPE_CHECKING:
     from horst.data.module import ClipDataModule
@@ -35,28 +34,45 @@ def train(
         folder: Folder of the new run; runs/<name> by default.
         resume: Folder of a run that was stopped, to continue it.
         init: A model to start from: a saved model, a run or hf://user/name. With other labels the head is reset.
-        dry_run: Open the data, build the model, print the resolved config, and stop.
+        dry_run: Open the data, build the model, print the resolved config, and stop. No synthetic data is made.
         evaluate: Run `horst evaluate` after training.
         set: Entries to change, as key=value; `--key value` is short for it.
     """
-    from horst.training import fit
-    from horst.training.config import RunConfig
-    from horst.training.speed import resolve
+    from horst.configs.run_file import check_paths
+    from horst.places import RUN
 
     changes = overrides(train, set, entries)
     if resume is not None:
         given = {"a config": run, "--folder": folder, "--init": init, "options": changes}
         if others := [name for name, value in given.items() if value]:
             raise ConfigError(f"--resume continues a run as it was: leave out {', '.join(others)}")
+        if not (resume / RUN).is_file():
+            raise ConfigError(f"{resume} is no run: it has no {RUN}; pass a folder of `horst train`")
+        with working("loading the packages for training"):
+            from horst.training import fit
         done = fit.resume(resume)
         if evaluate:
             _evaluate(done)
         return
     if run is None:
         raise ConfigError("name a run, such as somethings/cpu or a YAML file, or --resume RUN")
-    config = RunConfig.from_file(run, [*changes, *([f"model.init={init}"] if init is not None else [])])
+    changes += [f"model.init={init}"] if init is not None else []
+    check_paths(run, changes)
+    with working("loading torch"):
+        from horst.training.config import RunConfig
+        from horst.training.run import Run, is_first
+        from horst.training.speed import resolve
+
+    config = RunConfig.from_file(run, changes)
+    if not dry_run and is_first():
+        Run(folder or Path("runs") / config.name).check_new()
+    with working("loading the packages for training"):
+        from horst.training import fit
     if dry_run:
-        fit.prepare(config)
+        with working("opening the data and building the model"):
+            data, _ = fit.prepare(config, fit.data_module(config, planned=True))
+        if (notice := data.source.not_made) is not None:
+            Console(stderr=True).print(notice, highlight=False)
         print(resolve(config)[0].to_yaml(), end="")
         return
     data = fit.data_module(config)
@@ -71,7 +87,7 @@ def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
 
     from horst.cli.evaluate import show_evaluation
     from horst.training.evaluated import open_evaluated
-    from horst.training.fit import is_first
+    from horst.training.run import is_first
 
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
@@ -107,9 +123,16 @@ def teach(clips: Path, model: Path, /, *, base: Source = "motion_pool", overwrit
     """
     from rich.table import Table
 
-    from horst.finetune import finetune
+    from horst.places import find_model
 
-    with progress(transient=True, disable=not sys.stderr.isatty()) as bar:
+    if base != "motion_pool":
+        find_model(base)
+    if not clips.exists():
+        remedy = "it takes one with a folder of clips for each label, or a CSV file"
+        raise DataError(f"{clips}: there is no such folder; {remedy}")
+    with working("loading torch"):
+        from horst.finetune import finetune
+    with progress(transient=True) as bar:
         task = bar.add_task("reading", total=100)
 
         def report(now: FinetuneProgress) -> None:

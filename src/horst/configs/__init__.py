@@ -22,6 +22,7 @@ from horst.errors import ConfigError, did_you_mean
 from horst.io import write_text
 
 FOLDER = Path(__file__).resolve().parent
+OWN_STUDIES = Path("configs") / "studies"  # in the current directory: studies of one's own that are found by name
 
 
 def list_configs(pattern: str = "*") -> list[str]:
@@ -43,6 +44,12 @@ def find_config(name: str | Path, folder: str = "") -> Path:
             return FOLDER / f"{known}.yaml"
     close = did_you_mean(wanted, [one.removeprefix(f"{folder}/") for one in names if one.startswith(folder)])
     raise ConfigError(f"{name}: there is no such file and no packaged config of that name{close}")
+
+
+def find_study(name: str | Path) -> Path:
+    """The file of a study: a path, a name in ./configs/studies, or a packaged name."""
+    own = OWN_STUDIES / f"{name}.yaml"
+    return own if own.is_file() else find_config(name, "studies")
 
 
 def config_name(path: str | Path) -> str:

@@ -38,7 +38,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
     A resumed fit continues with the batch after the last one that was trained on. Arguments are those of `ClipBatches`,
     `augment` for training clips on the device, and entries of `batches` in run files: `prefix` (the lowest and highest
     observed fraction of a training clip, drawn for each clip and epoch; it replaces the config's `clip.observe`),
-    `bad_limit` (see `BadClips`), `drop_last`, `preload` (`horst.data.preload`).
+    `bad_limit` (see `BadClips`), `drop_last`, `preload` (`horst.data.preload`). `planned`: see `open_source`.
     """
 
     def __init__(
@@ -54,16 +54,17 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         drop_last: bool = False,
         cache: str | None = None,
         preload: Literal["device"] | None = None,
+        planned: bool = False,
     ) -> None:
         super().__init__(data, batch_size=batch_size, workers=workers, seed=seed, cache=cache)
         check_prefix(prefix)
         self.augment, self.prefix, self.bad_limit, self.drop_last = augment, prefix, bad_limit, drop_last
-        self.preload = preload
+        self.preload, self.planned = preload, planned
         self.epoch = 0  # of training, without a trainer
 
     @cached_property
     def source(self) -> Source:
-        source = open_source(self.data)
+        source = open_source(self.data, planned=self.planned)
         for name, cuts in (("clip.observe", self.data.clip.observe < 1), ("prefix", self.prefix is not None)):
             if cuts and source.annotations.task != "recognition":
                 raise ConfigError(f"{name} cuts clips of recognition; leave it out for anticipation")

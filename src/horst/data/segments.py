@@ -13,17 +13,19 @@ that began last is learned, and all of them are right in the evaluation.
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from horst.config import Task
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, ActionSegment, Annotations, Example
 from horst.errors import DataError
 from horst.video.sampling import SLACK
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 EARLIEST = 2.0  # seconds
 BACKGROUND = 0  # detection: the class of frames without an action
@@ -32,11 +34,13 @@ WHOLE_VIDEOS: tuple[Task, ...] = ("online", "detection")  # the tasks whose exam
 
 def frame_labels(
     segments: Sequence[ActionSegment], times: NDArray[np.float64], horizons: Sequence[float] = ()
-) -> dict[str, Tensor]:
+) -> "dict[str, Tensor]":
     """(T,) "action" and "present" and (T, horizons) "ahead" of frames at `times`; UNKNOWN where there is none.
 
     (T, horizons) "gap": seconds from the end of each horizon to the start of the action "ahead".
     """
+    import torch  # here, because readers of annotations need none
+
     starts = np.asarray([segment.start for segment in segments])
     labels = np.asarray([segment.label for segment in segments])
     ends = np.asarray([segment.end for segment in segments])
@@ -52,8 +56,10 @@ def frame_labels(
 
 def detection_labels(
     segments: Sequence[ActionSegment], times: NDArray[np.float64], horizons: Sequence[float] = ()
-) -> dict[str, Tensor]:
+) -> "dict[str, Tensor]":
     """(T,) "action" and (T, horizons) "ahead" of frames at `times`: UNKNOWN after the last of them."""
+    import torch
+
     moments = times[:, None] + np.asarray([0.0, *horizons])
     found = np.full(moments.shape, BACKGROUND, np.int64)
     for start, end, label in segments:
@@ -69,13 +75,15 @@ def going_on(times: NDArray[np.float64], start: float, end: float) -> NDArray[np
 
 def video_labels(
     task: Task, example: Example, times: NDArray[np.float64], horizons: Sequence[float]
-) -> dict[str, Tensor]:
+) -> "dict[str, Tensor]":
     """The labels of each frame of a whole video."""
     labels = detection_labels if task == "detection" else frame_labels
     return labels(example.segments, times, horizons)
 
 
-def item_labels(example: Example, times: NDArray[np.float64], clip: ClipConfig, task: Task) -> dict[str, int | Tensor]:
+def item_labels(
+    example: Example, times: NDArray[np.float64], clip: ClipConfig, task: Task
+) -> "dict[str, int | Tensor]":
     """The labels of a clip, or of each of its frames."""
     if task not in WHOLE_VIDEOS:
         return dict(example.labels)

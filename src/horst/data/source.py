@@ -24,6 +24,7 @@ from horst.video.frame import is_image_sequence
 
 T = TypeVar("T")
 Depth = Literal["files", "headers", "frames"]  # what a check opens: nothing, the headers of files, or all frames
+SYNTHETIC = ("somethings", "kitchen")  # sources that make their data if it is missing
 MANY_FILES = 1000  # A progress bar is shown if more files are opened
 
 
@@ -36,6 +37,7 @@ class Source:
 
     map: tuple[int, int, int] | None = None  # channels, height and width of precomputed maps; None if clips are images
     shared_media = False  # whether one folder or file holds the clips of all examples: `Example.media` is the same
+    not_made: str | None = None  # a sentence, if the data is only planned; see `open_source`
 
     def __init__(self, annotations: Annotations) -> None:
         self.annotations = annotations
@@ -120,8 +122,11 @@ SOURCES: Registry[Callable[..., Annotations | Source]] = Registry(
 register_source = SOURCES.register
 
 
-def open_source(config: DataConfig) -> Source:
-    """Open a data set: its annotations are read; clips are decoded when they are needed."""
+def open_source(config: DataConfig, *, planned: bool = False) -> Source:
+    """Open a data set: its annotations are read; clips are decoded when they are needed.
+
+    `planned`: synthetic data that is not made yet has its annotations, but no clips.
+    """
     module, _, name = config.source.rpartition(":")
     if module:
         try:
@@ -129,7 +134,8 @@ def open_source(config: DataConfig) -> Source:
         except ImportError as error:
             remedy = "install it, or add its folder to PYTHONPATH"
             raise ConfigError(f"{module} of source {config.source!r} cannot be imported ({error}): {remedy}") from error
-    source = SOURCES.create(name, **config.options)
+    plan = {"planned": True} if planned and name in SYNTHETIC else {}
+    source = SOURCES.create(name, **config.options, **plan)
     source = Source(source) if isinstance(source, Annotations) else source
     if config.fold is None:
         return source

@@ -4,6 +4,7 @@ import json
 import shutil
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -34,6 +35,7 @@ def export_model(
     opset: int | None = None,
     force: bool = False,
     repeat: int = 50,
+    report: Callable[[str], None] = lambda stage: None,
 ) -> ExportReport:
     """Write `model` to the file `path`, unless its outputs differ from the model's.
 
@@ -47,6 +49,7 @@ def export_model(
         opset: ONNX opset; 20 by default.
         force: Replace an existing file.
         repeat: How many frames to time.
+        report: Called with what is being done: an export takes half a minute.
     """
     check_type("what", what, What)
     check_type("format", format, Format)
@@ -61,9 +64,11 @@ def export_model(
         raise ExportError(f"{path} exists: pass --force to replace it, or choose another name")
     wanted = contract(model, what, frames=frames, unroll=unroll)
     of_step = contract(model, "step", unroll=unroll)
+    report("tracing the model")
     program = trace(model, of_step, unroll)
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder) / f"graph{path.suffix}"
+        report("converting" if format != "aoti" else "compiling")
         if format == "onnx":
             proto = to_onnx(program, of_step, OPSET if opset is None else opset)
             if what == "clip":
@@ -73,10 +78,12 @@ def export_model(
             save_program(program, wanted, made)
         else:
             compile_program(program, wanted, made)
+        report("comparing with the model")
         graph = open_graph(made, format)
         compared = frames or COMPARED
         error = compare(graph, model, compared)
         repeat = repeat if what == "step" else -(-repeat // compared)
+        report("timing")
         graph_ms, eager_ms = time_both(graph, model, compared, repeat=repeat)
         size = made.stat().st_size
         with disk_errors(path, ExportError), atomic_write(path) as partial:

@@ -25,7 +25,7 @@ from horst.finetune.job import FinetuneJob, FinetuneProgress, LabelResult
 from horst.finetune.recordings import Recordings
 from horst.finetune.run import MOTION_POOL, finetune
 from horst.models.checkpoint import CONFIG, check_place
-from horst.models.hub import pretrained_models
+from horst.places import pretrained_models
 
 GRACE = 5.0  # seconds that a cancelled worker has to end before it is killed
 INTERVAL = 0.1  # shortest time between two lines of progress, in seconds

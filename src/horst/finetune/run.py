@@ -15,9 +15,10 @@ from horst.finetune import frozen
 from horst.finetune.job import NOTHING, ClipSource, FinetuneJob, FinetuneProgress, HeldOut, Report
 from horst.finetune.recordings import RecordingLimits
 from horst.models.checkpoint import check_place, save
-from horst.models.hub import model_title, open_model
+from horst.models.hub import open_model
 from horst.models.predictor import Predictor
 from horst.models.registry import create_model
+from horst.places import model_title
 from horst.video import VideoFile
 from horst.video.frame import VIDEO_SUFFIXES, Size
 

@@ -28,10 +28,11 @@ from horst.errors import CheckpointError, ConfigError, DataError, ExistsError
 from horst.io import read_json, set_default_mode, write_text
 from horst.models.card import CARD, card_metadata, is_own_card, read_card, with_results, write_card
 from horst.models.predictor import Labels, Predictor, PredictorConfig
+from horst.places import MODEL, current_place
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
-CONFIG, WEIGHTS, LABELS = "config.json", "model.safetensors", "labels.json"
+CONFIG, WEIGHTS, LABELS = MODEL, "model.safetensors", "labels.json"
 CHECKSUM = "crc32"
 
 
@@ -215,12 +216,6 @@ def _put(new: Path, path: Path) -> None:
     os.replace(new, path)
     _sync(path.parent)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def current_place(path: Path) -> Path:
-    """Where the model of `path` is: there, or where a save that was killed between two renames moved it."""
-    old = path.with_name(f".{path.name}.old")
-    return old if old.is_dir() and not path.exists() else path
 
 
 def _sync(path: Path) -> None:

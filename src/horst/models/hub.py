@@ -11,21 +11,19 @@ A folder that exists takes precedence over a name.
 import re
 import tempfile
 from collections.abc import Mapping
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from horst.errors import CheckpointError, ConfigError, did_you_mean
+from horst.errors import CheckpointError, ConfigError
 from horst.extras import require
 from horst.models.card import CARD, MARK, is_own_card
-from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, current_place, load, read_config, save
+from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS, load, read_config, save
 from horst.models.predictor import Predictor, PredictorConfig
+from horst.places import SCHEME, current_place, find_model, is_address, model_title, packaged_folder, split_address
 
-SCHEME = "hf://"
 REPOSITORY = r"[\w.-]+/[\w.-]+"
-RUN = "config.yaml"  # the file that makes a folder a run
 
 
 def open_model(source: str | Path, *, weights: str = "best", device: str | torch.device = "cpu") -> Predictor:
@@ -56,7 +54,7 @@ def open_pretrained(source: str | Path, *, device: str | torch.device = "cpu", *
 
 def _load(folder: Path, device: torch.device) -> Predictor:
     model = load(folder, device=device)
-    if folder.parent == _shipped():
+    if folder.parent == packaged_folder():
         model.card_data["license"] = "apache-2.0"
     return model
 
@@ -66,37 +64,13 @@ def open_config(source: str | Path) -> PredictorConfig:
     return read_config(model_folder(source, wanted=[CONFIG]))
 
 
-def pretrained_models() -> list[str]:
-    """Names of the models that come with the package; see docs/reference/models.md."""
-    return sorted(entry.name for entry in _shipped().iterdir() if (entry / CONFIG).is_file())
-
-
 def model_folder(source: str | Path, weights: str = "best", *, wanted: list[str] | None = None, **options: Any) -> Path:
     """The folder of a saved model. `wanted`: the files to download of a repository, with `options` of the download."""
     if is_address(source):
         return download(str(source), wanted or [CONFIG, WEIGHTS, LABELS, CARD], **options)
-    path = Path(source)
-    if (path / RUN).is_file():
-        if not current_place(path / weights).exists():
-            raise CheckpointError(f"{path} has no {weights} model yet: no epoch of it is finished")
-        return path / weights
-    if current_place(path).exists():
-        return path
-    known = pretrained_models()
-    if str(source) in known:
-        return _shipped() / str(source)
-    close = did_you_mean(str(source), known, "Pass a run, the folder of a saved model, hf://user/name or one of")
-    raise CheckpointError(f"there is no model {str(source)!r}{close}")
-
-
-def model_title(source: str | Path) -> str:
-    """A short name for a model: the last part of its path or address, without the revision."""
-    address = str(source).partition("@")[0] if is_address(source) else str(Path(source).resolve())
-    return address.rstrip("/").rpartition("/")[2] or "model"
-
-
-def is_address(source: object) -> bool:
-    return isinstance(source, str) and source.startswith(SCHEME)
+    found = find_model(source, weights)
+    assert found is not None
+    return found
 
 
 def find_device(name: str | torch.device) -> torch.device:
@@ -115,13 +89,11 @@ def find_device(name: str | torch.device) -> torch.device:
 
 def download(address: str, wanted: list[str], **options: Any) -> Path:
     """Fetch the files `wanted` of a repository into the cache of huggingface_hub; options of `snapshot_download`."""
-    found = re.fullmatch(r"hf://(?P<name>[\w.-]+/[\w.-]+?)(?:@(?P<revision>[\w./-]+))?/?", address)
-    if found is None:
-        raise CheckpointError(f"{address} is not the address of a model: write hf://user/name or hf://user/name@v1")
+    name, revision = split_address(address)
     hub = require("huggingface_hub", "hub")
-    options["revision"] = options.get("revision") or found["revision"]
+    options["revision"] = options.get("revision") or revision
     try:
-        folder = Path(hub.snapshot_download(found["name"], allow_patterns=wanted, **options))
+        folder = Path(hub.snapshot_download(name, allow_patterns=wanted, **options))
     except Exception as error:  # network libraries have no common base class
         raise CheckpointError(f"{address} cannot be fetched: {_reason(error)}{_remedy(error)}") from error
     for file in wanted:
@@ -185,7 +157,3 @@ def _remedy(error: Exception) -> str:
     if status in (401, 403) or "LocalTokenNotFoundError" in kinds:
         return "; log in with `hf auth login` and a token that has write access"
     return ""
-
-
-def _shipped() -> Path:
-    return Path(str(files("horst") / "assets" / "models"))

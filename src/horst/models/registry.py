@@ -18,8 +18,9 @@ from horst.backbones import create_backbone
 from horst.errors import ConfigError, did_you_mean
 from horst.heads import head_options
 from horst.layers import CoreConfig, HORSTConfig
-from horst.models.hub import open_model, pretrained_models
+from horst.models.hub import open_model
 from horst.models.predictor import Labels, Predictor, PredictorConfig
+from horst.places import pretrained_models
 from horst.registry import Part, Registry
 
 # The data sets that models are made for, by task. "tiny" is the synthetic data.

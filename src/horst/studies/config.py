@@ -10,13 +10,11 @@ from typing import Any, Literal, Self
 import yaml
 
 from horst.config import from_dict, read_yaml
-from horst.configs import config_name, find_base, find_config, list_configs, path_root
+from horst.configs import OWN_STUDIES, config_name, find_base, find_config, find_study, list_configs, path_root
+from horst.configs.run_file import absolute_entry
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, did_you_mean
 from horst.models import METHODS, Method
-from horst.training.config import absolute_entry
-
-FOLDER = Path("configs") / "studies"  # in the current directory: studies of one's own that are found by name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,16 +105,10 @@ class Study:
         return None if chosen == run.name else chosen
 
 
-def find_study(name: str | Path) -> Path:
-    """The file of a study: a path, a name in ./configs/studies, or a packaged name."""
-    own = FOLDER / f"{name}.yaml"
-    return own if own.is_file() else find_config(name, "studies")
-
-
 def known_studies() -> dict[str, Path]:
     """The files of all studies that are found by name."""
     packaged = [find_config(name) for name in list_configs("studies/*")]
-    return {file.stem: file for file in (*packaged, *sorted(FOLDER.glob("*.yaml")))}
+    return {file.stem: file for file in (*packaged, *sorted(OWN_STUDIES.glob("*.yaml")))}
 
 
 def overrides(changes: Mapping[str, Any]) -> list[str]:

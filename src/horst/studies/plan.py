@@ -13,6 +13,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from horst.config import differences
+from horst.configs.run_file import PATH_KEYS
 from horst.data.batches import ClipDataset
 from horst.data.config import PATHS
 from horst.data.example import FIT_SPLITS
@@ -24,10 +25,10 @@ from horst.data.source import open_source
 from horst.errors import ConfigError, HorstError
 from horst.heads import HEADS
 from horst.models import model_config
-from horst.models.hub import is_address
+from horst.places import is_address
 from horst.studies.config import Study, StudyRun, overrides
 from horst.studies.statistics import check_metric, known_metrics
-from horst.training.config import PATH_KEYS, RunConfig
+from horst.training.config import RunConfig
 from horst.training.run import Run
 from horst.training.speed import chosen_as, resolve
 

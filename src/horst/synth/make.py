@@ -11,6 +11,7 @@ file locks (Windows, some network disks) work is done twice at worst. Packed for
 import csv
 import io
 import json
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -141,18 +142,47 @@ def make_kitchen(
 
 
 def open_somethings(
-    folder: str | Path, clips: int = 1000, seed: int = 0, size: int = 112, templates: int = 0, packed: bool = True
+    folder: str | Path,
+    clips: int = 1000,
+    seed: int = 0,
+    size: int = 112,
+    templates: int = 0,
+    packed: bool = True,
+    planned: bool = False,
 ) -> Source:
-    """The data source "somethings": made if it is missing, and opened."""
+    """The data source "somethings": made if it is missing, and opened. `planned`: see `open_source`."""
+    spec = DatasetSpec(
+        generator="somethings", count=clips, seed=seed, size=(size, size), templates=templates, packed=packed
+    )
+    if planned and not _complete(Path(folder), spec):
+        chosen = somethings.TEMPLATES[: templates or None]
+        annotations = _somethings_annotations(somethings.plan(clips, seed, templates=chosen), chosen)
+        return _planned(annotations, f"{clips:,} clips", folder)
     made = make_somethings(folder, clips, seed=seed, size=size, templates=templates, packed=packed)
     return open_source(DataConfig.from_file(made))
 
 
 def open_kitchen(
-    folder: str | Path, videos: int = 40, seed: int = 0, size: Sequence[int] = (128, 228), packed: bool = True
+    folder: str | Path,
+    videos: int = 40,
+    seed: int = 0,
+    size: Sequence[int] = (128, 228),
+    packed: bool = True,
+    planned: bool = False,
 ) -> Source:
-    """The data source "kitchen": made if it is missing, and opened."""
+    """The data source "kitchen": made if it is missing, and opened. `planned`: see `open_source`."""
+    spec = DatasetSpec(generator="kitchen", count=videos, seed=seed, size=size, packed=packed)
+    if planned and not _complete(Path(folder), spec):
+        with tempfile.TemporaryDirectory() as place:
+            annotations = _kitchen_annotations(Path(place), kitchen.plan(videos, seed))
+        return _planned(annotations, f"{videos:,} videos", folder)
     return open_source(DataConfig.from_file(make_kitchen(folder, videos, seed=seed, size=size, packed=packed)))
+
+
+def _planned(annotations: Annotations, what: str, folder: str | Path) -> Source:
+    source = Source(annotations)
+    source.not_made = f"{folder}: the run will first make its {what}"
+    return source
 
 
 def _make(folder: Path, spec: DatasetSpec, processes: int | None) -> Path:
@@ -188,13 +218,11 @@ def _make_somethings(folder: Path, spec: DatasetSpec, processes: int | None) -> 
 
 def _make_kitchen(folder: Path, spec: DatasetSpec, processes: int | None) -> dict[str, str]:
     videos, size = kitchen.plan(spec.count, spec.seed), (spec.size[0], spec.size[1])
-    _write_epic(folder / "annotations", videos)
     if spec.packed:
-        from horst.data.readers.epic import read_epic  # the packed examples are those of the files
-
-        annotations = read_epic(folder / "annotations", folder, version="ek100", name="kitchen")
+        annotations = _kitchen_annotations(folder, videos)  # the packed examples are those of the files
         render = partial(_kitchen_clips, {video.id: video for video in videos}, size)
         return _pack(folder, annotations, render, ClipConfig(size=size, fps=4.0, mode="strict"), processes)
+    _write_epic(folder / "annotations", videos)
     _write_videos(folder, spec, videos, processes)
     return {"source": "epic", "version": "ek100", "name": "kitchen", "annotations": "annotations", "media": "videos"}
 
@@ -254,6 +282,14 @@ def _somethings_annotations(clips: Iterable[somethings.ClipSpec], templates: Seq
     classes = {"action": tuple(without_brackets(template) for template in templates)}
     mirror = tuple(label.get(somethings.MIRROR[template], -1) for template in templates)
     return Annotations(name="somethings", task="recognition", examples=examples, classes=classes, mirror=mirror)
+
+
+def _kitchen_annotations(folder: Path, videos: Sequence[kitchen.VideoSpec]) -> Annotations:
+    """Write the annotations into `folder` and read them."""
+    from horst.data.readers.epic import read_epic
+
+    _write_epic(folder / "annotations", videos)
+    return read_epic(folder / "annotations", folder, version="ek100", name="kitchen")
 
 
 def _write_epic(folder: Path, specs: Sequence[kitchen.VideoSpec]) -> None:

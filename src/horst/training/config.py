@@ -10,8 +10,7 @@ Entries that neither the file nor its base gives have the paper's values.
 
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -20,14 +19,13 @@ import torch
 import yaml
 from torch import nn
 
-from horst.config import check_entries, convert, from_dict, read_yaml, to_dict
-from horst.configs import find_base, find_config, path_root
+from horst.config import check_entries, convert, from_dict, to_dict
+from horst.configs import find_config
+from horst.configs.run_file import absolute_entries, merged, override, read_run
 from horst.data.augmenter import Augment
-from horst.data.config import PATHS as DATA_PATHS
 from horst.data.config import DataConfig
 from horst.errors import ConfigError
 from horst.extras import require
-from horst.models.hub import is_address, pretrained_models
 from horst.ops.backend import Wanted
 from horst.registry import ENVIRONMENT, Registry, import_file
 
@@ -52,10 +50,6 @@ LOGGERS: Registry[Any] = Registry(
     import_paths=True,
 )
 """Loggers by name; "package.module:name" is called with its `trainer.logger_options`."""
-MODEL_KEYS = ("model.init", "model.init_backbone")
-"""The entries of a run that are models: names of pretrained ones, or paths."""
-PATH_KEYS = (*MODEL_KEYS, "model.tsn", "batches.cache", *(f"data.{name}" for name in DATA_PATHS))
-"""The entries of a run that are paths."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -332,11 +326,11 @@ class RunConfig:
             resumed: Entries that the version that wrote the file did not have keep their old meaning.
         """
         path = find_config(path)
-        data = _merged(OLD_DEFAULTS if resumed else {}, read_run(path))
+        data = merged(OLD_DEFAULTS if resumed else {}, read_run(path))
         hint = ""
         try:
-            for override in overrides:
-                data = _override(data, override)
+            for change in overrides:
+                data = override(data, change)
             files = convert(data.get("imports", ()), tuple[str, ...], "imports")
             if run_imports:
                 for file in files:
@@ -349,7 +343,7 @@ class RunConfig:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that gives the same run again from any folder: its paths are absolute."""
-        data = _absolute({**to_dict(self), "data": self.data.to_dict()}, Path())
+        data = absolute_entries({**to_dict(self), "data": self.data.to_dict()}, Path())
         return data if self.imports else {key: value for key, value in data.items() if key != "imports"}
 
     def to_yaml(self) -> str:
@@ -362,90 +356,3 @@ OLD_DEFAULTS = {
     "trainer": {"completion_from": "last", "precision": "32-true", "graphs": False},
 }
 """What runs did before these entries existed."""
-
-
-def read_run(path: Path, above: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """The data of a run file, with absolute paths, merged into that of its `base:`. `above`: the files based on it."""
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path} holds {data!r}; a run is a mapping with a name, a model and data")
-    above = (*above, path.resolve())
-    try:
-        base = convert(data.pop("base", None), str | None, "base")
-        data = _absolute(data, path_root(path))
-        if isinstance(batches := data.get("batches"), dict) and "resident" in batches:  # of earlier versions
-            batches["preload"] = "device" if batches.pop("resident") else None
-        if base is None:
-            return data
-        below = find_base(base, path)
-        if below.resolve() in above:
-            raise ConfigError(f"base is {base}, which is based on this file")
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error}") from error
-    found = read_run(below, above)
-    found.pop("name", None)
-    return _merged(found, data)
-
-
-def _merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with the entries of `own`; mappings in both are merged. Options of another model or source are dropped."""
-    merged = dict(base)
-    for key, value in own.items():
-        below = base.get(key)
-        if isinstance(below, dict) and isinstance(value, dict):
-            if key == "model" and value.get("name", below.get("name")) != below.get("name"):
-                below = {name: option for name, option in below.items() if name != "options"}
-            if key == "data" and value.get("source", below.get("source")) != below.get("source"):
-                below = {}
-            value = _merged(below, value)
-        merged[key] = value
-    return merged
-
-
-def _absolute(data: dict[str, Any], root: Path) -> dict[str, Any]:
-    """`data` with its relative paths, which are relative to `root`, made absolute."""
-    data = {key: absolute_entry(key, value, root) for key, value in data.items()}
-    for key, value in data.items():
-        if isinstance(value, dict):
-            data[key] = {name: absolute_entry(f"{key}.{name}", entry, root) for name, entry in value.items()}
-    if isinstance(data.get("imports"), list | tuple):
-        files = [str(file) for file in data["imports"]]
-        data["imports"] = [_absolute_path(file, root) if file.endswith(".py") else file for file in files]
-    return data
-
-
-def absolute_entry(key: str, value: Any, root: Path) -> Any:
-    """The value of an entry by its dotted key, with its paths, which are relative to `root`, made absolute."""
-    if key == "data" and isinstance(value, str):
-        return DataConfig.from_file(root / value).to_dict()
-    if key in MODEL_KEYS and value in pretrained_models() and not (root / value).exists():
-        return value
-    return _absolute_path(value, root) if key in PATH_KEYS and isinstance(value, str) else value
-
-
-def _absolute_path(path: str, root: Path) -> str:
-    """An address of the Hugging Face Hub stays as it is."""
-    return path if is_address(path) else str((root / Path(path).expanduser()).absolute())
-
-
-def _override(data: dict[str, Any], override: str) -> dict[str, Any]:
-    """`data` with one entry changed: "trainer.epochs=3"."""
-    key, equals, text = override.partition("=")
-    if not equals:
-        raise ConfigError(f"--{key} needs a value")
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{text!r} cannot be read as YAML: {error}") from error
-    with suppress(ValueError):  # YAML reads 1e-3 as text
-        value = float(value) if isinstance(value, str) else value
-    *sections, name = key.split(".")
-    changed = inner = dict(data)
-    for section in sections:
-        below = inner.get(section)
-        if below is not None and not isinstance(below, Mapping):
-            raise ConfigError(f"--{key}: {section} is {below!r}, which has no entries")
-        inner[section] = dict(below or {})
-        inner = inner[section]
-    inner[name] = absolute_entry(key, value, Path())
-    return changed

@@ -16,7 +16,7 @@ from horst.evaluation.evaluate import Evaluation, clip_for, evaluate_predictions
 from horst.evaluation.predictions import Predictions
 from horst.models import Predictor
 from horst.models.checkpoint import add_results
-from horst.models.hub import model_title
+from horst.places import model_title
 from horst.training.config import RunConfig
 from horst.training.run import Run
 

@@ -1,7 +1,6 @@
 """Train a run from its config, or resume one that was stopped."""
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
@@ -25,7 +24,7 @@ from horst.training.config import RunConfig
 from horst.training.loggers import LoggingCallback, RunLoggers
 from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
-from horst.training.run import Run
+from horst.training.run import Run, is_first
 from horst.training.speed import resolve
 
 MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
@@ -78,9 +77,9 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     return _fit(run, config, data, console, (), new=False)
 
 
-def data_module(config: RunConfig) -> ClipDataModule:
-    """The data of a run, not opened yet."""
-    options = asdict(config.batches)
+def data_module(config: RunConfig, *, planned: bool = False) -> ClipDataModule:
+    """The data of a run, not opened yet. `planned`: see `open_source`."""
+    options = {**asdict(config.batches), "planned": planned}
     size = options.pop("size")
     return ClipDataModule(config.data, batch_size=size, seed=config.seed, augment=config.augment, **options)
 
@@ -229,8 +228,3 @@ def _introduction(run: Run, module: TrainingModule, choices: list[str]) -> Itera
         yield f"best epoch by validation {module.monitor}"
     for notice in (*annotations.notices, *notices(module.run, module.model, annotations)):
         yield f"note: {notice}"
-
-
-def is_first() -> bool:
-    """Whether this process writes the run's files. Before Lightning starts, the launcher's variables tell."""
-    return all(int(os.environ.get(name, "0")) == 0 for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))

@@ -14,12 +14,13 @@ from typing import Any
 import torch
 
 from horst.configs import find_config, list_configs
+from horst.configs.run_file import read_run
 from horst.evaluation.paper import paper_table, paper_tables
 from horst.layers import create_core
 from horst.models import METHODS, Method, model_config
 from horst.models.summary import summarize
 from horst.training import losses
-from horst.training.config import Loss, read_run
+from horst.training.config import Loss
 
 FROZEN = ("bn_inception",)  # backbones that the runs do not train
 LOSSES = {"ranking": losses.ranking_loss, "exponential": losses.exponential_weights, "features": losses.feature_loss}

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -67,6 +68,11 @@ class Run:
         """Lock the folder until the returned file is closed. ConfigError if another process trains the run."""
         with writable(self.folder, "is being trained by {holder}: wait for it or stop it, then resume"):
             return lock(self.folder, wait=False)
+
+
+def is_first() -> bool:
+    """Whether this process writes the run's files. Before Lightning starts, the launcher's variables tell."""
+    return all(int(os.environ.get(name, "0")) == 0 for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
 @contextmanager
