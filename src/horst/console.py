@@ -59,7 +59,7 @@ class Console(rich.console.Console):
 
 class _Description(ProgressColumn):
     def render(self, task: Task) -> Text:
-        return Text(visible(task.description, lines=False))
+        return Text(visible(task.description, lines=False), no_wrap=True, overflow="ellipsis")
 
 
 def new_table(title: str, *columns: str, left: int = 1) -> Table:
@@ -90,6 +90,8 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     """
     console = Console(stderr=True)
     columns = SpinnerColumn(), _Description(), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+    with Progress(
+        *columns, console=console, transient=True, refresh_per_second=4, disable=not console.is_terminal
+    ) as bar:
         task = bar.add_task(what, total=None)
         yield lambda now: bar.update(task, description=now)

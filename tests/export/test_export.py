@@ -76,7 +76,11 @@ def test_a_clip(
     model: Predictor, asked: dict[str, Any], tmp_path: Path, frames: int | None, repeat: int, timed: tuple[int, int]
 ) -> None:
     """As many frames are timed as were asked for, in whole clips."""
-    report = export_model(model, tmp_path / "x.onnx", what="clip", frames=frames, repeat=repeat, opset=18)
+    stages: list[str] = []
+    report = export_model(
+        model, tmp_path / "x.onnx", what="clip", frames=frames, repeat=repeat, opset=18, report=stages.append
+    )
+    assert stages == ["tracing the model", "converting", "comparing with the model", "timing"]
     assert (asked["clip"], asked["traced"], asked["opset"]) == (("step", "clip"), "step", 18)
     assert asked["timed"] == timed
     assert asked["frames"] == timed[0] == report.frames

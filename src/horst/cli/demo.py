@@ -44,11 +44,14 @@ def demo(
         torch.set_num_threads(threads)
     console = Console()
     with torch.inference_mode():
-        table, equal = demo_sections.parity_table()
+        with working("comparing with the paper's release"):
+            table, equal = demo_sections.parity_table()
         console.print(table)
         if not equal:
             raise HorstError("a parity check failed on this machine: please report the table above")
-        console.print(demo_sections.timings_table(frames))
+        with working("timing a step"):
+            table = demo_sections.timings_table(frames)
+        console.print(table)
     made = folder / f"somethings-{clips}-{seed}", folder / f"kitchen-{videos}-{seed}"
     sections = demo_sections.somethings_sections(made[0], clips, seed, streams, console)
     sections += demo_sections.kitchen_sections(made[1], videos, seed, console)

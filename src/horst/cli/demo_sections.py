@@ -12,7 +12,7 @@ from rich.text import Text
 
 import horst
 from horst.compat.parity import LIMIT, against_release, clip_and_steps
-from horst.console import Console, new_table, visible
+from horst.console import Console, new_table, visible, working
 from horst.evaluation.evaluate import predict_and_evaluate
 from horst.evaluation.predictions import Predictions
 from horst.evaluation.report import show
@@ -74,9 +74,10 @@ def somethings_sections(folder: Path, clips: int, seed: int, streams: int, conso
     first: dict[int, int] = {}  # clips of different actions
     for index, example in enumerate(fresh.annotations.split("val").examples):
         first.setdefault(example.labels["action"], index)
-    streamed = [stream_clip(model, fresh, "val", index) for index in list(first.values())[:streams]]
+    with working("streaming clips and drawing them"):
+        streamed = [stream_clip(model, fresh, "val", index) for index in list(first.values())[:streams]]
+        cards = [clip_section(clip, (len(clip.frames) // 2,)) for clip in streamed]
     console.print(_streams_table(streamed, names))
-    cards = (clip_section(clip, (len(clip.frames) // 2,)) for clip in streamed)
     intro = "Probabilities at each frame; and, half way through, where the model looks."
     unseen = " that the model has never seen"
     return [accuracy_section(evaluation, unseen), section("Clips, streamed frame by frame", intro, *cards)]
@@ -88,7 +89,8 @@ def kitchen_sections(folder: Path, videos: int, seed: int, console: Console) -> 
     fresh = fresh_kitchen(folder, videos, seed, model.size)
     predictions, evaluation = predict_and_evaluate(model, fresh)
     show(evaluation, console)
-    moments, names = _moments(fresh, predictions), fresh.annotations.classes["action"]
+    with working("collecting predictions"):
+        moments, names = _moments(fresh, predictions), fresh.annotations.classes["action"]
     console.print(_moments_table(moments, names))
     unseen = ", in videos that the model has never seen"
     return [accuracy_section(evaluation, unseen), moments_section(moments, names, TAU)]

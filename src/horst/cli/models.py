@@ -14,7 +14,7 @@ from rich.text import Text
 
 from horst.cli.options import Json, Source
 from horst.config import Task
-from horst.console import Console, new_table
+from horst.console import Console, new_table, working
 from horst.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -53,8 +53,9 @@ def models(
         data: Models for the paper's main data sets, for EPIC-Kitchens 100, or small ones for synthetic videos.
         task: List the methods of one task.
     """
-    from horst.models import METHODS, list_methods
-    from horst.models.registry import SIZES
+    with working("loading torch"):
+        from horst.models import METHODS, list_methods
+        from horst.models.registry import SIZES
 
     if method is not None:
         if data != "paper" or task is not None:
@@ -72,7 +73,8 @@ def models(
         return
     console = Console()
     for name, size in sizes.items():
-        cells = [_cells(one, size) for one in list_methods(name)]
+        with working("counting operations"):
+            cells = [_cells(one, size) for one in list_methods(name)]
         for count in range(len(OPTIONAL) + 1):  # if that is not enough, titles wrap
             table = _table(f"{TITLES[name]}, {DATA[size]}", size, cells, OPTIONAL[:count])
             if console.measure(table, options=console.options.update(width=1000)).maximum <= console.width:
@@ -218,14 +220,16 @@ def info(
         variant: The form of the paper or of its official release; for named models only.
         size: Height and width of the frames, such as 224 224; the model's own by default.
     """
-    from horst.layers import HORSTConfig
-    from horst.models.summary import summarize
+    with working("loading torch"):
+        from horst.layers import HORSTConfig
+        from horst.models.summary import summarize
 
-    config = _config(model, variant)
+        config = _config(model, variant)
     height, width = size or config.size
     if min(height, width) < 1:
         raise InputError(f"size is {(height, width)}; it takes a height and a width in pixels, such as 224 224")
-    summary = summarize(config, (height, width))
+    with working("counting operations"):
+        summary = summarize(config, (height, width))
     if as_json:
         print(json.dumps({"model": str(model), "config": config.to_dict(), **asdict(summary)}, indent=2))
         return

@@ -6,7 +6,9 @@ from collections import deque
 from typing import Any
 
 import torch
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
+from rich.text import Text
 
 from horst.console import Console
 from horst.data.module import lightning
@@ -29,12 +31,13 @@ class ProgressCallback(lightning.Callback):
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.is_global_zero:
             return
+        fixed: dict[str, Any] = {"table_column": Column(no_wrap=True)}  # the others shrink in a narrow terminal
         self._bar = Progress(
-            TextColumn("epoch {task.fields[epoch]}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[status]}"),
+            TextColumn("epoch {task.fields[epoch]}", **fixed),
+            BarColumn(12),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}", **fixed),
+            TimeRemainingColumn(**fixed),
+            _Status(),
             console=self.console,
             transient=True,
             disable=not self.console.is_terminal,
@@ -64,7 +67,7 @@ class ProgressCallback(lightning.Callback):
             self._right, self._count = self._right + outputs["right"], self._count + outputs["count"]
         if self._bar is not None and not self._bar.disable and self._ready - self._shown > SHOW_EVERY:
             self._shown = self._ready
-            self._bar.update(self._task, completed=batch_idx + 1, status=self._status(trainer))
+            self._bar.update(self._task, completed=batch_idx + 1, status=self._status(trainer)[0])
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
         if self._bar is None:
@@ -72,7 +75,8 @@ class ProgressCallback(lightning.Callback):
         name = pl_module.monitor
         found = pl_module.metrics.get(name)
         val = f", validation {name} {100 * found:.1f}%" if found is not None else ""
-        self.console.print(f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {self._status(trainer)}{val}")
+        status = ", ".join(self._status(trainer))
+        self.console.print(f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {status}{val}")
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         if self._bar is not None:
@@ -82,12 +86,18 @@ class ProgressCallback(lightning.Callback):
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self.on_train_end(trainer, pl_module)
 
-    def _status(self, trainer: Any) -> str:
+    def _status(self, trainer: Any) -> tuple[str, str]:
+        """For the bar, and the rest for the line of the epoch."""
         spent = max(1e-9, self._ready - self._begin)
         self.frames_per_second = self._frames * trainer.world_size / spent
         right = 100 * float(self._right) / max(1.0, float(self._count))
-        speed = f"{self.frames_per_second:,.0f} frames/s, {100 * self._wait.total / spent:.0f}% waiting for data"
-        return f"loss {float(self._loss):.3f}, right {right:.1f}%, {speed}"
+        status = f"loss {float(self._loss):.3f}, right {right:.1f}%, {self.frames_per_second:,.0f} frames/s"
+        return status, f"{100 * self._wait.total / spent:.0f}% waiting for data"
+
+
+class _Status(ProgressColumn):
+    def render(self, task: Task) -> Text:
+        return Text(task.fields["status"], no_wrap=True, overflow="ellipsis")
 
 
 class DataWaitTimer:
