@@ -202,7 +202,8 @@ def test_finetune(place: Place, source: str, tmp_path: Path, monkeypatch: pytest
 @pytest.mark.parametrize("command", ["info", "export", "serve", "predict", "evaluate", "report"])
 @pytest.mark.parametrize("source", ["hf://some-one/none", "hf://nobody", "nothing/here"])
 def test_missing_models(place: Place, command: str, source: str, capsys: pytest.CaptureFixture[str]) -> None:
-    more = {"predict": ["x.mp4"], "evaluate": ["--data", str(place.root / "data.yaml")], "serve": ["--port", "0"]}
+    file = str(place.root / "data.yaml")  # it exists: what is wrong is the model
+    more = {"predict": [file], "evaluate": ["--data", file], "serve": ["--port", "0"]}
     more["report"] = more["evaluate"]
     assert main([command, source, *more.get(command, [])]) == 2
     error = capsys.readouterr().err
