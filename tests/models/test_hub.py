@@ -54,7 +54,7 @@ def test_the_methods_take_the_arguments_of_the_mixin(method: str) -> None:
     assert {name: one.kind for name, one in left.items()} == {name: ours[name].kind for name in left}
 
 
-def test_a_model_is_loaded_from_the_hub(tmp_path: Path) -> None:
+def test_a_model_is_loaded_from_the_hub(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = small().save_pretrained(tmp_path / "model")
     (folder / "pytorch_model.bin").write_bytes(b"never fetched")
     with hub({"any/a.model": folder}, tmp_path / "cache", token=None) as server:
@@ -68,6 +68,7 @@ def test_a_model_is_loaded_from_the_hub(tmp_path: Path) -> None:
         ):
             assert model.labels == {"action": ["up", "down"]}
             assert same(model, small())
+        assert capfd.readouterr() == ("", "")  # no bars without a terminal
         fetched = {path.rpartition("/")[2] for path in server.asked if path.startswith("GET") and "/resolve/" in path}
         assert fetched == {"config.json", "model.safetensors", "labels.json", "README.md"}
         with pytest.raises(CheckpointError, match=r"hf://any/a.model has no model.safetensors, so it is not a saved"):

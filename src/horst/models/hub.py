@@ -9,8 +9,10 @@ A folder that exists takes precedence over a name.
 """
 
 import re
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +95,8 @@ def download(address: str, wanted: list[str], **options: Any) -> Path:
     hub = require("huggingface_hub", "hub")
     options["revision"] = options.get("revision") or revision
     try:
-        folder = Path(hub.snapshot_download(name, allow_patterns=wanted, **options))
+        with _bars_in_terminals():
+            folder = Path(hub.snapshot_download(name, allow_patterns=wanted, **options))
     except Exception as error:  # network libraries have no common base class
         raise CheckpointError(f"{address} cannot be fetched: {_reason(error)}{_remedy(error)}") from error
     for file in wanted:
@@ -127,7 +130,9 @@ def push_to_hub(
                 api.create_branch(name, branch=branch, exist_ok=True)
             if is_own_card(_remote_card(api, name, branch, Path(folder))):
                 (saved / CARD).unlink()
-            return str(api.upload_folder(repo_id=name, folder_path=saved, revision=branch, **options).commit_url)
+            with _bars_in_terminals():
+                done = api.upload_folder(repo_id=name, folder_path=saved, revision=branch, **options)
+            return str(done.commit_url)
         except Exception as error:
             raise CheckpointError(f"{name} cannot be uploaded: {_reason(error)}{_remedy(error)}") from error
 
@@ -137,6 +142,20 @@ def _remote_card(api: Any, name: str, branch: str | None, folder: Path) -> str:
     if not api.file_exists(name, CARD, revision=branch):
         return MARK
     return Path(api.hf_hub_download(name, CARD, revision=branch, local_dir=folder / "remote")).read_text("utf-8")
+
+
+@contextmanager
+def _bars_in_terminals() -> Iterator[None]:
+    """Progress bars of huggingface_hub would fill a log with control characters."""
+    utils = require("huggingface_hub.utils", "hub")
+    if sys.stderr.isatty() or utils.are_progress_bars_disabled():
+        yield
+        return
+    utils.disable_progress_bars()
+    try:
+        yield
+    finally:
+        utils.enable_progress_bars()
 
 
 def _reason(error: Exception) -> str:
