@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import huggingface_hub
 import pytest
@@ -17,9 +17,11 @@ from huggingface_hub import ModelCard
 from small_hub import TOKEN, USER, hub
 
 import horst
+from horst.config import Task
 from horst.errors import CheckpointError, ExistsError, MissingExtraError
 from horst.evaluation.card import card_result
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.measure import primary_metric
 from horst.models import Predictor, create_model
 from horst.models.checkpoint import add_results
 
@@ -219,6 +221,21 @@ def test_cards_have_the_results_of_their_weights_only(tmp_path: Path) -> None:
     assert read(folder) == expected
     model.reset_classifier(["a", "b", "c"])
     assert ModelCard.load(model.save_pretrained(tmp_path / "other") / "README.md").data.license is None
+
+
+@pytest.mark.parametrize("task", get_args(Task))
+def test_every_task_has_results(task: Any) -> None:
+    """Each has a name, and the metric by which its models are compared is among the results."""
+    name = primary_metric(task)
+    protocol = {"fractions": [0.5, 1.0], "taus": [2.0, 1.0, 0.0]}
+    found = card_result(
+        Evaluation(data="any", split="val", task=task, counts={}, protocol=protocol, metrics={name: 0.25})
+    )
+    assert found is not None
+    assert [metric["value"] for metric in found["metrics"]] == [0.25]
+    assert card_result(
+        Evaluation(data="any", split="val", task=task, counts={}, protocol=protocol, metrics={})
+    ) is None  # fmt: skip
 
 
 def test_cards_of_users_are_kept_and_damaged_ones_ignored(tmp_path: Path) -> None:

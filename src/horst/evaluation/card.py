@@ -11,9 +11,11 @@ TASKS = {
     "recognition": "Early action recognition",
     "anticipation": "Action anticipation",
     "online": "Online action recognition and anticipation",
+    "detection": "Online action detection",
 }
 FRACTIONS = (0.25, 0.5, 1.0)  # observed parts that a card shows, those of the paper and the whole clip
 KINDS = {"top1": ("accuracy", "top-1"), "top5": ("accuracy", "top-5")}
+KINDS |= {"map": ("mean_average_precision", "mAP"), "mcap": ("mean_average_precision", "calibrated mAP")}
 KINDS |= {"recall1": ("recall", "mean top-1 recall"), "recall5": ("recall", "mean top-5 recall")}
 
 
@@ -43,4 +45,5 @@ def _shown(evaluation: Evaluation) -> list[float]:
     there = evaluation.positions
     if evaluation.task == "recognition":
         return [position for position in there if position in FRACTIONS] or there[-1:]
-    return sorted(there, key=lambda tau: abs(tau - 1))[:1]
+    at = 0.0 if evaluation.task == "detection" else 1.0
+    return sorted(there, key=lambda tau: abs(tau - at))[:1]
