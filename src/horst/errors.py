@@ -76,6 +76,10 @@ class DivergedError(HorstError):
     """The loss became NaN or infinite: the run stopped, its last good weights are kept."""
 
 
+class TaskError(HorstError):
+    """Some parts of a command failed on a cluster; the others are done and kept."""
+
+
 class StudyError(HorstError):
     """Some runs of a study failed; the others are done, and their tables made."""
 

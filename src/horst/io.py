@@ -221,6 +221,16 @@ def lock(folder: Path, *, wait: bool = True) -> TextIO:
     return file
 
 
+def is_locked(folder: Path) -> bool:
+    """Whether a process has the lock of a folder."""
+    try:
+        if folder.is_dir():
+            lock(folder, wait=False).close()
+    except BlockingIOError:
+        return True
+    return False
+
+
 def holder(folder: Path) -> str:
     """The process that holds the lock of a folder, in words."""
     with suppress(OSError, UnicodeDecodeError):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from horst.cli.options import Device, Flag, Json, Output, Processes, Source
+from horst.cli.options import Cpus, Device, Flag, Gpus, Json, Output, Processes, Ray, Source, ray_launcher
 from horst.console import Console, new_table
 from horst.errors import ConfigError, DataError
 
@@ -133,10 +133,13 @@ def extract(
     backbone: str = "bn_inception",
     options: Annotated[str, Parameter(show_default=False)] = "{}",
     weights: Source | None = None,
-    part: int = 0,
-    parts: int = 1,
+    part: int | None = None,
+    parts: int | None = None,
     batch: int = 16,
     device: Device = "cpu",
+    ray: Ray = None,
+    cpus: Cpus = 1.0,
+    gpus: Gpus = None,
 ) -> None:
     """Run a backbone over all frames that a data set's clips show, and store its maps (fp16) for training.
 
@@ -145,20 +148,30 @@ def extract(
         backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem or timm.
         options: Its options, such as {pretrained: true}.
         weights: RULSTM's TSN checkpoint for bn_inception, or a model (folder, run, hf://user/name) with a backbone.
-        part: Which part of the work this process does, from 0.
-        parts: Number of parts, one for each process or machine.
+        part: Which part of the work this process does, from 0; 0 by default.
+        parts: Number of parts, one for each process or machine; 1 by default, with --ray as many as run at once.
         batch: Frames in a batch.
     """
     from horst.data.config import DataConfig
-    from horst.data.extract import extract
+    from horst.data.extract import extract, extracted
     from horst.models.hub import find_device
+    from horst.tasks import run_parts
 
-    where = find_device(device)
-    config = DataConfig.from_file(data)
-    network = _backbone(backbone, options, weights)
-    report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
     console = Console()
-    console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
+    if (launcher := ray_launcher(ray, cpus, gpus)) is not None:
+        if part is not None:
+            raise ConfigError("--part is for one process: --ray makes all parts")
+        chosen = {"backbone": backbone, "options": options, "weights": weights, "batch": batch, "device": device}
+        words = [f"--{name}={value}" for name, value in chosen.items() if value is not None]
+        logs, parts = folder / ".logs", parts or launcher.fitting()
+        run_parts("extracting", ["extract", str(data), str(folder), *words], parts, logs, launcher, console.print)
+        report = extracted(folder)
+        console.print(f"{report.videos} videos are in {folder}")
+    else:
+        part, parts = part or 0, parts or 1
+        config, where, network = DataConfig.from_file(data), find_device(device), _backbone(backbone, options, weights)
+        report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
+        console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
     _print_bad(console, "could not be read", report.bad)
 
 

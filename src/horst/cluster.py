@@ -1,0 +1,149 @@
+"""Commands of `horst` as tasks of a Ray cluster that exists already: `--ray auto`, or the address of its head.
+
+Ray assigns CPUs and (parts of) GPUs and reports lost machines. A command runs in a process of its own on the machine
+that Ray has chosen, with the code and the working directory of this one: the machines share a file system. When a
+process or a machine is lost, `horst.tasks` starts the command again, and it continues what it finds.
+"""
+
+import ctypes
+import os
+import shlex
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from horst.errors import ConfigError
+from horst.extras import require
+from horst.tasks import LOST, STOP_SECONDS, VISIBLE, start_module
+
+CONNECT_SECONDS = 5.0
+POLL_SECONDS = 0.2
+RETRIES = 3
+PR_SET_PDEATHSIG = 1  # of Linux
+
+
+class RayLauncher:
+    """Tasks of a Ray cluster, each with `cpus` CPUs (and as many threads) and `gpus` GPUs, such as 0.25.
+
+    Without `gpus`, a task has one GPU if the cluster has any.
+    """
+
+    verb, retries = "queued", RETRIES
+
+    def __init__(self, address: str = "auto", *, cpus: float = 1.0, gpus: float | None = None) -> None:
+        if not cpus > 0:
+            raise ConfigError(f"cpus is {cpus}; it takes a number above 0")
+        if gpus is not None and (gpus < 0 or (gpus > 1 and gpus != int(gpus))):
+            raise ConfigError(f"gpus is {gpus}; it takes a part of a GPU, such as 0.25, or a whole number")
+        self.locks: Sequence[int] = ()  # a process on another machine cannot keep them
+        self._ray = connect(address)
+        self.cpus = cpus
+        self.gpus = gpus if gpus is not None else float(self._ray.cluster_resources().get("GPU", 0) > 0)
+        self._run = self._ray.remote(max_retries=0)(run_command)
+
+    def fitting(self) -> int:
+        """How many tasks run at once."""
+        there = self._ray.cluster_resources()
+        counts = [there.get("CPU", 0) / self.cpus, *([there.get("GPU", 0) / self.gpus] if self.gpus else [])]
+        return int(min(counts))
+
+    def slots(self, tasks: int) -> list[int | None]:
+        if tasks and self.fitting() < 1:
+            there = {name: self._ray.cluster_resources().get(name, 0) for name in ("CPU", "GPU")}
+            raise ConfigError(
+                f"a task takes {self.cpus:g} CPUs and {self.gpus:g} GPUs, and the cluster has {there['CPU']:g} and "
+                f"{there['GPU']:g}: lower --cpus or --gpus"
+            )
+        return [None] * tasks  # Ray has the queue
+
+    def start(self, arguments: Sequence[str], log: Path, device: int | None, *, alone: bool) -> "RayTask":
+        gpus = max(1.0, self.gpus) if alone and self.gpus else self.gpus
+        run = self._run.options(num_cpus=self.cpus, num_gpus=gpus, name=log.stem)
+        environment = task_environment(self.cpus, gpus)
+        return RayTask(self._ray, run.remote(["horst", *arguments], str(log.absolute()), os.getcwd(), environment))
+
+
+class RayTask:
+    """A task that was submitted."""
+
+    def __init__(self, ray: Any, reference: Any) -> None:
+        self._ray, self._reference = ray, reference
+
+    def poll(self) -> int | None:
+        if not self._ray.wait([self._reference], timeout=0)[0]:
+            return None
+        try:
+            return int(self._ray.get(self._reference))
+        except self._ray.exceptions.RayTaskError:  # the command could not be started: a bug, or no working directory
+            raise
+        except self._ray.exceptions.RayError:  # the process of the task, or its machine, is gone
+            return LOST
+
+    def stop(self) -> None:
+        """Cancel it: the command is interrupted, as by Ctrl-C, and then killed."""
+        with suppress(Exception):  # the cluster may be gone
+            self._ray.cancel(self._reference)
+            self._ray.wait([self._reference], timeout=STOP_SECONDS + CONNECT_SECONDS)
+
+
+def connect(address: str) -> Any:
+    """The package ray, connected to a cluster. ConfigError if there is none at the address."""
+    ray = require("ray", "cluster")
+    if ray.is_initialized():
+        return ray
+    host, _, port = address.rpartition(":")
+    try:
+        if address != "auto":  # Ray itself would try for minutes
+            socket.create_connection((host, int(port)), CONNECT_SECONDS).close()
+        ray.init(address=address, log_to_driver=False, logging_level="warning")
+    except (ConnectionError, OSError, ValueError) as error:
+        raise ConfigError(
+            f"--ray is {address}, where no Ray cluster answers ({str(error).splitlines()[0]}): start one with "
+            "`ray start --head`, and give auto or its address, such as 10.0.0.1:6379"
+        ) from error
+    return ray
+
+
+def task_environment(cpus: float, gpus: float) -> dict[str, str]:
+    """The same number of threads on every machine, on which results depend; no GPU if none was asked for."""
+    threads = {"OMP_NUM_THREADS": str(max(1, int(cpus)))}
+    return threads if gpus else {**threads, VISIBLE: ""}
+
+
+def run_command(words: Sequence[str], log: str, folder: str, environment: Mapping[str, str]) -> int:
+    """On a machine of the cluster: `python -m WORDS` in `folder`, to its end. Returns its status.
+
+    The command ends with this process. Otherwise it would go on when Ray's processes of its machine are killed, while
+    another machine tries it again.
+    """
+    os.chdir(folder)
+    shown = f"{shlex.join(words)}  # on {socket.gethostname()}"
+    watched = {**environment, "HORST_PARENT": str(os.getpid())}
+    process = start_module(["horst.cluster", *words], shown, Path(log), watched)
+    try:
+        while process.poll() is None:
+            time.sleep(POLL_SECONDS)  # a cancellation is noticed between two sleeps
+    finally:
+        process.stop()
+    return int(process.wait())
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the kernel kill this process when its parent ends. Linux only."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it has ended before
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":  # python -m horst.cluster MODULE ARGUMENTS
+    import runpy
+
+    end_with_parent(int(os.environ.pop("HORST_PARENT")))
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
