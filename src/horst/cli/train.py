@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from horst.cli.options import Entry, Flag, Names, Source, overrides
+from horst.cli.options import Entry, Flag, Names, RunFolder, Source, overrides
 from horst.console import Console, progress
 from horst.errors import ConfigError, did_you_mean
 
@@ -20,8 +20,8 @@ def train(
     run: Source | None = None,
     /,
     *,
-    folder: Path | None = None,
-    resume: Path | None = None,
+    folder: RunFolder | None = None,
+    resume: RunFolder | None = None,
     init: Source | None = None,
     dry_run: Flag = False,
     evaluate: Flag = False,
@@ -32,8 +32,8 @@ def train(
 
     Args:
         run: A YAML file, or the name of a packaged config, such as somethings/cpu.
-        folder: Folder of the new run; runs/<name> by default.
-        resume: Folder of a run that was stopped, to continue it.
+        folder: Folder of the new run, or an address of fsspec such as s3://bucket/run; runs/<name> by default.
+        resume: Folder or address of a run that was stopped, to continue it.
         init: A model to start from: a saved model, a run or hf://user/name. With other labels the head is reset.
         dry_run: Open the data, build the model, print the resolved config, and stop.
         evaluate: Run `horst evaluate` after training.
@@ -76,7 +76,7 @@ def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
     if is_first():
-        show_evaluation(open_evaluated(run.folder, training=data))
+        show_evaluation(open_evaluated(run.place, training=data))
 
 
 def configs(pattern: str = "*", /, *, copy: Path | None = None) -> None:

@@ -107,6 +107,8 @@ class CheckpointCallback(lightning.Callback):
                 for name, value in row.items():
                     self._board.add_scalar(name, value, int(row["epoch"]))
                 self._board.flush()
+        if saved:
+            self._publish(trainer)
 
     def _is_saved(self, trainer: Any, module: TrainingModule) -> bool:
         if module.metrics or trainer.current_epoch == trainer.max_epochs - 1:
@@ -122,6 +124,7 @@ class CheckpointCallback(lightning.Callback):
             write_text(self.run.metrics, metrics_csv(self.history))
         if self._board is not None:
             self._board.close()
+        self._publish(trainer)
 
     def state_dict(self) -> dict[str, Any]:
         sums = {name: float(value) for name, value in self._sums.items()}
@@ -166,10 +169,15 @@ class CheckpointCallback(lightning.Callback):
             partial.unlink(missing_ok=True)
             raise CheckpointError(
                 f"{self.run.checkpoint} cannot be written: {error}; the previous one is unchanged. Free some space, "
-                f"then resume {self.run.folder}"
+                f"then resume {self.run.place}"
             ) from error
         self._write_bad_clips(trainer)
+        self._publish(trainer)
         self._saved = time.monotonic()
+
+    def _publish(self, trainer: Any) -> None:
+        if trainer.is_global_zero:
+            self.run.publish()
 
     def _write_bad_clips(self, trainer: Any) -> None:
         """The first process writes the list of all; another one writes what it found since the last checkpoint."""
