@@ -13,6 +13,7 @@ import yaml
 
 from horst.cli import main
 from horst.data.features import open_features
+from horst.training.fit import train
 
 CLIPS = 200
 
@@ -83,3 +84,33 @@ def test_extraction(nodes: small_cluster.TwoNodes, tmp_path: Path, capsys: pytes
     assert not list(remote.glob(".*partial"))
     assert all((remote / name).read_bytes() == (local / name).read_bytes() for name in names)
     assert len(open_features(remote).annotations.examples) == CLIPS
+
+
+def test_training_on_two_nodes(
+    nodes: small_cluster.TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One is killed, another one takes its place, and the run is resumed: it is that of one process."""
+    nodes.add_second()
+    monkeypatch.chdir(tmp_path)
+    changes = {"optimiser": {"name": "sgd", "lr": 0.02, "lookahead": False}}
+    trainer = {"nodes": 2, "epochs": 8, "checkpoint_minutes": 0.0}
+    two = small_runs.plain(tmp_path / "made", **changes, batches={"size": 2}, trainer=trainer)
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(two))
+    run = tmp_path / "run"
+
+    def due() -> bool:
+        return (run / "metrics.csv").is_file() and len(small_runs.metrics(run)) >= 2
+
+    with nodes.killed_when(due, replace=True):
+        assert main(["train", "run.yaml", "--folder", str(run), "--ray", nodes.address]) == 0
+    told = capsys.readouterr().out
+    with capsys.disabled():
+        print(told)
+    assert "tried again (attempt 2 of 4)" in told
+    assert "continues" in told
+    torch.set_num_threads(1)
+    one = small_runs.config(tmp_path / "made", **changes, batches={"size": 4}, trainer={"epochs": 8})
+    alone = train(one, tmp_path / "alone", console=small_runs.silent())
+    found, expected = small_runs.weights(run / "last"), small_runs.weights(alone.last)
+    for name in expected:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)

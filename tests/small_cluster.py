@@ -56,14 +56,16 @@ class TwoNodes:
             self.second = self.cluster.add_node(num_cpus=1, object_store_memory=STORE, node_ip_address="127.0.0.1")
 
     @contextmanager
-    def killed_when(self, due: Callable[[], bool]) -> Iterator[None]:
-        """Kill the second node, from another thread, as soon as `due`."""
+    def killed_when(self, due: Callable[[], bool], *, replace: bool = False) -> Iterator[None]:
+        """Kill the second node, from another thread, as soon as `due`; `replace`: then add another one."""
         over = threading.Event()
 
         def watch() -> None:
             while not over.is_set():
                 if due():
                     self.kill_second()
+                    if replace:
+                        self.add_second()
                     return
                 time.sleep(0.05)
 

@@ -12,17 +12,19 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from horst.errors import ConfigError
 from horst.extras import require
-from horst.tasks import LOST, STOP_SECONDS, VISIBLE, start_module
+from horst.tasks import LOST, STOP_SECONDS, VISIBLE, Process, ProcessGroup, start_module
 
 CONNECT_SECONDS = 5.0
 POLL_SECONDS = 0.2
+GROUP_SECONDS = 120.0  # how long the machines of a distributed run may take to be free
+LOST_SECONDS = 15.0  # how long after a failure another task of its group may turn out to be lost
 RETRIES = 3
 PR_SET_PDEATHSIG = 1  # of Linux
 
@@ -61,11 +63,86 @@ class RayLauncher:
             )
         return [None] * tasks  # Ray has the queue
 
-    def start(self, arguments: Sequence[str], log: Path, device: int | None, *, alone: bool) -> "RayTask":
+    def start(self, arguments: Sequence[str], log: Path, device: int | None, *, alone: bool) -> Process:
         gpus = max(1.0, self.gpus) if alone and self.gpus else self.gpus
         run = self._run.options(num_cpus=self.cpus, num_gpus=gpus, name=log.stem)
-        environment = task_environment(self.cpus, gpus)
-        return RayTask(self._ray, run.remote(["horst", *arguments], str(log.absolute()), os.getcwd(), environment))
+        processes = [(str(log.absolute()), task_environment(self.cpus, gpus))]
+        return RayTask(self._ray, run.remote(["horst", *arguments], os.getcwd(), processes))
+
+
+class RayGroupLauncher(RayLauncher):
+    """One command in `devices` processes on each of several machines, with the variables that torchrun sets.
+
+    `cpus` and `gpus` are those of a process. The log of process N ends in -rankN, except for the first.
+    """
+
+    def __init__(self, address: str, *, nodes: int, devices: int, cpus: float = 1.0, gpus: float | None = None) -> None:
+        super().__init__(address, cpus=cpus, gpus=gpus)
+        self.nodes, self.devices = nodes, devices
+
+    def slots(self, tasks: int) -> list[int | None]:
+        alive = sum(bool(node["Alive"]) for node in self._ray.nodes())
+        if alive < self.nodes:
+            raise ConfigError(f"trainer.nodes is {self.nodes} and the cluster has {alive}: lower it, or add machines")
+        return [None]
+
+    def start(self, arguments: Sequence[str], log: Path, device: int | None, *, alone: bool) -> Process:
+        bundle = {"CPU": self.cpus * self.devices, **({"GPU": self.gpus * self.devices} if self.gpus else {})}
+        group = self._ray.util.placement_group([bundle] * self.nodes, strategy="STRICT_SPREAD")
+        strategies = self._ray.util.scheduling_strategies
+
+        def options(node: int) -> dict[str, Any]:
+            place = strategies.PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=node)
+            return {"num_cpus": bundle["CPU"], "num_gpus": bundle.get("GPU", 0), "scheduling_strategy": place}
+
+        where = self._ray.remote(max_retries=0)(free_address).options(**options(0))
+        try:
+            host, port = self._ray.get(where.remote(), timeout=GROUP_SECONDS)
+        except self._ray.exceptions.RayError as error:
+            self._ray.util.remove_placement_group(group)
+            raise ConfigError(
+                f"the cluster has no {self.nodes} machines with {bundle} each free within {GROUP_SECONDS:.0f} s "
+                f"({type(error).__name__}): lower trainer.nodes or trainer.devices, or wait"
+            ) from error
+        tasks = []
+        for node in range(self.nodes):
+            ranks = range(node * self.devices, (node + 1) * self.devices)
+            logs = [str((log.with_stem(f"{log.stem}-rank{rank}") if rank else log).absolute()) for rank in ranks]
+            shared = task_environment(self.cpus, self.gpus) | {
+                **{"MASTER_ADDR": host, "MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": log.stem},
+                **{"WORLD_SIZE": str(self.nodes * self.devices), "LOCAL_WORLD_SIZE": str(self.devices)},
+            }
+            own = [{"RANK": str(rank), "LOCAL_RANK": str(rank - ranks[0]), "GROUP_RANK": str(node)} for rank in ranks]
+            run = self._run.options(name=f"{log.stem}-node{node}", **options(node))
+            processes = [(file, {**shared, **variables}) for file, variables in zip(logs, own, strict=True)]
+            tasks.append(RayTask(self._ray, run.remote(["horst", *arguments], os.getcwd(), processes)))
+        return RayGroup(tasks, lambda: self._ray.util.remove_placement_group(group))
+
+
+class RayGroup:
+    """Tasks that end together: if one fails, the others are stopped."""
+
+    def __init__(self, tasks: Sequence["RayTask"], close: Callable[[], None]) -> None:
+        self.tasks, self._close = tasks, close
+        self._failed: float | None = None  # when the first failure was seen
+
+    def poll(self) -> int | None:
+        statuses = [task.poll() for task in self.tasks]
+        bad = [status for status in statuses if status]
+        if bad:  # a lost machine lets the processes of others fail, perhaps before it is known to be lost
+            self._failed = self._failed or time.monotonic()
+            if min(bad) >= 0 and time.monotonic() - self._failed < LOST_SECONDS and None in statuses:
+                return None
+        elif None in statuses:
+            return None
+        self.stop()
+        return min(bad) if bad and min(bad) < 0 else max(bad, default=0)
+
+    def stop(self) -> None:
+        for task in self.tasks:
+            if task.poll() is None:
+                task.stop()
+        self._close()
 
 
 class RayTask:
@@ -94,6 +171,7 @@ class RayTask:
 def connect(address: str) -> Any:
     """The package ray, connected to a cluster. ConfigError if there is none at the address."""
     ray = require("ray", "cluster")
+    require("ray.util.scheduling_strategies", "cluster")
     if ray.is_initialized():
         return ray
     host, _, port = address.rpartition(":")
@@ -109,28 +187,40 @@ def connect(address: str) -> Any:
     return ray
 
 
+def free_address() -> tuple[str, int]:
+    """The address of this machine in the cluster, and a port that is free now."""
+    host = require("ray", "cluster").util.get_node_ip_address()
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return host, int(probe.getsockname()[1])
+
+
 def task_environment(cpus: float, gpus: float) -> dict[str, str]:
     """The same number of threads on every machine, on which results depend; no GPU if none was asked for."""
     threads = {"OMP_NUM_THREADS": str(max(1, int(cpus)))}
     return threads if gpus else {**threads, VISIBLE: ""}
 
 
-def run_command(words: Sequence[str], log: str, folder: str, environment: Mapping[str, str]) -> int:
-    """On a machine of the cluster: `python -m WORDS` in `folder`, to its end. Returns its status.
+def run_command(words: Sequence[str], folder: str, processes: Sequence[tuple[str, Mapping[str, str]]]) -> int:
+    """On a machine of the cluster: `python -m WORDS` in `folder`, once for each (log, environment). Returns its status.
 
-    The command ends with this process. Otherwise it would go on when Ray's processes of its machine are killed, while
-    another machine tries it again.
+    If one of them fails, the others are stopped. They end with this process. Otherwise they would go on when Ray's
+    processes of this machine are killed, while another machine tries the command again.
     """
     os.chdir(folder)
     shown = f"{shlex.join(words)}  # on {socket.gethostname()}"
-    watched = {**environment, "HORST_PARENT": str(os.getpid())}
-    process = start_module(["horst.cluster", *words], shown, Path(log), watched)
+    started: list[ProcessGroup] = []
     try:
-        while process.poll() is None:
+        for log, environment in processes:
+            watched = {**environment, "HORST_PARENT": str(os.getpid())}
+            started.append(start_module(["horst.cluster", *words], shown, Path(log), watched))
+        while None in (statuses := [process.poll() for process in started]) and not any(statuses):
             time.sleep(POLL_SECONDS)  # a cancellation is noticed between two sleeps
+        return next((status for status in statuses if status), 0)
     finally:
-        process.stop()
-    return int(process.wait())
+        for process in started:
+            if process.poll() is None:
+                process.stop()
 
 
 def end_with_parent(parent: int) -> None:

@@ -100,12 +100,13 @@ def check(
         raise DataError(f"{len(found.missing)} files are missing and {len(found.bad)} are damaged")
 
 
-def pack(data: Path, folder: Output, /, *, quality: int = 90, processes: Processes = None) -> None:
+def pack(data: Path, folder: Output, /, *, quality: int = 90, tar: Flag = False, processes: Processes = None) -> None:
     """Pack a data set into a few large files that are read without FFmpeg.
 
     Args:
         data: The data set's YAML file. Its clip's size and fps are packed.
         quality: JPEG quality, 1 to 95.
+        tar: Write tar files, which readers of WebDataset can open too.
     """
     from horst.data.config import DataConfig
     from horst.data.packed import read_each, write_packed
@@ -118,7 +119,7 @@ def pack(data: Path, folder: Output, /, *, quality: int = 90, processes: Process
     clip = replace(config.clip, observe=1.0, mode="strict")  # all that any reader of it may want
     read_clips = partial(read_each, source.read, clip)
     bad = write_packed(
-        folder, source.annotations, read_clips, fps=clip.fps, clip=clip, quality=quality, processes=processes
+        folder, source.annotations, read_clips, fps=clip.fps, clip=clip, quality=quality, tar=tar, processes=processes
     )
     console = Console()
     console.print(f"{len(source.annotations.examples) - len(bad)} clips are packed in {folder}")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from horst.cli.options import Entry, Flag, Names, RunFolder, Source, overrides
+from horst.cli.options import Cpus, Entry, Flag, Gpus, Names, Ray, RunFolder, Source, overrides
 from horst.console import Console, progress
-from horst.errors import ConfigError, did_you_mean
+from horst.errors import ConfigError, TaskError, did_you_mean
 
 if TYPE_CHECKING:
     from horst.data.module import ClipDataModule
@@ -25,6 +25,9 @@ def train(
     init: Source | None = None,
     dry_run: Flag = False,
     evaluate: Flag = False,
+    ray: Ray = None,
+    cpus: Cpus = 1.0,
+    gpus: Gpus = None,
     set: Names = (),
     **entries: Entry,
 ) -> None:
@@ -44,6 +47,9 @@ def train(
     from horst.training.speed import resolve
 
     changes = overrides(train, set, entries)
+    if ray is not None:
+        _train_on_ray(run, folder, resume, init, evaluate, changes, RayOptions(ray, cpus, gpus))
+        return
     if resume is not None:
         given = {"a config": run, "--folder": folder, "--init": init, "options": changes}
         if others := [name for name, value in given.items() if value]:
@@ -63,6 +69,54 @@ def train(
     done = fit.train(config, folder, data=data)
     if evaluate:
         _evaluate(done, data)
+
+
+class RayOptions(NamedTuple):
+    address: str
+    cpus: float
+    gpus: float | None
+
+
+def _train_on_ray(
+    run: Source | None,
+    folder: RunFolder | None,
+    resume: RunFolder | None,
+    init: Source | None,
+    evaluate: bool,
+    changes: list[str],
+    ray: RayOptions,
+) -> None:
+    """The same command on trainer.nodes machines of a Ray cluster; it is resumed when one of them is lost."""
+    from horst.cluster import RayGroupLauncher
+    from horst.io import is_url
+    from horst.tasks import Task, run_tasks, sigterm_interrupts
+    from horst.training.config import RunConfig
+    from horst.training.remote import forget
+    from horst.training.run import Run
+
+    if (run is None) == (resume is None):
+        raise ConfigError("name a run, such as somethings/cpu or a YAML file, or --resume RUN")
+    config = RunConfig.from_file(run, changes) if run is not None else RunConfig.from_file(Run(resume or "").config)
+    if not isinstance(config.trainer.devices, int):
+        raise ConfigError("with --ray, trainer.devices is the number of processes on each machine: set it")
+    place = str(resume or folder or Path("runs") / config.name)
+    resumed = ["train", "--resume", place, *(["--evaluate"] if evaluate else [])]
+    new = ["train", str(run), "--folder", place, *(["--init", str(init)] if init is not None else [])]
+    new += [*(["--evaluate"] if evaluate else []), *(f"--{change}" for change in changes)]
+
+    def again() -> list[str]:
+        if is_url(place):
+            forget(place)
+        return resumed if Run(place).config.is_file() else new
+
+    nodes, devices = config.trainer.nodes, config.trainer.devices
+    launcher = RayGroupLauncher(ray.address, nodes=nodes, devices=devices, cpus=ray.cpus, gpus=ray.gpus)
+    log = (Path("runs") / config.name if is_url(place) else Path(place)).with_suffix(".log")
+    task = Task(config.name, log, resumed if resume is not None else new, again, None if is_url(place) else Path(place))
+    with sigterm_interrupts():
+        failed = run_tasks([task], launcher, Console(highlight=False).print)
+    if failed:
+        raise TaskError(f"the run ended with status {failed[0].status}: {log}: {' / '.join(failed[0].lines[-3:])}")
 
 
 def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:

@@ -27,7 +27,8 @@ from horst.data.config import PATHS as DATA_PATHS
 from horst.data.config import DataConfig
 from horst.errors import ConfigError
 from horst.extras import require
-from horst.models.hub import is_address, pretrained_models
+from horst.io import is_url
+from horst.models.hub import pretrained_models
 from horst.ops.backend import Wanted
 from horst.registry import ENVIRONMENT, Registry, import_file
 
@@ -400,8 +401,8 @@ def absolute_entry(key: str, value: Any, root: Path) -> Any:
 
 
 def _absolute_path(path: str, root: Path) -> str:
-    """An address of the Hugging Face Hub stays as it is."""
-    return path if is_address(path) else str((root / Path(path).expanduser()).absolute())
+    """An address, of the Hugging Face Hub or of fsspec, stays as it is."""
+    return path if is_url(path) else str((root / Path(path).expanduser()).absolute())
 
 
 def _override(data: dict[str, Any], override: str) -> dict[str, Any]:

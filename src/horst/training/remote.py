@@ -76,11 +76,6 @@ class RemoteFolder:
         return {name.as_posix(): (path.stat().st_size, path.stat().st_mtime_ns) for path, name in shown}
 
 
-def is_url(folder: object) -> bool:
-    """Whether the folder of a run is an address rather than a path."""
-    return "://" in str(folder)
-
-
 def remote_folder(address: str) -> RemoteFolder:
     """The folder at an address: in one process always the same local copy."""
     address = address.rstrip("/")

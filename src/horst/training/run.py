@@ -15,9 +15,9 @@ import torch
 import horst
 from horst.data.identity import DataIdentity, package_version
 from horst.errors import ConfigError
-from horst.io import holder, lock, read_json, write_text
+from horst.io import holder, is_url, lock, read_json, write_text
 from horst.training.config import RunConfig
-from horst.training.remote import is_url, remote_folder
+from horst.training.remote import remote_folder
 
 PACKAGES = ("torch", "lightning", "pytorch_optimizer", "numpy", "av", "safetensors")
 
