@@ -39,8 +39,6 @@ def test_eight_runs(
     with nodes.killed_when(lambda: len(list(remote.glob("*/evaluation/val.json"))) == 3):
         assert main(["study", file, "--folder", str(remote), "--ray", nodes.address]) == 0
     told = capsys.readouterr().out
-    with capsys.disabled():
-        print(told)
     assert nodes.second is None
     assert told.count("tried again") == 1
     assert told.count(": done, ") == 8
@@ -71,8 +69,6 @@ def test_extraction(nodes: small_cluster.TwoNodes, tmp_path: Path, capsys: pytes
         arguments = ["extract", str(tmp_path / "data.yaml"), str(remote), *words]
         assert main([*arguments, "--ray", nodes.address, "--parts", "4"]) == 0
     told = capsys.readouterr().out
-    with capsys.disabled():
-        print(told)
     assert nodes.second is None
     assert "tried again" in told
     assert f"{CLIPS} videos are in" in told
@@ -104,8 +100,6 @@ def test_training_on_two_nodes(
     with nodes.killed_when(due, replace=True):
         assert main(["train", "run.yaml", "--folder", str(run), "--ray", nodes.address]) == 0
     told = capsys.readouterr().out
-    with capsys.disabled():
-        print(told)
     assert "tried again (attempt 2 of 4)" in told
     assert "continues" in told
     torch.set_num_threads(1)

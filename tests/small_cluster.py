@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import small_runs
 import yaml
@@ -65,7 +66,8 @@ class TwoNodes:
                 if due():
                     self.kill_second()
                     if replace:
-                        self.add_second()
+                        with patch("signal.signal"):  # Ray sets a handler, which only the main thread can do
+                            self.add_second()
                     return
                 time.sleep(0.05)
 
