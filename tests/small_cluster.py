@@ -68,6 +68,7 @@ class TwoNodes:
                     if replace:
                         with patch("signal.signal"):  # Ray sets a handler, which only the main thread can do
                             self.add_second()
+                        over.wait()  # the processes of the node end with the thread that started them
                     return
                 time.sleep(0.05)
 

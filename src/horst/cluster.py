@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from horst.errors import ConfigError
+from horst.errors import ConfigError, TaskError
 from horst.extras import require
 from horst.tasks import LOST, STOP_SECONDS, VISIBLE, Process, ProcessGroup, start_module
 
@@ -156,8 +156,10 @@ class RayTask:
             return None
         try:
             return int(self._ray.get(self._reference))
-        except self._ray.exceptions.RayTaskError:  # the command could not be started: a bug, or no working directory
-            raise
+        except self._ray.exceptions.RayTaskError as error:
+            last = str(error).strip().splitlines()[-1]
+            remedy = "install the same horst and share the working directory on all of them"
+            raise TaskError(f"a machine of the cluster cannot start a command: {last}; {remedy}") from error
         except self._ray.exceptions.RayError:  # the process of the task, or its machine, is gone
             return LOST
 
