@@ -19,6 +19,7 @@ os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # the loopback address, on Linux too
     "RAY_DEDUP_LOGS": "0",
+    "GLOO_SOCKET_IFNAME": "lo",
 }
 STUDY: dict[str, Any] = {
     "name": "try",

@@ -156,6 +156,8 @@ class RayTask:
             return None
         try:
             return int(self._ray.get(self._reference))
+        except self._ray.exceptions.TaskCancelledError:  # it was stopped
+            return LOST
         except self._ray.exceptions.RayTaskError as error:
             last = str(error).strip().splitlines()[-1]
             remedy = "install the same horst and share the working directory on all of them"
@@ -237,5 +239,6 @@ if __name__ == "__main__":  # python -m horst.cluster MODULE ARGUMENTS
     import runpy
 
     end_with_parent(int(os.environ.pop("HORST_PARENT")))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Ray's workers ignore it, and so would this process
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
