@@ -33,9 +33,7 @@ from horst.video.sampling import SLACK, observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # recognition: observed parts of a complete clip
 FORMAT = 1
-Share = tuple[
-    dict[str, Tensor], dict[int, str]
-]  # of one process: tensors, and why clips cannot be read
+Share = tuple[dict[str, Tensor], dict[int, str]]  # of one process: tensors, and why clips cannot be read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
