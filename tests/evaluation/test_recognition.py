@@ -214,7 +214,7 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
     assert isinstance(packed, Packed)
     spoilt = module.annotations.split("val").examples[2]
     shard, offsets, *_ = packed._clips[spoilt.clip_id]
-    with shard.open("r+b") as file:
+    with (packed.folder / shard).open("r+b") as file:
         file.seek(offsets[0])
         file.write(bytes(offsets[-1] - offsets[0]))
     right = predictions.labels["action"]
