@@ -80,6 +80,10 @@ class LoggerError(HorstError):
     """A logger of a run that cannot be opened or reached."""
 
 
+class TaskError(HorstError):
+    """Some parts of a command failed on a cluster; the others are done and kept."""
+
+
 class StudyError(HorstError):
     """Some runs of a study failed; the others are done, and their tables made."""
 

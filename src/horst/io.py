@@ -114,6 +114,17 @@ def file_stamp(path: Path) -> str:
         return "missing"
 
 
+def is_url(place: object) -> bool:
+    """Whether a folder or file is an address, such as s3://bucket/name, rather than a path."""
+    return "://" in str(place)
+
+
+def cache_folder() -> Path:
+    """Where files are kept that can be made again: HORST_CACHE, by default ~/.cache/horst."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("HORST_CACHE") or Path(base) / "horst")
+
+
 def digest(data: Any) -> str:
     """A digest of JSON data; other values count by their text."""
     return hashlib.sha256(json.dumps(data, sort_keys=True, default=str).encode()).hexdigest()[:24]
@@ -219,6 +230,16 @@ def lock(folder: Path, *, wait: bool = True) -> TextIO:
         file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
         file.flush()
     return file
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process has the lock of a folder."""
+    try:
+        if folder.is_dir():
+            lock(folder, wait=False).close()
+    except BlockingIOError:
+        return True
+    return False
 
 
 def holder(folder: Path) -> str:

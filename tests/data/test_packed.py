@@ -56,6 +56,7 @@ def read(path: Path, index: dict[str, Any], **changes: Any) -> Any:
         ("times", [[-1, 0, 1]], [[0.0, "1", 2.0], [0.0, True, 2.0], [0.0, None, 0.1], [0.0, 0.1, math.inf]]),
         ("offsets", [[0, 0, 0, 0], [3, 4, 5, 6]], [[0, 5, 9], [0, 5, 4, 9], [-1, 0, 0, 0], [0, 0, 0, 1.0], None]),
         ("crc32", [None, "none", [0, 0, 0]], [[1, 2], [1, 2, 3, 4], [1, 2, "3"], [1, 2, 3.0], 6]),
+        ("sizes", [None, [5, 0, 4], [1, 0, 0]], [[6, 0, 4], [5, 1, 4], [5, 0], [-1, 0, 0], [5.0, 0, 4], 3]),
         ("why", ["none", "gone"], [None, 3]),
     ],
 )
@@ -69,7 +70,7 @@ def test_clips_of_recognition(tmp_path: Path, name: str, taken: list[Any], refus
 
 def test_clips_of_anticipation(tmp_path: Path) -> None:
     """They have as many times as the config has steps, and unobserved ones."""
-    _, ((_, offsets, times, sums),), _ = read(tmp_path, BEFORE, times=[None, -0.25, 1e6])
+    _, ((_, offsets, times, sums, _),), _ = read(tmp_path, BEFORE, times=[None, -0.25, 1e6])
     assert offsets == CLIP["offsets"]
     np.testing.assert_array_equal(times, [math.nan, -0.25, 1e6])
     assert sums == [1, 2, 3]

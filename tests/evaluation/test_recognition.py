@@ -27,6 +27,7 @@ from horst.errors import ConfigError, DataError
 from horst.evaluation import report
 from horst.evaluation.evaluate import Evaluation, clip_for, evaluate, evaluate_predictions, predict
 from horst.evaluation.measure import measure, metric_names, primary_metric, prior
+from horst.evaluation.parts import merge_parts, part_file, write_part
 from horst.evaluation.predictions import FRACTIONS, Predictions
 from horst.models import Predictor
 from horst.synth.make import make_somethings
@@ -213,7 +214,7 @@ def test_bad_clips_are_misses(data_yaml: Path, tmp_path: Path, predictions: Pred
     assert isinstance(packed, Packed)
     spoilt = module.annotations.split("val").examples[2]
     shard, offsets, *_ = packed._clips[spoilt.clip_id]
-    with shard.open("r+b") as file:
+    with (packed.folder / shard).open("r+b") as file:
         file.seek(offsets[0])
         file.write(bytes(offsets[-1] - offsets[0]))
     right = predictions.labels["action"]
@@ -347,3 +348,27 @@ def test_two_processes_equal_one(data_yaml: Path, tmp_path: Path) -> None:
     for rank in range(2):
         assert same(Predictions.load(tmp_path / f"{rank}.safetensors"), alone)
         assert Evaluation.load(tmp_path / f"{rank}.json") == metrics
+
+
+def test_parts_make_the_predictions_of_one_process(data_yaml: Path, tmp_path: Path) -> None:
+    """To the bit, also with more parts than batches."""
+    model, module = tiny(), module_of(data_yaml, batch_size=3)
+    whole, parts = predict(model, module, progress=False), 4
+    files = [part_file(tmp_path, "val", part, parts) for part in range(parts)]
+    for part, file in enumerate(files):
+        write_part(file, model, module, "val", part, parts)
+    merged = merge_parts(files, model, module, "val")
+    assert same(merged, whole)
+    assert merged.groups == whole.groups
+    stamps = [file.stat().st_mtime_ns for file in files]
+    for part, file in enumerate(files):
+        write_part(file, model, module, "val", part, parts)
+    changed = sum(file.stat().st_mtime_ns != stamp for file, stamp in zip(files, stamps, strict=True))
+    assert changed == 0
+    with pytest.raises(DataError, match="of another model: evaluate this part again"):
+        merge_parts(files, tiny(order=1), module, "val")
+    files[1].unlink()
+    with pytest.raises(DataError, match="is missing"):
+        merge_parts(files, model, module, "val")
+    with pytest.raises(ConfigError, match="part is 4 of 4; parts are numbered from 0 to 3"):
+        write_part(files[1], model, module, "val", parts, parts)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from horst import tasks
 from horst.errors import ConfigError
 from horst.studies import launcher
 from horst.studies.config import Study
@@ -75,16 +76,18 @@ class Process:
         self.machine.stopped.append(self.name)
 
 
-def run_on(machine: Machine, jobs: Sequence[tuple[Job, Any]], **options: Any) -> list[launcher.FailedJob]:
+def run_on(
+    machine: Machine, jobs: Sequence[tuple[Job, Any]], report: Any = print, **options: Any
+) -> list[launcher.FailedJob]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launcher, "start_process", machine.launch)
-        return launcher.run_jobs(jobs, **options)
+        patch.setattr(tasks, "start_process", machine.launch)
+        return launcher.run_jobs(jobs, launcher=tasks.LocalLauncher(**options), report=report)
 
 
 @pytest.fixture
 def jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Job]:
     """a and b with seeds 0 to 4."""
-    monkeypatch.setattr(launcher, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(tasks, "POLL_SECONDS", 0.0)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     (tmp_path / "try.yaml").write_text(yaml.safe_dump(STUDY))
     return plan(Study.from_file(tmp_path / "try.yaml"), tmp_path, seeds=range(5))
@@ -153,12 +156,12 @@ def test_devices_are_counted_among_those_that_a_scheduler_gave(
 
 def test_devices_count_from_0(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,")
-    assert [launcher._visible(device) for device in (0, 1)] == ["4", "5"]
+    assert [tasks.visible_device(device) for device in (0, 1)] == ["4", "5"]
     for device in (-1, 2):
         with pytest.raises(ConfigError, match=f"--devices has {device}, .* among the 2 in it"):
-            launcher._visible(device)
+            tasks.visible_device(device)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    assert launcher._visible(7) == "7"
+    assert tasks.visible_device(7) == "7"
 
 
 def test_what_begins_and_ends_is_said(jobs: list[Job]) -> None:
@@ -177,7 +180,7 @@ def test_what_begins_and_ends_is_said(jobs: list[Job]) -> None:
     assert (failure.job, failure.status, failure.lines) == (jobs[2], 1, [])
 
 
-@pytest.mark.parametrize("sign", [*launcher.OUT_OF_MEMORY, "another error"])
+@pytest.mark.parametrize("sign", [*tasks.OUT_OF_MEMORY, "another error"])
 def test_a_failure_for_memory_is_put_off_beside_others_alone(jobs: list[Job], sign: str) -> None:
     class Once(Machine):
         def launch(self, words: Sequence[str], log: Path, *more: Any) -> Process:
@@ -208,10 +211,10 @@ def test_a_failure_for_memory_is_put_off_beside_others_alone(jobs: list[Job], si
 
 def test_the_last_lines_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    assert launcher.last_lines(log) == []
+    assert tasks.last_lines(log) == []
     log.write_bytes(b"\n".join(b"%d" % i for i in range(20)) + b"\xff\n")
-    assert launcher.last_lines(log) == [*map(str, range(8, 19)), "19\N{REPLACEMENT CHARACTER}"]
-    assert launcher.last_lines(log, 1) == ["19\N{REPLACEMENT CHARACTER}"]
+    assert tasks.last_lines(log) == [*map(str, range(8, 19)), "19\N{REPLACEMENT CHARACTER}"]
+    assert tasks.last_lines(log, 1) == ["19\N{REPLACEMENT CHARACTER}"]
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -225,14 +228,14 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 def test_a_kill_that_asks_is_an_interruption_while_a_study_works() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
-    with launcher.sigterm_interrupts():
+    with tasks.sigterm_interrupts():
         inside = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)]
     assert inside == [signal.default_int_handler] * 2
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)] == before
     seen: list[Any] = []
 
     def elsewhere() -> None:
-        with launcher.sigterm_interrupts():
+        with tasks.sigterm_interrupts():
             seen.append(signal.getsignal(signal.SIGTERM))
 
     thread = threading.Thread(target=elsewhere)  # where no signal can be handled
@@ -259,13 +262,13 @@ def test_an_interruption_stops_all(jobs: list[Job]) -> None:
     assert sorted(machine.stopped) == sorted(machine.running)
     assert len(machine.stopped) == 3
     with pytest.raises(ConfigError, match="parallel is 0"):
-        launcher.run_jobs([], parallel=0)
+        tasks.LocalLauncher(parallel=0)
 
 
 def test_what_does_not_listen_is_ended_with_all_that_it_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(launcher, "STOP_SECONDS", 0.2)
+    monkeypatch.setattr(tasks, "STOP_SECONDS", 0.2)
     sleeper = "import time; time.sleep(100)"
     deaf = f"""
 import signal, subprocess, sys, time
@@ -274,7 +277,7 @@ inner = subprocess.Popen([sys.executable, "-c", {sleeper!r}])
 print(inner.pid, flush=True)
 time.sleep(100)
 """
-    process = launcher.ProcessGroup([sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
+    process = tasks.ProcessGroup([sys.executable, "-c", deaf], stdout=subprocess.PIPE, start_new_session=True)
     assert process.stdout is not None
     inner = int(process.stdout.readline())
     begin = time.monotonic()
@@ -307,12 +310,12 @@ def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Pat
     """A shell lets such a process ignore Ctrl-C, and so would those that it starts."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with launcher.sigterm_interrupts():
-            child = launcher.start_process([], tmp_path / "log", {})
+        with tasks.sigterm_interrupts():
+            child = tasks.start_process([], tmp_path / "log", {})
             _wait(tmp_path / "log")
             begin = time.monotonic()
             child.stop()
-            assert time.monotonic() - begin < launcher.STOP_SECONDS / 2
+            assert time.monotonic() - begin < tasks.STOP_SECONDS / 2
             with pytest.raises(KeyboardInterrupt):
                 signal.raise_signal(signal.SIGINT)
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
@@ -325,8 +328,8 @@ def test_a_study_in_the_background_of_a_script_is_stopped_politely(tmp_path: Pat
 def test_a_command_in_a_log_can_be_pasted_and_its_process_keeps_the_lock(tmp_path: Path) -> None:
     words = ["train", "a run.yaml", "--optimiser={name: adamw, lr: 1.0e-05}"]
     # Like a study: pytest itself may run in the background of a script, and its child would ignore the interruption.
-    with launcher.sigterm_interrupts(), launcher.lock_study(tmp_path / "study") as held:
-        child = launcher.start_process(words, tmp_path / "log", {}, [held.fileno()])
+    with tasks.sigterm_interrupts(), launcher.lock_study(tmp_path / "study") as held:
+        child = tasks.start_process(words, tmp_path / "log", {}, [held.fileno()])
     _wait(tmp_path / "log")
     assert shlex.split((tmp_path / "log").read_text().splitlines()[0]) == ["$", "horst", *words]
     says = "is in use: another `horst study`, or a run that one has left"

@@ -73,8 +73,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
             return Finished(main(words))
 
-    monkeypatch.setattr("horst.studies.launcher.start_process", here)
-    monkeypatch.setattr("horst.studies.launcher.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("horst.tasks.start_process", here)
+    monkeypatch.setattr("horst.tasks.POLL_SECONDS", 0.0)
     return done
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from horst.cli.options import Device, Flag, Json, Output, Processes, Source
+from horst.cli.options import Cpus, Device, Flag, Gpus, Json, Output, Processes, Ray, Source, ray_launcher
 from horst.console import Console, new_table, working
 from horst.errors import ConfigError, DataError
 
@@ -102,12 +102,13 @@ def check(
         raise DataError(f"{len(found.missing)} files are missing and {len(found.bad)} are damaged")
 
 
-def pack(data: Path, folder: Output, /, *, quality: int = 90, processes: Processes = None) -> None:
+def pack(data: Path, folder: Output, /, *, quality: int = 90, tar: Flag = False, processes: Processes = None) -> None:
     """Pack a data set into a few large files that are read without FFmpeg.
 
     Args:
         data: The data set's YAML file. Its clip's size and fps are packed.
         quality: JPEG quality, 1 to 95.
+        tar: Write tar files, which readers of WebDataset can open too.
     """
     from horst.data.config import DataConfig
     from horst.data.packed import read_each, write_packed
@@ -120,7 +121,7 @@ def pack(data: Path, folder: Output, /, *, quality: int = 90, processes: Process
     clip = replace(config.clip, observe=1.0, mode="strict")  # all that any reader of it may want
     read_clips = partial(read_each, source.read, clip)
     bad = write_packed(
-        folder, source.annotations, read_clips, fps=clip.fps, clip=clip, quality=quality, processes=processes
+        folder, source.annotations, read_clips, fps=clip.fps, clip=clip, quality=quality, tar=tar, processes=processes
     )
     console = Console()
     console.print(f"{len(source.annotations.examples) - len(bad)} clips are packed in {folder}")
@@ -135,10 +136,13 @@ def extract(
     backbone: str = "bn_inception",
     options: Annotated[str, Parameter(show_default=False)] = "{}",
     weights: Source | None = None,
-    part: int = 0,
-    parts: int = 1,
+    part: int | None = None,
+    parts: int | None = None,
     batch: int = 16,
     device: Device = "cpu",
+    ray: Ray = None,
+    cpus: Cpus = 1.0,
+    gpus: Gpus = None,
 ) -> None:
     """Run a backbone over all frames that a data set's clips show, and store its maps (fp16) for training.
 
@@ -147,22 +151,35 @@ def extract(
         backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem or timm.
         options: Its options, such as {pretrained: true}.
         weights: RULSTM's TSN checkpoint for bn_inception, or a model (folder, run, hf://user/name) with a backbone.
-        part: Which part of the work this process does, from 0.
-        parts: Number of parts, one for each process or machine.
+        part: Which part of the work this process does, from 0; 0 by default.
+        parts: Number of parts, one for each process or machine; 1 by default, with --ray as many as run at once.
         batch: Frames in a batch.
     """
     from horst.data.config import DataConfig
 
     config = DataConfig.from_file(data)
-    with working("loading the backbone"):
-        from horst.data.extract import extract
+    with working("loading torch"):
+        from horst.data.extract import extract, extracted
         from horst.models.hub import find_device
+        from horst.tasks import run_parts
 
-        where = find_device(device)
-        network = _backbone(backbone, options, weights)
-    report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
     console = Console()
-    console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
+    if (launcher := ray_launcher(ray, cpus, gpus)) is not None:
+        if part is not None:
+            raise ConfigError("--part is for one process: --ray makes all parts")
+        chosen = {"backbone": backbone, "options": options, "weights": weights, "batch": batch, "device": device}
+        words = [f"--{name}={value}" for name, value in chosen.items() if value is not None]
+        logs, parts = folder / ".logs", parts or launcher.fitting()
+        run_parts("extracting", ["extract", str(data), str(folder), *words], parts, logs, launcher, console.print)
+        report = extracted(folder)
+        console.print(f"{report.videos} videos are in {folder}")
+    else:
+        part, parts = part or 0, parts or 1
+        where = find_device(device)
+        with working("loading the backbone"):
+            network = _backbone(backbone, options, weights)
+        report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
+        console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
     _print_bad(console, "could not be read", report.bad)
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from horst.cli.options import Device, Evaluated, EvaluatedData, Json, Source
+from horst.cli.options import Cpus, Device, Evaluated, EvaluatedData, Gpus, Json, Ray, Source, ray_launcher
 from horst.console import Console, working
 from horst.errors import ConfigError, InputError
 
@@ -28,6 +28,11 @@ def evaluate(
     batch: int | None = None,
     workers: int | None = None,
     challenge: Path | None = None,
+    part: int | None = None,
+    parts: int | None = None,
+    ray: Ray = None,
+    cpus: Cpus = 1.0,
+    gpus: Gpus = None,
     as_json: Json = False,
 ) -> None:
     """Evaluate a run: accuracy over the observed part of a clip, or at every time before an action.
@@ -39,37 +44,66 @@ def evaluate(
         batch: Clips in a batch.
         workers: Processes that decode.
         challenge: Write predictions for the EPIC-Kitchens 100 challenge to this file.
+        part: Which part of the clips this process evaluates, from 0. Its predictions stay in the run's folder.
+        parts: Number of parts, one for each process or machine; without --part: merge them. With --ray by default as
+            many as the cluster runs at once.
     """
     check_evaluated(run, data, weights)
+    launcher = ray_launcher(ray, cpus, gpus)
+    if (part is not None and (parts is None or launcher)) or (parts is not None and parts < 1):
+        raise ConfigError("--part takes --parts, a whole number from 1 on; --ray makes the parts itself")
+    where = "cpu" if launcher else device  # where the model is only compared with those of the parts
     with working("loading the model and the data"):
+        from horst.tasks import run_parts
         from horst.training.evaluated import open_evaluated
 
-        opened = open_evaluated(run, data=data, weights=weights, mode=mode, device=device, batch=batch, workers=workers)
-    show_evaluation(opened, split, challenge=challenge, as_json=as_json)
+        opened = open_evaluated(run, data=data, weights=weights, mode=mode, device=where, batch=batch, workers=workers)
+    if part is not None and parts is not None:
+        Console(highlight=False).print(f"{opened.evaluate_part(split, part, parts)}: part {part} of {parts}")
+        return
+    if launcher is not None:
+        clips = len(opened.module.annotations.split(split).examples)
+        parts = parts or max(1, min(launcher.fitting(), -(-clips // opened.module.batch_size)))
+        logs = opened.part_files(split, parts)[0].parent / "logs"
+        chosen: dict[str, object] = {"data": data, "split": split, "weights": weights, "mode": mode, "device": device}
+        chosen |= {"batch": batch, "workers": workers}
+        words = [f"--{name}={value}" for name, value in chosen.items() if value is not None]
+        told = Console(stderr=True, highlight=False).print  # stdout is for results
+        run_parts(f"evaluating {opened.title}", ["evaluate", str(run), *words], parts, logs, launcher, told)
+    show_evaluation(opened, split, challenge=challenge, as_json=as_json, parts=parts or 0)
 
 
 def check_evaluated(run: Source, data: Path | None, weights: str = "best") -> None:
     """The error for a model or a data set that is not there, before torch is imported."""
     from horst.data.config import DataConfig
-    from horst.places import RUN, find_model
+    from horst.io import is_url
+    from horst.places import RUN, find_model, is_address
 
     if data is not None:
         DataConfig.from_file(data)
-    elif not (Path(run) / RUN).is_file():
+    elif is_address(run) or not (is_url(run) or (Path(run) / RUN).is_file()):
         raise ConfigError(f"{run} is no run, so it names no data: pass --data FILE")
-    find_model(run, weights)
+    if is_address(run) or not is_url(run):
+        find_model(run, weights)
 
 
 def show_evaluation(
-    opened: EvaluatedModel, split: str = "val", *, challenge: Path | None = None, as_json: bool = False
+    opened: EvaluatedModel,
+    split: str = "val",
+    *,
+    challenge: Path | None = None,
+    as_json: bool = False,
+    parts: int = 0,
 ) -> None:
     """Evaluate, draw the curve of a run, and print the results and what to do next."""
     from horst.evaluation.challenge import write_challenge
     from horst.evaluation.report import show
 
-    predictions, evaluation = opened.evaluate(split)
+    predictions, evaluation = opened.evaluate(split, parts=parts)
     with working("drawing the curve"):
         files = draw_curve(opened, evaluation)
+    if opened.run is not None:
+        opened.run.publish()
     if challenge is not None:
         write_challenge(challenge, predictions, opened.module.annotations.split(split))
     if as_json:
@@ -137,6 +171,8 @@ def report(
     with working("drawing the report"):
         text = report_page(opened, predictions, evaluation, clips=clips)
     write_text(output, text)
+    if opened.run is not None:
+        opened.run.publish()
     Console().print(f"{output}: {output.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.box import SIMPLE_HEAD
 from rich.table import Column, Table
 
-from horst.cli.options import Entry, Flag, Names, Numbers, Source, overrides
+from horst.cli.options import Cpus, Entry, Flag, Gpus, Names, Numbers, Ray, Source, overrides, ray_launcher
 from horst.console import Console, working
 from horst.errors import ConfigError
 
@@ -17,6 +17,9 @@ def study(
     only: Names = (),
     seeds: Numbers = (),
     devices: Numbers = (),
+    ray: Ray = None,
+    cpus: Cpus = 1.0,
+    gpus: Gpus = None,
     report: Flag = False,
     set: Names = (),
     **entries: Entry,
@@ -35,6 +38,7 @@ def study(
     """
     from horst.config import check_positive
     from horst.configs import find_study
+    from horst.tasks import LocalLauncher
 
     changes = overrides(study, set, entries)
     for name in names:
@@ -47,7 +51,7 @@ def study(
             raise ConfigError(f"{option} takes whole numbers from 0 on, such as {option} 0 1, and not {min(numbers)}")
     console = Console(highlight=False)
     if not names:
-        if folder or only or seeds or devices or report or changes or parallel > 1:
+        if folder or only or seeds or devices or report or changes or parallel > 1 or ray:
             raise ConfigError("put the study's name first: horst study NAME --seeds 0 1 ...")
         _list(console)
         return
@@ -58,8 +62,13 @@ def study(
     if report:
         runner.report_studies(planned, console)
         return
-    command = runner.command(asked, folder, seeds, changes, only=only, parallel=parallel, devices=devices)
-    runner.run_studies(planned, command, parallel=parallel, devices=devices, console=console)
+    if ray is not None and (devices or parallel > 1):
+        raise ConfigError("--parallel and --devices are for one machine: with --ray give --cpus and --gpus of a run")
+    launcher = ray_launcher(ray, cpus, gpus) or LocalLauncher(parallel, devices)
+    options = {"only": only, "parallel": parallel, "devices": devices, "ray": ray, "cpus": cpus, "gpus": gpus}
+    runner.run_studies(
+        planned, runner.command(asked, folder, seeds, changes, **options), launcher=launcher, console=console
+    )
 
 
 def _list(console: Console) -> None:

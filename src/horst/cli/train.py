@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from horst.cli.options import Entry, Flag, Names, Source, overrides
+from horst.cli.options import Cpus, Entry, Flag, Gpus, Names, Ray, RunFolder, Source, overrides
 from horst.console import Console, progress, working
-from horst.errors import ConfigError, DataError, did_you_mean
+from horst.errors import ConfigError, DataError, TaskError, did_you_mean
 
 if TYPE_CHECKING:
     from horst.data.module import ClipDataModule
@@ -19,11 +19,14 @@ def train(
     run: Source | None = None,
     /,
     *,
-    folder: Path | None = None,
-    resume: Path | None = None,
+    folder: RunFolder | None = None,
+    resume: RunFolder | None = None,
     init: Source | None = None,
     dry_run: Flag = False,
     evaluate: Flag = False,
+    ray: Ray = None,
+    cpus: Cpus = 1.0,
+    gpus: Gpus = None,
     set: Names = (),
     **entries: Entry,
 ) -> None:
@@ -31,22 +34,26 @@ def train(
 
     Args:
         run: A YAML file, or the name of a packaged config, such as somethings/cpu.
-        folder: Folder of the new run; runs/<name> by default.
-        resume: Folder of a run that was stopped, to continue it.
+        folder: Folder of the new run, or an address of fsspec such as s3://bucket/run; runs/<name> by default.
+        resume: Folder or address of a run that was stopped, to continue it.
         init: A model to start from: a saved model, a run or hf://user/name. With other labels the head is reset.
         dry_run: Open the data, build the model, print the resolved config, and stop. No synthetic data is made.
         evaluate: Run `horst evaluate` after training.
         set: Entries to change, as key=value; `--key value` is short for it.
     """
     from horst.configs.run_file import check_paths
+    from horst.io import is_url
     from horst.places import RUN
 
     changes = overrides(train, set, entries)
+    if ray is not None:
+        _train_on_ray(run, folder, resume, init, evaluate, changes, RayOptions(ray, cpus, gpus))
+        return
     if resume is not None:
         given = {"a config": run, "--folder": folder, "--init": init, "options": changes}
         if others := [name for name, value in given.items() if value]:
             raise ConfigError(f"--resume continues a run as it was: leave out {', '.join(others)}")
-        if not (resume / RUN).is_file():
+        if not is_url(resume) and not (Path(resume) / RUN).is_file():
             raise ConfigError(f"{resume} is no run: it has no {RUN}; pass a folder of `horst train`")
         with working("loading the packages for training"):
             from horst.training import fit
@@ -81,6 +88,54 @@ def train(
         _evaluate(done, data)
 
 
+class RayOptions(NamedTuple):
+    address: str
+    cpus: float
+    gpus: float | None
+
+
+def _train_on_ray(
+    run: Source | None,
+    folder: RunFolder | None,
+    resume: RunFolder | None,
+    init: Source | None,
+    evaluate: bool,
+    changes: list[str],
+    ray: RayOptions,
+) -> None:
+    """The same command on trainer.nodes machines of a Ray cluster; it is resumed when one of them is lost."""
+    from horst.cluster import RayGroupLauncher
+    from horst.io import is_url
+    from horst.tasks import Task, run_tasks, sigterm_interrupts
+    from horst.training.config import RunConfig
+    from horst.training.remote import forget
+    from horst.training.run import Run
+
+    if (run is None) == (resume is None):
+        raise ConfigError("name a run, such as somethings/cpu or a YAML file, or --resume RUN")
+    config = RunConfig.from_file(run, changes) if run is not None else RunConfig.from_file(Run(resume or "").config)
+    if not isinstance(config.trainer.devices, int):
+        raise ConfigError("with --ray, trainer.devices is the number of processes on each machine: set it")
+    place = str(resume or folder or Path("runs") / config.name)
+    resumed = ["train", "--resume", place, *(["--evaluate"] if evaluate else [])]
+    new = ["train", str(run), "--folder", place, *(["--init", str(init)] if init is not None else [])]
+    new += [*(["--evaluate"] if evaluate else []), *(f"--{change}" for change in changes)]
+
+    def again() -> list[str]:
+        if is_url(place):
+            forget(place)
+        return resumed if Run(place).config.is_file() else new
+
+    nodes, devices = config.trainer.nodes, config.trainer.devices
+    launcher = RayGroupLauncher(ray.address, nodes=nodes, devices=devices, cpus=ray.cpus, gpus=ray.gpus)
+    log = (Path("runs") / config.name if is_url(place) else Path(place)).with_suffix(".log")
+    task = Task(config.name, log, resumed if resume is not None else new, again, None if is_url(place) else Path(place))
+    with sigterm_interrupts():
+        failed = run_tasks([task], launcher, Console(highlight=False).print)
+    if failed:
+        raise TaskError(f"the run ended with status {failed[0].status}: {log}: {' / '.join(failed[0].lines[-3:])}")
+
+
 def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
     """Evaluate in the first process of a distributed run. `data`: those of the run, as training left them."""
     import torch.distributed as dist
@@ -92,7 +147,7 @@ def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:
     if dist.is_available() and dist.is_initialized():
         dist.destroy_process_group()
     if is_first():
-        show_evaluation(open_evaluated(run.folder, training=data))
+        show_evaluation(open_evaluated(run.place, training=data))
 
 
 def configs(pattern: str = "*", /, *, copy: Path | None = None) -> None:

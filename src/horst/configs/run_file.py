@@ -17,7 +17,8 @@ from horst.data.config import PATHS as DATA_PATHS
 from horst.data.config import DataConfig
 from horst.data.source import SYNTHETIC, open_source
 from horst.errors import ConfigError
-from horst.places import find_model, is_address, pretrained_models
+from horst.io import is_url
+from horst.places import find_model, pretrained_models
 
 ENTRIES = (
     *("name", "model", "data", "seed", "paper", "batches", "augment"),
@@ -90,8 +91,8 @@ def absolute_entry(key: str, value: Any, root: Path) -> Any:
 
 
 def _absolute_path(path: str, root: Path) -> str:
-    """An address of the Hugging Face Hub stays as it is."""
-    return path if is_address(path) else str((root / Path(path).expanduser()).absolute())
+    """An address, of the Hugging Face Hub or of fsspec, stays as it is."""
+    return path if is_url(path) else str((root / Path(path).expanduser()).absolute())
 
 
 def override(data: dict[str, Any], change: str) -> dict[str, Any]:
@@ -128,5 +129,5 @@ def check_paths(path: str | Path, changes: Sequence[str] = ()) -> None:
             find_model(found)
     if isinstance(source, dict) and source.get("source") not in (*SYNTHETIC, None):
         named = [value for name, value in source.items() if name in DATA_PATHS and isinstance(value, str)]
-        if any(not Path(value).exists() for value in named):
+        if any(not is_url(value) and not Path(value).exists() for value in named):
             open_source(DataConfig.from_dict(source))  # the reader names what is missing, and the remedy

@@ -7,8 +7,18 @@ from typing import Any, Self
 from horst.config import from_dict, read_yaml, to_dict
 from horst.data.clips import ClipConfig
 from horst.errors import ConfigError
+from horst.io import is_url
 
-PATHS = ("annotations", "videos", "media", "root", "path", "folder", "subset")  # options that are paths, of any source
+PATHS = (
+    "annotations",
+    "videos",
+    "media",
+    "root",
+    "path",
+    "folder",
+    "subset",
+    "cache",
+)  # options that are paths, of any source
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,5 +87,5 @@ class DataConfig:
 
 
 def _resolve(options: dict[str, Any], base: Path) -> dict[str, Any]:
-    paths = {key: options[key] for key in PATHS if isinstance(options.get(key), str)}
+    paths = {key: options[key] for key in PATHS if isinstance(options.get(key), str) and not is_url(options[key])}
     return options | {key: str(base / Path(path).expanduser()) for key, path in paths.items()}

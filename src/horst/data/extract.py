@@ -23,7 +23,16 @@ from horst.config import check_positive
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Timed, read_frames, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
-from horst.data.features import FORMAT, MICROSECONDS, ExtractedVideo, FeatureStore, Maps, maps_file, write_maps
+from horst.data.features import (
+    FORMAT,
+    MICROSECONDS,
+    ExtractedVideo,
+    FeatureStore,
+    Maps,
+    maps_file,
+    open_features,
+    write_maps,
+)
 from horst.data.jobs import run_jobs
 from horst.data.source import media_names, open_source
 from horst.errors import ConfigError, DataError, InputError, VideoError
@@ -105,6 +114,12 @@ def extract(
     here = {names[number] for number in mine}
     bad = [(ident, why) for (ident, video, *_), why in FeatureStore(folder).bad().items() if video in here]
     return ExtractReport(len(mine), tuple(bad))
+
+
+def extracted(folder: Path) -> ExtractReport:
+    """The result of all parts. DataError if a video is missing."""
+    store = open_features(folder)
+    return ExtractReport(len(store.videos), tuple((ident, why) for (ident, *_), why in store.bad().items()))
 
 
 def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:

@@ -78,13 +78,16 @@ class ClipBatches:
         """Annotations of all splits; `classes` names what models predict."""
         return self.source.annotations
 
-    def evaluation_loader(self, split: Split = "val", clip: ClipConfig | None = None) -> ClipLoader:
+    def evaluation_loader(
+        self, split: Split = "val", clip: ClipConfig | None = None, share: tuple[int, int] | None = None
+    ) -> ClipLoader:
         """All clips of a split. Over all processes each clip comes exactly once; unreadable ones are in `Batch.bad`.
 
-        `clip` replaces the config's own, for a model with another frame size or rate.
+        `clip` replaces the config's own, for a model with another frame size or rate. `share` (parts, part): a part of
+        the batches, whatever process this is.
         """
         clip = clip or self.data.clip
-        replicas, rank = world_and_rank()
+        replicas, rank = world_and_rank() if share is None else share
         lengths = clip_lengths(self.source, split, clip)
         sampler = EvaluationSampler(lengths, self.batch_size, replicas=replicas, rank=rank)
         return self.loader(split, sampler, clip)

@@ -2,21 +2,28 @@
 
     index.json            classes, how clips were sampled, and the number of shards
     shard-00000.jpgs      the frames of some clips as JPEG, one after the other
+    shard-00000.tar       instead of it, if asked for: the same frames in a tar file that WebDataset reads
     shard-00000.json      the clips of the shard: where each frame begins, its time and its CRC-32
+
+In a tar file, clip 3 of shard 0 has the files 00000-003.0000.jpg, 00000-003.0001.jpg, ... and 00000-003.json (id,
+split, labels, times): one sample of WebDataset. Here frames are read at their offsets, as in the other form.
 
 Each shard is written atomically, its .json last: after a kill, a second run writes those that are missing.
 """
 
 import hashlib
+import json
 import math
 import os
+import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +33,7 @@ from horst.data.clips import EPIC_FPS, Clip, ClipConfig, clip_times, every_nth, 
 from horst.data.example import FIT_SPLITS, Annotations, Example
 from horst.data.folds import Link, connected, links
 from horst.data.jobs import run_jobs
+from horst.data.shards import open_shards
 from horst.data.source import Depth, Source, media_names
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
 from horst.io import INDEX, atomic_write, claim_folder, disk_errors, file_stamp, read_checked, write_checked
@@ -43,10 +51,11 @@ ReadClips = Callable[[Sequence[Example]], Iterator[Clip | HorstError]]
 class StoredClip(NamedTuple):
     """Where the frames of a clip are."""
 
-    shard: Path
-    offsets: list[int]  # bytes in the shard; frame i ends where frame i + 1 begins
+    shard: str  # name of the file
+    offsets: list[int]  # bytes in the shard; frame i ends at or before the beginning of frame i + 1
     times: NDArray[np.float64]  # seconds in the media; NaN where unobserved
     checksums: list[int] | None  # CRC-32 of each frame; None in sets of older versions
+    sizes: list[int] | None = None  # bytes of each frame; None if it ends where the next one begins
 
 
 def write_packed(
@@ -58,13 +67,14 @@ def write_packed(
     clip: ClipConfig | None = None,
     native: bool = False,
     quality: int = 90,
+    tar: bool = False,
     processes: int | None = None,
 ) -> list[tuple[str, str]]:
     """Pack all examples into `folder`, or continue a run. Returns (id, reason) of clips that could not be read.
 
     Shards whose media changed since an earlier run are packed again. `read_clips` reads or renders clips; it runs in
     other processes, so it must be picklable. `fps` is the frame rate of the clips, `clip` how they are sampled, so that
-    readers can refuse what the frames do not contain, and `native` is explained in `Packed`.
+    readers can refuse what the frames do not contain, and `native` is explained in `Packed`. `tar`: write tar files.
     """
     folder = Path(folder)
     with disk_errors(folder, DataError):
@@ -72,18 +82,21 @@ def write_packed(
         index = annotations.to_dict() | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples)}
         del index["examples"]  # the shards have them
         index |= {"shards": len(shards)} | ({} if clip is None else {"clip": asdict(clip), "native": native})
+        index |= {"tar": True} if tar else {}
         claim_folder(folder, index, "packed data set", optional=("clip", "native"))
-        todo = [(number, of) for number, of in enumerate(shards) if not _is_current(folder, number, of)]
-        work = partial(_write_shard, folder, read_clips, quality)
+        todo = [(number, of) for number, of in enumerate(shards) if not _is_current(folder, number, of, tar)]
+        work = partial(_write_shard, folder, read_clips, quality, tar)
         run_jobs(f"packing {annotations.name}", work, todo, processes=processes, done=len(shards) - len(todo))
-        written = [read_checked(_shard(folder, number, "json"))[0] for number in range(len(shards))]
+        written = [read_checked(folder / _shard(number, "json"))[0] for number in range(len(shards))]
         return [(c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c]
 
 
 def is_complete(folder: Path) -> bool:
     """Whether all shards of a packed data set exist."""
-    index = folder / INDEX
-    return index.exists() and all(_exists(folder, number) for number in range(_read_index(index)[0]["shards"]))
+    if not (folder / INDEX).exists():
+        return False
+    index = _read_index(folder / INDEX)[0]
+    return all(_exists(folder, number, index.get("tar", False)) for number in range(index["shards"]))
 
 
 def read_each(
@@ -101,13 +114,17 @@ class Packed(Source):
     """A packed data set.
 
     Examples that could not be read when it was packed stay in the annotations, so that evaluation counts them; to read
-    one is an error. `native`: whether frames have the size and, for recognition, the rate of the videos.
+    one is an error. `native`: whether frames have the size and, for recognition, the rate of the videos. `folder` may
+    be an address of fsspec, such as s3://bucket/set: its files are copied into `cache` when they are needed, by default
+    into that of the user (HORST_CACHE).
     """
 
     shared_media = True
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: str | Path, *, cache: str | Path | None = None) -> None:
+        self._shards = open_shards(folder, cache)
+        self.folder = self._shards.folder
+        self._shards.get(INDEX)
         index, raw = _read_index(self.folder / INDEX)
         self.fps = float(index["fps"])
         self.clip = None if index.get("clip") is None else ClipConfig(**index["clip"])  # None in sets of older versions
@@ -116,16 +133,16 @@ class Packed(Source):
         clips: list[dict[str, Any]] = []
         stored: list[StoredClip | None] = []
         for number in range(index["shards"]):
-            path = _shard(self.folder, number, "json")
+            path = self._shards.get(_shard(number, "json"))
             if not path.exists():
                 missing = f"shard {number} of {index['shards']} is missing"
                 raise DataError(f"{self.folder} is not complete: {missing}; pack again")
             some, there, raw = _read_shard(path, index)
-            images = path.with_suffix(".jpgs").stat()
+            size, changed = self._shards.stamp(_shard(number, _suffix(index)))
             has_checksums = all(one is None or one.checksums is not None for one in there)
-            content.update(raw + f"{images.st_size} {0 if has_checksums else images.st_mtime_ns}".encode())
+            content.update(raw + f"{size} {0 if has_checksums else changed}".encode())
             for clip, one in zip(some, there, strict=True):
-                if one is not None and one.offsets[-1] > images.st_size:
+                if one is not None and one.offsets[-1] > size:
                     raise DataError(f"{path}: clip {clip['id']!r} ends after the end of its shard; pack again")
             clips, stored = clips + some, stored + there
         self.digest = content.hexdigest()[:24]  # of labels, times and images: that of a copy is the same
@@ -169,13 +186,14 @@ class Packed(Source):
         else:
             chosen = self._positions(example, times, config)
         images = {}
-        with stored.shard.open("rb") as file:
+        with self._shards.get(stored.shard).open("rb") as file:
             for i in sorted({int(i) for i in chosen if i >= 0 and not np.isnan(times[i])}):
                 file.seek(stored.offsets[i])
-                data = file.read(stored.offsets[i + 1] - stored.offsets[i])
+                size = stored.offsets[i + 1] - stored.offsets[i] if stored.sizes is None else stored.sizes[i]
+                data = file.read(size)
                 name = f"{self.folder}, clip {example.id}, frame {i}"
                 if stored.checksums is not None and zlib.crc32(data) != stored.checksums[i]:
-                    damaged = f"{stored.shard.name} is damaged; pack again"
+                    damaged = f"{stored.shard} is damaged; pack again"
                     raise DamagedVideoError(name, f"its checksum does not match: {damaged}")
                 images[i] = decode_picture(data, name, config.size)
         black = np.zeros((*config.size, 3), np.uint8)
@@ -242,46 +260,70 @@ def _split_shards(examples: Sequence[Example]) -> list[list[Example]]:
     return shards
 
 
-def _write_shard(folder: Path, read_clips: ReadClips, quality: int, job: tuple[int, Sequence[Example]]) -> None:
+def _write_shard(
+    folder: Path, read_clips: ReadClips, quality: int, tar: bool, job: tuple[int, Sequence[Example]]
+) -> None:
     number, examples = job
     clips: list[dict[str, Any]] = []
     stamps = _media_stamps(examples)
-    with atomic_write(_shard(folder, number, "jpgs")) as partial_path, partial_path.open("wb") as file:
-        for example, clip in zip(examples, read_clips(examples), strict=True):
+    with atomic_write(folder / _shard(number, "tar" if tar else "jpgs")) as path, path.open("wb") as file:
+        write = partial(_add_to_tar, file) if tar else lambda name, data: file.write(data)
+        for place, (example, clip) in enumerate(zip(examples, read_clips(examples), strict=True)):
             if isinstance(clip, HorstError):
                 clips.append({**example.to_dict(), "why": str(clip)})
                 continue
-            offsets, checksums = [file.tell()], []
-            for image, time in zip(clip.frames, clip.times, strict=True):
-                data = b"" if np.isnan(time) else encode_picture(image, quality=quality)
-                file.write(data)
-                checksums.append(zlib.crc32(data))
-                offsets.append(file.tell())
+            key = f"{number:05d}-{place:03d}"
+            pairs = zip(clip.frames, clip.times, strict=True)
+            frames = [b"" if np.isnan(time) else encode_picture(image, quality=quality) for image, time in pairs]
+            offsets = []
+            for i, data in enumerate(frames):
+                offsets.append(file.tell() + (tarfile.BLOCKSIZE if tar and data else 0))
+                if data:
+                    write(f"{key}.{i:04d}.jpg", data)
+            offsets.append(file.tell())
             times = [None if np.isnan(t) else round(float(t), 6) for t in clip.times]
-            clips.append({**example.to_dict(), "offsets": offsets, "times": times, "crc32": checksums})
+            stored = {"offsets": offsets, "times": times, "crc32": [zlib.crc32(data) for data in frames]}
+            if tar:
+                stored["sizes"] = [len(data) for data in frames]
+                about = {"id": example.id, "split": example.split, "labels": example.labels, "times": times}
+                write(f"{key}.json", json.dumps(about).encode())
+            clips.append({**example.to_dict(), **stored})
+        if tar:
+            file.write(bytes(2 * tarfile.BLOCKSIZE))  # the end of a tar file
         file.flush()
         os.fsync(file.fileno())
-    write_checked(_shard(folder, number, "json"), {"made_of": stamps, "clips": clips})
+    write_checked(folder / _shard(number, "json"), {"made_of": stamps, "clips": clips})
+
+
+def _add_to_tar(file: BinaryIO, name: str, data: bytes) -> None:
+    """A header of one block, the data, and zeros up to a whole block."""
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    file.write(entry.tobuf(tarfile.USTAR_FORMAT) + data + bytes(-len(data) % tarfile.BLOCKSIZE))
 
 
 def _media_stamps(examples: Sequence[Example]) -> list[str]:
     return [file_stamp(media) for media in dict.fromkeys(e.media for e in examples)]
 
 
-def _is_current(folder: Path, number: int, examples: Sequence[Example]) -> bool:
+def _is_current(folder: Path, number: int, examples: Sequence[Example], tar: bool) -> bool:
     """Whether a shard exists and its media are unchanged. Shards of older versions do not state their media."""
-    if not _exists(folder, number):
+    if not _exists(folder, number, tar):
         return False
-    stamps = read_checked(_shard(folder, number, "json"))[0].get("made_of")
+    stamps = read_checked(folder / _shard(number, "json"))[0].get("made_of")
     return stamps is None or stamps == _media_stamps(examples)
 
 
-def _exists(folder: Path, number: int) -> bool:
-    return all(_shard(folder, number, suffix).exists() for suffix in ("json", "jpgs"))
+def _exists(folder: Path, number: int, tar: bool) -> bool:
+    return all((folder / _shard(number, suffix)).exists() for suffix in ("json", "tar" if tar else "jpgs"))
 
 
-def _shard(folder: Path, number: int, suffix: str) -> Path:
-    return folder / f"shard-{number:05d}.{suffix}"
+def _shard(number: int, suffix: str) -> str:
+    return f"shard-{number:05d}.{suffix}"
+
+
+def _suffix(index: dict[str, Any]) -> str:
+    return "tar" if index.get("tar") else "jpgs"
 
 
 def _read_index(path: Path) -> tuple[dict[str, Any], bytes]:
@@ -292,7 +334,8 @@ def _read_index(path: Path) -> tuple[dict[str, Any], bytes]:
     try:
         _need(_is_number(index.get("fps")) and 0 < index["fps"] <= MAX_TIME, "fps", index.get("fps"))
         _need(type(index.get("shards")) is int and index["shards"] >= 0, "shards", index.get("shards"))
-        _need(isinstance(index.get("native", False), bool), "native", index.get("native"))
+        for name in ("native", "tar"):
+            _need(isinstance(index.get(name, False), bool), name, index.get(name))
         if index.get("clip") is not None:
             from_dict(ClipConfig, index["clip"], "clip")
     except ValueError as error:
@@ -343,8 +386,13 @@ def _read_stored(path: Path, clip: Any, index: dict[str, Any]) -> StoredClip | N
     if checksums is not None:
         _need(isinstance(checksums, list) and all(type(n) is int for n in checksums), "crc32", checksums)
         _need(len(checksums) == len(times), "crc32", checksums)
+    sizes = clip.get("sizes")
+    if sizes is not None:
+        _need(isinstance(sizes, list) and len(sizes) == len(times), "sizes", sizes)
+        fits = all(type(n) is int and 0 <= n <= end - at for n, (at, end) in zip(sizes, pairwise(offsets), strict=True))
+        _need(fits, "sizes", sizes)
     seconds = np.asarray([math.nan if t is None else t for t in times], np.float64)
-    return StoredClip(path.with_suffix(".jpgs"), offsets, seconds, checksums)
+    return StoredClip(path.with_suffix(f".{_suffix(index)}").name, offsets, seconds, checksums, sizes)
 
 
 def _need(fits: bool, name: str, value: Any) -> None:

@@ -27,7 +27,7 @@ from horst.data.loader import gather
 from horst.data.segments import BACKGROUND, going_on
 from horst.errors import DataError, InputError
 from horst.evaluation.metrics import probabilities
-from horst.evaluation.predictions import Collector, Predictions, position_name, positions
+from horst.evaluation.predictions import Collector, Predictions, Share, position_name, positions
 from horst.heads import Logits
 from horst.video.sampling import SLACK
 
@@ -62,14 +62,18 @@ class FrameCollector:
                 raise InputError(f"the model's logits of video {batch.ids[row]} are NaN")
             self._found |= {f"scores {index}": scores[row, :length], f"times {index}": batch.times[row, :length]}
 
-    def predictions(self) -> Predictions:
-        """Everything that was added, on any process. DataError unless every video was.
+    def share(self) -> Share:
+        """What was added in this process, and why videos could not be read."""
+        return self._found, self._bad
+
+    def predictions(self, shares: Sequence[Share] | None = None) -> Predictions:
+        """Everything that was added, on any process, or all `shares`. DataError unless every video was.
 
         A video that cannot be read has frames until the end of its last action, which are missed.
         """
         found: dict[str, Tensor] = {}
         bad: dict[int, str] = {}
-        for tensors, unread in gather(self._found, self._bad):
+        for tensors, unread in gather(*self.share()) if shares is None else shares:
             found, bad = {**found, **tensors}, {**bad, **unread}
         examples, classes = self.annotations.examples, len(self.annotations.classes["action"])
         parts: dict[str, list[Tensor]] = {"scores": [], "times": [], "targets": [], "read": []}

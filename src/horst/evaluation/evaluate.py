@@ -31,10 +31,10 @@ from horst.data.folds import example_groups
 from horst.data.loader import ClipBatches, world_and_rank
 from horst.data.segments import evaluated, horizons
 from horst.errors import ConfigError, DataError
-from horst.evaluation.detection import collector
+from horst.evaluation.detection import FrameCollector, collector
 from horst.evaluation.guard import count_leaks
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
-from horst.evaluation.predictions import Predictions, position_name
+from horst.evaluation.predictions import Collector, Predictions, position_name
 from horst.heads.unrolling import clip_horizons
 from horst.io import read_json, write_text
 from horst.models import Predictor
@@ -128,26 +128,45 @@ def predict(
     The model is moved to `device`, by default it stays where it is; it is in evaluation mode while this runs.
     `autocast`: compute in this lower precision where torch considers it safe.
     """
+    found = collect(model, clips, split, device, autocast=autocast, progress=progress)
+    return complete(found.predictions(), clips, split)
+
+
+def collect(
+    model: Predictor,
+    clips: ClipBatches,
+    split: Split = "val",
+    device: torch.device | str | None = None,
+    *,
+    autocast: torch.dtype | None = None,
+    progress: bool = True,
+    share: tuple[int, int] | None = None,
+) -> Collector | FrameCollector:
+    """What `predict` collects in this process. `share` (parts, part): the batches of a part instead of a process."""
     target = next(model.parameters()).device if device is None else torch.device(device)
     model.to(target)
     annotations, clip = clips.annotations.split(split), clip_for(clips, model)
     check_horizons(model, clip)
     found = collector(annotations, clip)
-    replicas, rank = world_and_rank()
+    replicas, rank = world_and_rank() if share is None else share
     console = Console(stderr=True)  # stdout is for results
     bar = progress_bar(console=console, transient=True, disable=not (progress and rank == 0 and console.is_terminal))
     with eval_mode(model), torch.inference_mode(), bar:
         task = bar.add_task(f"{annotations.name}, {split}", total=len(annotations.examples))
-        for batch in clips.evaluation_loader(split, clip):
+        for batch in clips.evaluation_loader(split, clip, share):
             batch = batch.to(target)
             logits = clip_output(model, batch.frames, batch.lengths, autocast).logits if len(batch) else None
             found.add(batch, logits)
             bar.advance(task, replicas * (len(batch) + len(batch.bad)))
-    predictions = found.predictions()
+    return found
+
+
+def complete(predictions: Predictions, clips: ClipBatches, split: Split) -> Predictions:
+    """The predictions with the groups of their examples."""
     if predictions.groups:  # of frames
         return predictions
-    groups = example_groups(evaluated(annotations), by_media=not clips.source.shared_media)
-    return replace(predictions, groups=groups)
+    annotations = evaluated(clips.annotations.split(split))
+    return replace(predictions, groups=example_groups(annotations, by_media=not clips.source.shared_media))
 
 
 def check_horizons(model: Predictor, clip: ClipConfig) -> None:

@@ -33,6 +33,7 @@ from horst.video.sampling import SLACK, observed_frames
 
 FRACTIONS = (0.1, 0.2, 0.25, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # recognition: observed parts of a complete clip
 FORMAT = 1
+Share = tuple[dict[str, Tensor], dict[int, str]]  # of one process: tensors, and why clips cannot be read
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -226,9 +227,13 @@ class Collector:
             "scores.action": found.masked_fill(unobserved[..., None], -torch.inf),
         }
 
-    def predictions(self) -> Predictions:
-        """Everything that was added, on any process. DataError unless every example was."""
-        gathered = gather(concatenate(self._batches), self._bad)
+    def share(self) -> Share:
+        """What was added in this process: tensors by batch, and why clips could not be read."""
+        return concatenate(self._batches), self._bad
+
+    def predictions(self, shares: Sequence[Share] | None = None) -> Predictions:
+        """Everything that was added, on any process, or all `shares`. DataError unless every example was."""
+        gathered = gather(*self.share()) if shares is None else shares
         found = concatenate([tensors for tensors, _ in gathered if tensors])
         examples, total, count = self.annotations.examples, len(self.annotations.examples), len(self.positions)
         indices = found["index"].tolist() if found else []

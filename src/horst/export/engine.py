@@ -5,7 +5,6 @@ written once into the cache folder (HORST_CACHE, by default ~/.cache/horst). An 
 it is opened, so a graph of another version cannot give wrong predictions.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +20,7 @@ from horst.export.check import LIMIT, random_frames
 from horst.export.graph import onnx_session
 from horst.extras import require
 from horst.heads.base import TASKS
-from horst.io import atomic_write, digest, disk_errors
+from horst.io import atomic_write, cache_folder, digest, disk_errors
 from horst.models import Predictor
 from horst.models.engines import choose_engine
 
@@ -33,11 +32,6 @@ def graph_path(model: Predictor, name: str) -> Path:
     file = f"{name}-{digest(stages.architecture(model, name))[:16]}.onnx"
     shipped = Path(str(files("horst") / "assets" / "graphs" / file))
     return shipped if shipped.is_file() else cache_folder() / "graphs" / file
-
-
-def cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("HORST_CACHE") or Path(base) / "horst")
 
 
 def open_engine(model: Predictor, *, export: bool = False) -> "Engine":

@@ -12,7 +12,7 @@ from horst.console import Console
 from horst.errors import ConfigError, StudyError
 from horst.io import read_json, write_text
 from horst.studies.config import Study
-from horst.studies.launcher import lock_study, run_jobs, sigterm_interrupts
+from horst.studies.launcher import lock_study, run_jobs
 from horst.studies.plan import (
     ASKED,
     Job,
@@ -27,6 +27,7 @@ from horst.studies.plan import (
     state,
 )
 from horst.studies.report import StudyResults, values_table, write_results
+from horst.tasks import Launcher, sigterm_interrupts
 from horst.training.run import Run, commit
 
 
@@ -61,12 +62,10 @@ def plan_study(
     return PlannedStudy(study, place, everything, jobs, list(changes), wanted, shown)
 
 
-def run_studies(
-    studies: Sequence[PlannedStudy], again: str, *, parallel: int, devices: Sequence[int], console: Console
-) -> None:
+def run_studies(studies: Sequence[PlannedStudy], again: str, *, launcher: Launcher, console: Console) -> None:
     """Do the runs that are left, in one queue, and write the tables. `again`: the command that continues it."""
     with ExitStack() as stack:
-        locks = [stack.enter_context(lock_study(one.folder)).fileno() for one in studies]
+        launcher.locks = [stack.enter_context(lock_study(one.folder)).fileno() for one in studies]
         # What is wrong is reported before work starts.
         reached = {job.folder: state(job) for one in studies for job in one.everything}
         check_data(job for one in studies for job in one.everything)
@@ -84,7 +83,7 @@ def run_studies(
         try:
             with sigterm_interrupts():
                 prepare_data(job for job, one in states if one in ("new", "stopped"))
-                failed = run_jobs(states, parallel=parallel, devices=devices, report=console.print, locks=locks)
+                failed = run_jobs(states, launcher=launcher, report=console.print)
         except KeyboardInterrupt:
             for one in studies:
                 _reuse(one, reached, console)
@@ -120,7 +119,7 @@ def command(
     words = ["horst", "study", *names, *(["--folder", str(folder)] if folder else [])]
     for name, value in {"seeds": seeds, "set": changes, **others}.items():
         if value and value != 1:
-            words += [f"--{name}", *map(str, [value] if isinstance(value, int) else value)]
+            words += [f"--{name}", *map(str, [value] if isinstance(value, int | float | str) else value)]
     return shlex.join(words)
 
 

@@ -94,6 +94,8 @@ class CheckpointCallback(lightning.Callback):
             self._checkpoint(trainer)
         if trainer.is_global_zero:
             write_text(self.run.metrics, metrics_csv(self.history))
+        if saved:
+            self._publish(trainer)
 
     def _is_saved(self, trainer: Any, module: TrainingModule) -> bool:
         if module.metrics or trainer.current_epoch == trainer.max_epochs - 1:
@@ -107,6 +109,7 @@ class CheckpointCallback(lightning.Callback):
         self._write_bad_clips(trainer)
         if trainer.is_global_zero and self.history:  # a run that was killed after its last checkpoint
             write_text(self.run.metrics, metrics_csv(self.history))
+        self._publish(trainer)
 
     def state_dict(self) -> dict[str, Any]:
         sums = {name: float(value) for name, value in self._sums.items()}
@@ -151,10 +154,15 @@ class CheckpointCallback(lightning.Callback):
             partial.unlink(missing_ok=True)
             raise CheckpointError(
                 f"{self.run.checkpoint} cannot be written: {error}; the previous one is unchanged. Free some space, "
-                f"then resume {self.run.folder}"
+                f"then resume {self.run.place}"
             ) from error
         self._write_bad_clips(trainer)
+        self._publish(trainer)
         self._saved = time.monotonic()
+
+    def _publish(self, trainer: Any) -> None:
+        if trainer.is_global_zero:
+            self.run.publish()
 
     def _write_bad_clips(self, trainer: Any) -> None:
         """The first process writes the list of all; another one writes what it found since the last checkpoint."""

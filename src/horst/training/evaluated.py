@@ -13,6 +13,7 @@ from horst.data.loader import ClipBatches
 from horst.errors import ConfigError, DataError
 from horst.evaluation.card import card_result
 from horst.evaluation.evaluate import Evaluation, clip_for, evaluate_predictions, fingerprint, predict_and_evaluate
+from horst.evaluation.parts import merge_parts, part_file, write_part
 from horst.evaluation.predictions import Predictions
 from horst.models import Predictor
 from horst.models.checkpoint import add_results
@@ -48,15 +49,34 @@ class EvaluatedModel:
         name = f"{self.module.annotations.name}-{split}".replace(" ", "-").lower() if self.data else split
         return name if self.weights == "best" else f"{name}-{self.weights}"
 
-    def evaluate(self, split: str, *, reuse: bool = False) -> tuple[Predictions, Evaluation]:
+    def part_files(self, split: str, parts: int) -> list[Path]:
+        """The files of an evaluation in parts. ConfigError unless this is a run, whose folder has them."""
+        if self.run is None:
+            raise ConfigError(f"{self.source} is no run: only runs are evaluated in parts, in their folders")
+        folder = self.run.folder / "evaluation"
+        return [part_file(folder, self.name(split), part, parts) for part in range(parts)]
+
+    def evaluate_part(self, split: str, part: int, parts: int) -> Path:
+        """Write part `part` of `parts` (from 0) of the predictions; returns its file."""
+        file = part_file(self.part_files(split, 1)[0].parent, self.name(split), part, parts)
+        write_part(file, self.model, self.module, split, part, parts)
+        return file
+
+    def evaluate(self, split: str, *, reuse: bool = False, parts: int = 0) -> tuple[Predictions, Evaluation]:
         """Predict and measure. A run keeps both in its folder, and the main metrics in the model's card.
 
-        `reuse` reads them if they are of this model.
+        `reuse` reads them if they are of this model. `parts`: the predictions were made in so many parts, which are
+        merged.
         """
         run, name = self.run, self.name(split)
         if reuse and run is not None and (kept := self._kept(run, split)) is not None:
             return kept
-        predictions, evaluation = predict_and_evaluate(self.model, self.module, split)
+        if files := self.part_files(split, parts) if parts else []:
+            predictions = merge_parts(files, self.model, self.module, split)
+            clip = clip_for(self.module, self.model)
+            evaluation = evaluate_predictions(predictions, self.module.annotations, split, clip, model=self.model)
+        else:
+            predictions, evaluation = predict_and_evaluate(self.model, self.module, split)
         if run is not None:
             run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: a kill must not leave another model's
             evaluation.save(run.evaluation(name))
@@ -64,6 +84,8 @@ class EvaluatedModel:
                 add_results(run.folder / self.weights, self.model, result)
             if sum(scores.nbytes for scores in predictions.scores.values()) <= LARGEST:
                 predictions.save(run.evaluation(name, PREDICTIONS))
+            for file in files:  # last: what they hold is kept now
+                file.unlink(missing_ok=True)
         return predictions, evaluation
 
     def _kept(self, run: Run, split: str) -> tuple[Predictions, Evaluation] | None:
@@ -104,7 +126,7 @@ def open_evaluated(
         described = config.data
     else:
         raise ConfigError(f"{source} is no run, so it names no data: pass --data FILE")
-    model = horst.open_model(source, weights=weights, device=device)
+    model = horst.open_model(run.folder if run.remote else source, weights=weights, device=device)
     if mode is not None:
         described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
     known = training if training is not None and training.data == described else None

@@ -62,7 +62,7 @@ def resume(folder: str | Path, *, console: Console | None = None) -> Run:
     """Continue a run from its last checkpoint, or from its start if there is none."""
     run = Run(folder)
     if not run.config.is_file():
-        raise ConfigError(f"{run.folder} is no run: it has no {run.config.name}; pass a folder of `horst train`")
+        raise ConfigError(f"{run.place} is no run: it has no {run.config.name}; pass a folder of `horst train`")
     check_checkpoint(run.checkpoint)
     config = RunConfig.from_file(run.config, resumed=True)
     if run.checkpoint.exists():  # it has all weights
@@ -162,7 +162,7 @@ def _fit(
             loggers.close()
     if trainer.is_global_zero:
         best = "" if checkpoints.best is None else f", best {module.monitor} {100 * checkpoints.best:.1f}%"
-        console.print(f"done{best}. Next: horst evaluate {run.folder}")
+        console.print(f"done{best}. Next: horst evaluate {run.place}")
     return run
 
 
@@ -221,7 +221,7 @@ def _introduction(run: Run, module: TrainingModule, choices: list[str]) -> Itera
     size = sum(p.numel() for p in module.model.parameters() if p.requires_grad)
     classes = ", ".join(f"{n} {task}s" for task, n in module.model.head.classes.items())
     clips = f"{counts['train']:,} training and {counts.get('val', 0):,} validation clips, {classes}"
-    yield f"{run.folder}: {module.run.model.name}, {size / 1e6:.2f} M trained parameters"
+    yield f"{run.place}: {module.run.model.name}, {size / 1e6:.2f} M trained parameters"
     yield f"{annotations.name}: {clips}"
     yield from choices
     if "val" in counts:

@@ -16,20 +16,34 @@ import torch
 import horst
 from horst.data.identity import DataIdentity, package_version
 from horst.errors import ConfigError
-from horst.io import holder, lock, read_json, write_text
+from horst.io import holder, is_url, lock, read_json, write_text
+from horst.places import is_address
 from horst.training.config import RunConfig
+from horst.training.remote import remote_folder
 
 PACKAGES = ("torch", "lightning", "pytorch_optimizer", "numpy", "av", "safetensors")
 
 
 class Run:
-    """The paths of a run."""
+    """The paths of a run. If its folder is an address, such as s3://bucket/run, they are those of a local copy."""
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        at_address = is_url(folder) and not is_address(folder)  # the Hub has models, no runs
+        self.remote = remote_folder(str(folder)) if at_address else None
+        self.folder = Path(folder) if self.remote is None else self.remote.local
         self.config, self.metrics = self.folder / "config.yaml", self.folder / "metrics.csv"
         self.best, self.last = self.folder / "best", self.folder / "last"
         self.checkpoint = self.folder / "checkpoint.ckpt"
+
+    @property
+    def place(self) -> str:
+        """The folder as it was given."""
+        return str(self.folder) if self.remote is None else self.remote.address
+
+    def publish(self) -> None:
+        """Copy what has changed to the address of the run, if it has one."""
+        if self.remote is not None:
+            self.remote.push()
 
     def evaluation(self, split: str, kind: str = "json") -> Path:
         return self.folder / "evaluation" / f"{split}.{kind}"
@@ -52,7 +66,7 @@ class Run:
         """ConfigError if the folder has a run already."""
         if self.config.exists():
             raise ConfigError(
-                f"{self.folder} holds a run already: continue it with `horst train --resume {self.folder}`, or give "
+                f"{self.place} holds a run already: continue it with `horst train --resume {self.place}`, or give "
                 "another --folder or --name"
             )
 
@@ -63,6 +77,7 @@ class Run:
             write_text(self.folder / "environment.json", json.dumps(environment(), indent=1) + "\n")
             data.write(self.folder)
             write_text(self.config, config.to_yaml())  # last: it makes the folder a run
+            self.publish()
 
     def lock(self) -> TextIO:
         """Lock the folder until the returned file is closed. ConfigError if another process trains the run."""

@@ -1,0 +1,101 @@
+"""Run folders at an address of fsspec: s3://bucket/run, gs://..., memory://..., file:///...
+
+A run works in a local folder. Its files are copied to the address whenever a checkpoint, or something after it, was
+written: first what the checkpoint refers to, then the checkpoint, then config.yaml, which makes a folder a run. So a
+kill at any moment leaves a run that can be resumed, on any machine.
+"""
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from horst.errors import CheckpointError, HorstError
+from horst.extras import require
+
+LAST = ("checkpoint.ckpt", "config.yaml")  # are copied after all others, in this order
+WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"}
+"""Stores in which a file appears when all of it was written. Elsewhere it is written under another name first."""
+_WORKING: dict[str, "RemoteFolder"] = {}
+
+
+class RemoteFolder:
+    """An address, and the local copy of what is there."""
+
+    def __init__(self, address: str) -> None:
+        fsspec = require("fsspec", "cluster")
+        self.address = address
+        with _errors(address):
+            self._files, self._root = fsspec.core.url_to_fs(address)
+        protocols = self._files.protocol
+        self._whole = bool(WHOLE & ({protocols} if isinstance(protocols, str) else set(protocols)))
+        self.local = Path(tempfile.mkdtemp(prefix="horst-run-"))
+        atexit.register(shutil.rmtree, self.local, ignore_errors=True)
+        self._known: dict[str, tuple[int, int]] = {}  # size and time of what is at the address
+        self._pull()
+
+    def _pull(self) -> None:
+        with _errors(self.address):
+            self._files.invalidate_cache()
+            root = self._files._strip_protocol(self._root).rstrip("/")
+            for name in self._files.find(root) if self._files.exists(root) else ():
+                relative = self._files._strip_protocol(name)[len(root) :].lstrip("/")
+                if Path(relative).name.startswith("."):
+                    continue
+                target = self.local / relative
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._files.get_file(name, str(target))
+        self._known = self._stamps()
+
+    def push(self) -> None:
+        """Copy what has changed, and remove what is gone."""
+        now = self._stamps()
+        with _errors(self.address):
+            for name in self._known.keys() - now.keys():
+                self._files.rm_file(f"{self._root}/{name}")
+            changed = [name for name, stamp in now.items() if self._known.get(name) != stamp]
+            for name in sorted(changed, key=lambda name: (LAST.index(name) + 1 if name in LAST else 0, now[name][1])):
+                self._put(name)
+        self._known = now
+
+    def _put(self, name: str) -> None:
+        place = f"{self._root}/{name}"
+        folder, _, file = place.rpartition("/")
+        self._files.makedirs(folder, exist_ok=True)
+        partial = place if self._whole else f"{folder}/.{file}.partial"
+        self._files.put_file(str(self.local / name), partial)
+        if partial != place:
+            self._files.mv(partial, place)
+
+    def _stamps(self) -> dict[str, tuple[int, int]]:
+        """Hidden files are locks and unfinished files."""
+        files = ((path, path.relative_to(self.local)) for path in self.local.rglob("*") if path.is_file())
+        shown = [(path, name) for path, name in files if not any(part.startswith(".") for part in name.parts)]
+        return {name.as_posix(): (path.stat().st_size, path.stat().st_mtime_ns) for path, name in shown}
+
+
+def remote_folder(address: str) -> RemoteFolder:
+    """The folder at an address: in one process always the same local copy."""
+    address = address.rstrip("/")
+    if address not in _WORKING:
+        _WORKING[address] = RemoteFolder(address)
+    return _WORKING[address]
+
+
+def forget(address: str) -> None:
+    """Remove the local copy; the next use of the address reads it again."""
+    if (found := _WORKING.pop(address.rstrip("/"), None)) is not None:
+        shutil.rmtree(found.local, ignore_errors=True)
+
+
+@contextmanager
+def _errors(address: str) -> Iterator[None]:
+    try:
+        yield
+    except HorstError:
+        raise
+    except Exception as error:  # every store has its own
+        remedy = "check the address, its package (such as s3fs) and your access; the last checkpoint there is unchanged"
+        raise CheckpointError(f"{address} cannot be used: {type(error).__name__}: {error}; {remedy}") from error

@@ -1,0 +1,76 @@
+"""Commands on a real Ray cluster of two nodes, one of which is killed on the way: results are those of one machine."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import small_cluster  # before ray: it sets variables
+import small_runs
+import torch
+
+from horst.cli import main
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def nodes() -> Iterator[small_cluster.TwoNodes]:
+    with small_cluster.two_nodes() as nodes:
+        yield nodes
+
+
+@dataclass
+class Finished:
+    status: int
+
+    def poll(self) -> int:
+        return self.status
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The local launcher runs commands in this process, with one thread: torch takes seconds to start."""
+
+    def run(words: Sequence[str], log: Path, environment: Mapping[str, str], locks: Sequence[int]) -> Finished:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            return Finished(main(words))
+
+    monkeypatch.setattr("horst.tasks.start_process", run)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_study_whose_node_is_killed_has_the_table_of_one_machine(
+    nodes: small_cluster.TwoNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes.add_second()
+    file, local, remote = small_cluster.study(tmp_path), tmp_path / "a/local", tmp_path / "b/remote"
+    with nodes.killed_when(lambda: len(list(remote.glob("*/checkpoint.ckpt"))) == 2):
+        assert main(["study", file, "--folder", str(remote), "--ray", nodes.address]) == 0
+    told = capsys.readouterr().out
+    assert nodes.second is None
+    assert told.count("lost with its process or machine, tried again (attempt 2 of 4)") == 1
+    assert told.count("continues") == 1
+    assert main(["study", file, "--folder", str(local)]) == 0
+    assert small_cluster.results(remote) == small_cluster.results(local)
+    names = sorted(run["folder"] for run in json.loads((local / "results.json").read_text())["runs"])
+    for name in names:
+        small_runs.assert_same(small_runs.weights(remote / name / "last"), small_runs.weights(local / name / "last"))
+        command, _, host = (remote / f"logs/{name}.log").read_text().splitlines()[0].partition("  # on ")
+        assert command.startswith("$ horst train")
+        assert host == socket.gethostname()
+    lost = [name for name in names if "--resume" in (remote / f"logs/{name}.log").read_text()]
+    assert len(lost) == 1
