@@ -212,12 +212,12 @@ def test_progress_bar(
     from horst.training.fit import train
 
     monkeypatch.setattr("horst.training.progress.SHOW_EVERY", -1.0)
-    told: list[str] = []
+    told: list[tuple[str, str]] = []
     say = ProgressCallback._status
     monkeypatch.setattr(ProgressCallback, "_status", lambda self, trainer: told.append(say(self, trainer)) or told[-1])
     with (tmp_path / "screen").open("w") as screen:
         console = Console(file=screen, force_terminal=True, width=140)
         train(RunConfig.from_file(file, ["trainer.epochs=1"]), tmp_path / "run", console=console)
     assert len(told) == 6
-    assert all("frames/s" in line and "waiting for data" in line for line in told)
+    assert all("frames/s" in bar and "waiting for data" in rest for bar, rest in told)
     assert "epoch 1/1" in (tmp_path / "screen").read_text()
