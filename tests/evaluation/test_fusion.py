@@ -170,6 +170,21 @@ def test_nothing_to_learn_from() -> None:
         learn_weights([unknown, unknown])
 
 
+def test_frames_of_detection() -> None:
+    """Each frame is an example of its video; the actions of every position are what weights are learned from."""
+    one, other = runs("recognition", 2)
+    drawn = torch.randint(9, one.scores["action"].shape[:2], generator=torch.Generator().manual_seed(3))
+    targets, videos = torch.nn.functional.one_hot(drawn, 9).bool(), tuple(f"v{i % 4}" for i in range(len(one)))
+    lost = next(video for video, read in zip(videos, one.read.tolist(), strict=True) if not read)
+    frames = {"task": "detection", "answers": one.answers[:, :0], "targets": targets, "groups": videos}
+    one, other = (replace(run, **frames, missing=((lost, "damaged"),)) for run in (one, other))
+    assert same(fuse_predictions([one, one], [0.5, 0.5]), one)
+    right = replace(one, scores={"action": (5.0 * targets).masked_fill(~one.read[:, None, None], -torch.inf)})
+    assert learn_weights([right, other]) == pytest.approx([1, 0], abs=0.05)
+    with pytest.raises(DataError, match="other actions going on"):
+        fuse_predictions([one, replace(other, targets=targets.roll(1, -1))], [0.5, 0.5])
+
+
 def test_scores_far_apart_stay_finite() -> None:
     one, other = torch.tensor([[1e4, 0.0, -1e4]]), torch.tensor([[-1e4, 0.0, 1e4]])
     fused = mean_scores([one, other], [0.25, 0.75])

@@ -49,11 +49,15 @@ def difference(one: Predictions, other: Predictions) -> str:
         wrong = labels != theirs if theirs is not None else torch.ones_like(labels, dtype=torch.bool)
         if wrong.any():
             return f"has other labels of {task} for {_listed([one.ids[row] for row in wrong.nonzero()[:, 0].tolist()])}"
+    if one.targets is not None and matched.targets is not None and not torch.equal(one.targets, matched.targets):
+        return "has other actions going on at some frames"
     return ""
 
 
 def align(predictions: Predictions, ids: Sequence[str]) -> Predictions:
     """The examples `ids`, in their order."""
+    if tuple(ids) == predictions.ids:
+        return predictions
     rows = {ident: row for row, ident in enumerate(predictions.ids)}
     return predictions.select(torch.tensor([rows[ident] for ident in ids], dtype=torch.int64))
 
@@ -78,7 +82,8 @@ def fuse_predictions(runs: Sequence[Predictions], weights: Sequence[float]) -> P
     most = (seen - limits).argmax(0, keepdim=True)
     reasons = {ident: reason for run in reversed(used) for ident, reason in run.missing}
     read = torch.stack([run.read for run in used]).any(0)
-    unread = [ident for ident, known in zip(first.ids, read.tolist(), strict=True) if not known and ident in reasons]
+    owners = first.groups if first.task == "detection" else first.ids  # of frames, the video
+    unread = dict.fromkeys(one for one, known in zip(owners, read.tolist(), strict=True) if not known)
     return replace(
         first,
         scores=scores,
@@ -88,7 +93,7 @@ def fuse_predictions(runs: Sequence[Predictions], weights: Sequence[float]) -> P
         lengths=torch.stack([run.lengths for run in used]).amax(0),
         last_seen=seen.gather(0, most)[0],
         limits=limits.gather(0, most)[0],
-        missing=tuple((ident, reasons[ident]) for ident in unread),
+        missing=tuple((ident, reasons[ident]) for ident in unread if ident in reasons),
     )
 
 
@@ -122,6 +127,8 @@ def label_probabilities(runs: Sequence[Predictions]) -> Tensor:
     found = []
     for p in range(len(runs[0].positions)):
         labels = runs[0].labels_at("action", p)
+        if (targets := runs[0].targets) is not None:  # of detection: several may be going on, one of them counts
+            labels = torch.where(targets[:, p].any(1), targets[:, p].int().argmax(1), UNKNOWN)
         scores = torch.stack([run.scores["action"][:, p] for run in runs]).double()
         counted = (labels != UNKNOWN) & (scores > -torch.inf).any(-1).all(0)
         chances = torch.softmax(scores[:, counted], -1)

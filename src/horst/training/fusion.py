@@ -123,14 +123,16 @@ def fuse_runs(folders: Sequence[str | Path], *, split: str = "val", weights: Wei
         check_same(members[0], member)
     members.sort(key=lambda member: (str(member.folder), member.evaluation.weights))
     first, annotations = members[0], open_source(members[0].config.data).annotations
-    ids = [example.id for example in evaluated(annotations.split(split)).examples]
-    if set(ids) != set(first.predictions.ids):
+    known, frames = annotations.split(split), annotations.task == "detection"
+    ids = [example.id for example in (known if frames else evaluated(known)).examples]
+    if set(ids) != set(first.predictions.groups if frames else first.predictions.ids):
         other = f"the data of {first.folder} have other examples in {split} than its evaluation"
         raise DataError(f"{other}: run `horst evaluate` for all runs again")
     chosen, how = choose_weights(members, split, weights)
     why_not = other_inputs(members)
     model = None if why_not else fuse_models([member.model for member in members], chosen)
-    fused = align(fuse_predictions([member.predictions for member in members], chosen), ids)
+    fused = fuse_predictions([member.predictions for member in members], chosen)
+    fused = fused if frames else align(fused, ids)
     clip = first.config.data.clip_for(size=first.model.size, fps=first.model.fps)
     if fused.task == "anticipation":
         clip = replace(clip, mode=first.evaluation.protocol["mode"])
