@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from horst.cli.options import Json
-from horst.console import Console, new_table
+from horst.console import Console, new_table, working
+from horst.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -32,19 +34,20 @@ def fuse(
         weights: Learned on examples that were neither trained on nor are reported, or equal. Auto: equal if there are
             no such examples.
     """
-    from horst.evaluation.report import show
-    from horst.training.fusion import check_new, fuse_runs
-    from horst.training.run import Run
-    from horst.viz import accuracy_curve, save_svg
+    check_places(runs, folder)  # before torch is imported
+    with working("reading the runs and the data"):
+        from horst.evaluation.report import show
+        from horst.training.fusion import fuse_runs
+        from horst.training.run import Run
+        from horst.viz import accuracy_curve, save_svg
 
-    check_new(folder)
-    fusion = fuse_runs(runs, split=split, weights=weights)
-    fusion.save(folder)
-    evaluation, results = fusion.evaluation, Run(folder).evaluation(split)
-    files = [results]
-    if any(key.startswith("action/") for key in evaluation.metrics):
-        curve = accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}")
-        files.append(save_svg(curve, Run(folder).evaluation(split, "svg")))
+        fusion = fuse_runs(runs, split=split, weights=weights)
+        fusion.save(folder)
+        evaluation, results = fusion.evaluation, Run(folder).evaluation(split)
+        files = [results]
+        if any(key.startswith("action/") for key in evaluation.metrics):
+            curve = accuracy_curve(evaluation, title=f"{evaluation.data}, {evaluation.split}")
+            files.append(save_svg(curve, Run(folder).evaluation(split, "svg")))
     if as_json:
         print(json.dumps({"fusion": fusion.to_dict(), "evaluation": asdict(evaluation)}, indent=1))
         return
@@ -59,6 +62,19 @@ def fuse(
         console.print(f"{folder} is a model of precomputed maps: horst evaluate {folder} --data FILE")
     else:
         console.print(f"next: horst predict {folder} VIDEO, or horst serve {folder}")
+
+
+def check_places(runs: Sequence[Path], folder: Path) -> None:
+    """ConfigError if a run is not there, or the new folder is."""
+    from horst.places import RUN
+
+    if not runs:
+        raise ConfigError("there is no run to fuse: name two run folders or more")
+    for run in runs:
+        if not (run / RUN).is_file():
+            raise ConfigError(f"{run} is no run: it has no {RUN}")
+    if folder.exists():
+        raise ConfigError(f"{folder} exists already: give another --folder")
 
 
 def _table(fusion: Fusion) -> Table:

@@ -29,8 +29,9 @@ from horst.evaluation.measure import primary_metric
 from horst.evaluation.predictions import Predictions, pool
 from horst.io import write_text
 from horst.models import Predictor, fuse_models, save
-from horst.models.checkpoint import FUSION, current_place
+from horst.models.checkpoint import FUSION
 from horst.models.fused import input_difference
+from horst.places import current_place
 from horst.training.config import RunConfig
 from horst.training.evaluated import PREDICTIONS
 from horst.training.run import Run, writable
