@@ -19,6 +19,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "bn_inception": [{}],
     "efficientnet_lite0": [{}, {"features_at": "s16"}],
     "maps": [{"channels": 5}],
+    "fused": [{"members": [{"name": "stem", "options": {"widths": [4]}}, {"name": "stem"}]}],
     "timm": [{"model": "test_resnet"}, {"model": "test_efficientnet", "out_index": 1}],
 }
 CASES = [(name, index) for name, cases in OPTIONS.items() for index in range(len(cases))]

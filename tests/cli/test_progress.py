@@ -84,6 +84,7 @@ def test_wrong_names_and_paths_are_reported_before_torch_is_imported(tmp_path: P
         "evaluate nowhere": "nowhere is no run",
         "evaluate nowhere --data bad.yaml": "bad.yaml",
         "report nowhere": "nowhere is no run",
+        "fuse nowhere": "nowhere is no run",
         "predict nowhere clip.mp4": "there is no model 'nowhere'",
         "predict somethings nowhere.mp4": "there is no such file",
         "serve nowhere": "there is no model 'nowhere'",

@@ -11,7 +11,7 @@ from small_predictions import about, predictions
 from horst.data.clips import ClipConfig
 from horst.errors import ConfigError, DataError
 from horst.evaluation.measure import measure
-from horst.studies.results import pool, sorted_by_id
+from horst.evaluation.predictions import pool, sorted_by_id
 from horst.studies.statistics import check_metric, known_metrics, metric_statistic
 
 

@@ -13,17 +13,15 @@ from small_predictions import CLASSES, about, predictions
 
 from horst.errors import DataError
 from horst.evaluation.measure import measure
-from horst.evaluation.predictions import TENSORS, Predictions
+from horst.evaluation.predictions import TENSORS, Predictions, pool, sorted_by_id
 from horst.studies.plan import Job
 from horst.studies.results import (
     RunResult,
     SeedResult,
     _check_examples,
-    pool,
     read_result,
     remeasure,
     seed_results,
-    sorted_by_id,
 )
 from horst.studies.statistics import Statistic
 from horst.training.run import Run

@@ -145,3 +145,25 @@ def test_speed_is_the_median_of_a_log(tmp_path: Path) -> None:
     assert _speed(log) is None
     log.write_text("epoch 1: 1,200 frames/s\nepoch 2: 90 frames/s\nepoch 3: 1,000 frames/s\n")
     assert _speed(log) == 1000.0
+
+
+def test_averaged_seeds_are_a_row_of_their_own() -> None:
+    """Three seeds, each wrong on a third of the examples and unsure there: together they are right."""
+    base = predictions(1.0, 0)
+    own = []
+    for seed in range(3):
+        scores = 4 * base.scores["action"]
+        wrong = torch.arange(COUNT) % 3 == seed
+        scores[wrong] = 0.25 * scores[wrong].roll(1, -1)
+        own.append(SeedResult(seed, {METRIC: 2 / 3}, replace(base, scores={"action": scores}), False))
+    costs = [outcome("one", seed, 10.0, None) for seed in range(3)]
+    evaluation = SimpleNamespace(classes={"action": 4}, data="made")
+    costs = [SimpleNamespace(**vars(cost), evaluation=evaluation) for cost in costs]
+    row, averaged = study_rows(replace(STUDY, ensemble=True), costs, {"one": own})
+    assert study_rows(STUDY, costs, {"one": own}) == [row]
+    assert row.values[METRIC].value == pytest.approx(2 / 3)
+    assert averaged.title == "one, 3 seeds averaged"
+    assert averaged.values[METRIC].value == 1.0
+    assert averaged.values[METRIC].over == "bootstrap over examples"
+    assert (averaged.parameters, averaged.gflop, averaged.seconds) == (3000, 1.5, 30.0)
+    assert (averaged.against, averaged.differences) == (None, {})

@@ -54,6 +54,7 @@ class Backbone(nn.Module):
     input_channels: int = 3  # of the frames
     made_from: Part | None = None  # the name and options with which `create_backbone` made it
     smallest: int = 1  # the least height and width of a frame
+    precomputed: bool = False  # whether it takes feature maps instead of images
     normalise: nn.Module
 
     def __init__(self, *, frozen: bool = False) -> None:
@@ -115,6 +116,7 @@ def create_backbone(name: str, **options: Any) -> Backbone:
 class PrecomputedMaps(Backbone):
     """For feature maps (N, channels, h, w) that were computed before: it converts them to the dtype of the model."""
 
+    precomputed = True
     _like: Tensor  # it follows the model's `.to(dtype)`, as there are no parameters; stored features are half precision
 
     def __init__(

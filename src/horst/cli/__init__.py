@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from cyclopts import App, ArgumentCollection, CoercionError, CycloptsError, Parameter, UnusedCliTokensError
 
 from horst import __version__
-from horst.cli import data, demo, evaluate, export, models, predict, serve, study, train
+from horst.cli import data, demo, evaluate, export, fuse, models, predict, serve, study, train
 from horst.console import visible
 from horst.errors import HorstError
 
@@ -30,7 +30,8 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo.demo, train.train, evaluate.evaluate, predict.predict, serve.serve, train.teach, evaluate.report,
-    evaluate.table, study.study, models.models, train.configs, models.info, export.export, data.extract, completion,
+    evaluate.table, fuse.fuse, study.study, models.models, train.configs, models.info, export.export, data.extract,
+    completion,
 )  # fmt: skip
 """In the order of `horst --help`. `data` has commands of its own."""
 

@@ -76,7 +76,8 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
     if not ahead and len(counted.positions) > 1 and len(counted):
         if "action/top1@100%" in found:
             found["area"] = metrics.area(counted.positions, [found[f"action/top1@{name}"] for name in counted.names()])
-        found["decided"] = metrics.decided(counted.answers, counted.lengths)
+        if not _answers_unknown(counted):
+            found["decided"] = metrics.decided(counted.answers, counted.lengths)
     return found
 
 
@@ -95,6 +96,8 @@ def unmeasured(predictions: Predictions, annotations: Annotations) -> dict[str, 
                 if not subset.rows(labels, counted.ids).any():
                     what = "is of these classes" if subset.of_classes else "is in this set"
                     found[f"{task}/recall5/{subset.name}"] = f"no evaluated example {what}"
+    if counted.task == "recognition" and len(counted.positions) > 1 and _answers_unknown(counted):
+        found["decided"] = "the predictions at each frame are not known: runs that were fused differ there"
     if annotations.name == EK55 and not any(name.startswith("many-shot") for name in annotations.subsets):
         found["recall5/many-shot"] = "the data has no such classes: their lists are missing"
     named = {name.split()[0] for name in annotations.example_sets}
@@ -195,6 +198,11 @@ def subsets(task: str, annotations: Annotations) -> list[Subset]:
         for name, members in sets.items()
         if name.rpartition(" ")[2] not in others
     ]
+
+
+def _answers_unknown(predictions: Predictions) -> bool:
+    """Whether clips were read and the answers at their frames are not known; see `horst.evaluation.fusion`."""
+    return not predictions.answers.shape[1] and bool(predictions.read.any())
 
 
 def _counted(predictions: Predictions, annotations: Annotations) -> Predictions:

@@ -331,3 +331,28 @@ def concatenate(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
         if "answers" in part:
             part["answers"] = pad(part["answers"], (0, longest - part["answers"].shape[1]), value=-1)
     return {name: torch.cat([part[name] for part in parts]) for name in (parts[0] if parts else ())}
+
+
+def pool(parts: Sequence[Predictions]) -> Predictions:
+    """The predictions of several folds as those of one model. DataError unless each example is in one fold."""
+    first = parts[0]
+    ids = [ident for part in parts for ident in part.ids]
+    if len(set(ids)) < len(ids):
+        twice = next(ident for i, ident in enumerate(ids) if ident in ids[:i])
+        raise DataError(f"the example {twice} is for validation in two folds: each must be in exactly one")
+    classes = [{task: scores.shape[2] for task, scores in part.scores.items()} for part in parts]
+    kinds = [(part.task, part.positions, found) for part, found in zip(parts, classes, strict=True)]
+    if any(kind != kinds[0] for kind in kinds):
+        raise DataError(f"the folds were evaluated at other positions, or on other classes: {classes}")
+    return Predictions.from_tensors(
+        concatenate([part.tensors() for part in parts]),
+        task=first.task,
+        positions=first.positions,
+        ids=tuple(ids),
+        missing=tuple(entry for part in parts for entry in part.missing),
+        groups=tuple(name for part in parts for name in part.groups) if all(part.groups for part in parts) else (),
+    )
+
+
+def sorted_by_id(predictions: Predictions) -> Predictions:
+    return predictions.select(torch.tensor(sorted(range(len(predictions)), key=predictions.ids.__getitem__)))

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from horst.backbones import PrecomputedMaps
 from horst.errors import ExportError
 from horst.export.graph import Array, Graph
 from horst.models import Predictor
@@ -80,7 +79,7 @@ def random_frames(model: Predictor, streams: int, frames: int, seed: int) -> Ten
     """(B, T, C, H, W)"""
     generator = torch.Generator().manual_seed(seed)
     shape = (streams, frames, model.backbone.input_channels, *model.size)
-    if isinstance(model.backbone, PrecomputedMaps):
+    if model.backbone.precomputed:
         return torch.randn(shape, generator=generator)
     return torch.randint(0, 256, shape, generator=generator, dtype=torch.uint8)
 

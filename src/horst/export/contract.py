@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple
 from torch import Tensor
 
 import horst
-from horst.backbones import PrecomputedMaps
 from horst.errors import ConfigError
 from horst.models import Predictor
 
@@ -46,7 +45,7 @@ class Contract:
 def contract(model: Predictor, what: What, *, frames: int | None = None, unroll: int | None = None) -> Contract:
     """The contract of a model's step, or of its clip of any or a fixed number of frames."""
     _check(model, what, frames, unroll)
-    kind = "float32" if isinstance(model.backbone, PrecomputedMaps) else "uint8"
+    kind = "float32" if model.backbone.precomputed else "uint8"
     image = (model.backbone.input_channels, *model.size)
     time = [frames or TIME] if what == "clip" else []
     seen = Port("frames" if time else "frame", [BATCH, *time, *image], kind)

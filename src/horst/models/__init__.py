@@ -3,6 +3,7 @@
 from horst.models import methods as methods
 from horst.models.batched_step import BatchedStep, StepOutput
 from horst.models.checkpoint import load, save
+from horst.models.fused import fuse_models
 from horst.models.hub import open_model
 from horst.models.predictor import Predictor, PredictorConfig, PredictorOutput
 from horst.models.registry import METHODS, MODELS, Method, create_model, list_methods, list_models, model_config
@@ -20,6 +21,7 @@ __all__ = [
     "PredictorOutput",
     "StepOutput",
     "create_model",
+    "fuse_models",
     "list_methods",
     "list_models",
     "load",

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from horst.backbones import PrecomputedMaps
 from horst.errors import InputError
 from horst.heads import Logits, Unroll
 from horst.layers import HORST, CoreOutput, HORSTState, LayerState, State
@@ -69,7 +68,7 @@ class BatchedStep:
             raise InputError(f"batch_size is {batch_size}; it must be at least 1")
         if model.training:
             raise InputError("the model is in training mode: call model.eval() first")
-        if isinstance(model.backbone, PrecomputedMaps):
+        if model.backbone.precomputed:
             raise InputError("the model reads precomputed feature maps, not images: use model.step")
         if not model.core.streaming:
             raise InputError(f"{model.core.config.title} takes whole clips only with these options: it cannot stream")

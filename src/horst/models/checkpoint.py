@@ -33,6 +33,7 @@ from horst.weights import check_fit, load_checked
 
 FORMAT = 1
 CONFIG, WEIGHTS, LABELS = MODEL, "model.safetensors", "labels.json"
+FUSION = "fusion.json"  # of fused runs: see `horst.training.fusion`
 CHECKSUM = "crc32"
 
 
@@ -231,6 +232,8 @@ def _read_json(file: Path) -> dict[str, Any]:
         data = read_json(file)
     except DataError as error:
         missing = f"{file} is missing: {file.parent} is not a saved model"
+        if (file.parent / FUSION).is_file() and (why := read_json(file.parent / FUSION).get("not_served")):
+            missing = f"{file.parent} has the results of fused runs, and no model that reads frames: {why}"
         raise CheckpointError(missing if isinstance(error.__cause__, FileNotFoundError) else str(error)) from error
     if not isinstance(data, dict):
         raise CheckpointError(f"{file} holds {type(data).__name__}; a mapping is needed")

@@ -12,9 +12,11 @@ from dataclasses import dataclass, field, replace
 
 from torch import Tensor
 
+from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.fusion import fuse_predictions
 from horst.evaluation.report import SECONDS
 from horst.studies.config import Study
-from horst.studies.results import RunResult, SeedResult
+from horst.studies.results import RunResult, SeedResult, remeasure
 from horst.studies.statistics import (
     Statistic,
     group_resamples,
@@ -90,7 +92,28 @@ def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, S
             differences=gaps,
         )
         rows.append(row)
+        if study.ensemble and len(own) > 1:
+            rows.append(ensemble_row(row, own, trained[0].evaluation))
     return correct(rows)
+
+
+def ensemble_row(row: StudyRow, own: Sequence[SeedResult], evaluation: Evaluation) -> StudyRow:
+    """The mean of the probabilities of all seeds of a run: one prediction for each example, at the cost of all."""
+    fused = fuse_predictions([one.predictions for one in own], [1 / len(own)] * len(own))
+    counted = fused.select(~fused.empty) if own[0].discard else fused
+    result = SeedResult(own[0].seed, remeasure(counted, evaluation), fused, own[0].discard)
+    values = {m: found for m in row.values if (found := estimate([result], m)) is not None}
+    return replace(
+        row,
+        name=f"{row.name}+ensemble",
+        title=f"{row.title}, {len(own)} seeds averaged",
+        parameters=len(own) * row.parameters,
+        gflop=len(own) * row.gflop,
+        seconds=len(own) * row.seconds,
+        values={m: replace(value, by_seed={}) for m, value in values.items()},
+        against=None,
+        differences={},
+    )
 
 
 def correct(rows: Sequence[StudyRow]) -> list[StudyRow]:

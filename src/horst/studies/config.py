@@ -56,6 +56,7 @@ class Study:
     leave_out: Literal["group"] | None = None
     """Instead of `folds`: one fold for each group of the data, such as a person."""
     against: str | None = None  # the run that the others are compared with
+    ensemble: bool = False  # a row for the mean of the seeds' probabilities, for each run with several seeds
     curve: bool = False  # plot accuracy over the observed part of a clip, or over the time before the action
 
     def __post_init__(self) -> None:

@@ -143,6 +143,8 @@ def notes(results: StudyResults) -> list[str]:
             f"Single seeds have the interval of a {single[0]} ({RESAMPLES:,} resamples), which does not include how "
             "far seeds differ."
         )
+    if study.ensemble:
+        found.append("Seeds averaged: the mean of their probabilities is the prediction; costs are those of all seeds.")
     if gaps := [gap for row in results.rows for gap in row.differences.values()]:
         found += difference_notes(gaps)
     if lower := [m for m in study.metrics if m.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER]:

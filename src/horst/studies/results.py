@@ -11,13 +11,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from horst.data.example import Annotations
 from horst.errors import DataError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.measure import measure
-from horst.evaluation.predictions import Predictions, concatenate
+from horst.evaluation.predictions import Predictions, pool, sorted_by_id
 from horst.models.checkpoint import read_config
 from horst.models.predictor import PredictorConfig
 from horst.models.summary import summarize
@@ -100,31 +98,6 @@ def seed_results(study: Study, results: Sequence[RunResult], folder: Path) -> di
         found.setdefault(run, []).append(SeedResult(seed, metrics, pooled, discard))
     _check_examples(found)
     return found
-
-
-def pool(parts: Sequence[Predictions]) -> Predictions:
-    """The predictions of several folds as those of one model. DataError unless each example is in one fold."""
-    first = parts[0]
-    ids = [ident for part in parts for ident in part.ids]
-    if len(set(ids)) < len(ids):
-        twice = next(ident for i, ident in enumerate(ids) if ident in ids[:i])
-        raise DataError(f"the example {twice} is for validation in two folds: each must be in exactly one")
-    classes = [{task: scores.shape[2] for task, scores in part.scores.items()} for part in parts]
-    kinds = [(part.task, part.positions, found) for part, found in zip(parts, classes, strict=True)]
-    if any(kind != kinds[0] for kind in kinds):
-        raise DataError(f"the folds were evaluated at other positions, or on other classes: {classes}")
-    return Predictions.from_tensors(
-        concatenate([part.tensors() for part in parts]),
-        task=first.task,
-        positions=first.positions,
-        ids=tuple(ids),
-        missing=tuple(entry for part in parts for entry in part.missing),
-        groups=tuple(name for part in parts for name in part.groups) if all(part.groups for part in parts) else (),
-    )
-
-
-def sorted_by_id(predictions: Predictions) -> Predictions:
-    return predictions.select(torch.tensor(sorted(range(len(predictions)), key=predictions.ids.__getitem__)))
 
 
 def remeasure(pooled: Predictions, evaluation: Evaluation) -> dict[str, float]:
