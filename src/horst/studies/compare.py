@@ -30,6 +30,7 @@ from horst.studies.statistics import (
 OVER_SEEDS, BOOTSTRAP = "t over seeds", "bootstrap over "
 EXAMPLES, GROUPS = "examples", "groups of examples"
 SIGNIFICANT = 0.05  # the level of corrected p-values
+ENSEMBLE = "+ensemble"  # the end of the name of a row of averaged seeds
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,7 +106,7 @@ def ensemble_row(row: StudyRow, own: Sequence[SeedResult], evaluation: Evaluatio
     values = {m: found for m in row.values if (found := estimate([result], m)) is not None}
     return replace(
         row,
-        name=f"{row.name}+ensemble",
+        name=f"{row.name}{ENSEMBLE}",
         title=f"{row.title}, {len(own)} seeds averaged",
         parameters=len(own) * row.parameters,
         gflop=len(own) * row.gflop,
