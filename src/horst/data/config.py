@@ -18,6 +18,7 @@ PATHS = (
     "folder",
     "subset",
     "cache",
+    "data_info",
 )  # options that are paths, of any source
 
 

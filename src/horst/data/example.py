@@ -30,7 +30,7 @@ class ActionSegment(NamedTuple):
 
     start: float  # seconds
     end: float
-    label: int  # of "action"
+    label: int  # of "action"; UNKNOWN (detection): ambiguous, its frames are neither learned nor evaluated
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -155,7 +155,8 @@ def check_segments(example: Example, first: int, classes: int, name: str) -> Non
     last = 0.0
     for start, end, label in example.segments:
         where = f"{name}: the segment at {start:g} s of video {example.id}"
-        if not first <= label < classes:
+        ambiguous = label == UNKNOWN and first == 1
+        if not (ambiguous or first <= label < classes):
             raise DataError(f"{where} has label {label} of {classes} classes")
         if not last <= start < end:
             raise DataError(f"{where} ends at {end:g} s and follows one at {last:g} s: segments must be in order")

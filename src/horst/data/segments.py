@@ -7,7 +7,8 @@ start - tau_a.
 
 Detection: "action" is the action that is going on, or the background, class 0, and "ahead" for each horizon tau what
 is going on at that time plus tau. Every frame is evaluated (`horst.evaluation.detection`). Actions may overlap: the one
-that began last is learned, and all of them are right in the evaluation.
+that began last is learned, and all of them are right in the evaluation. Frames of a segment with the label UNKNOWN are
+ambiguous: they are neither learned nor evaluated.
 """
 
 from collections import Counter
@@ -62,7 +63,7 @@ def detection_labels(
 
     moments = times[:, None] + np.asarray([0.0, *horizons])
     found = np.full(moments.shape, BACKGROUND, np.int64)
-    for start, end, label in segments:
+    for start, end, label in sorted(segments, key=lambda s: s.label == UNKNOWN):  # those with UNKNOWN are the last
         found[going_on(moments, start, end)] = label
     found[moments > times[-1] + SLACK] = UNKNOWN
     return {"action": torch.from_numpy(found[:, 0]), "ahead": torch.from_numpy(found[:, 1:])}
@@ -71,6 +72,21 @@ def detection_labels(
 def going_on(times: NDArray[np.float64], start: float, end: float) -> NDArray[np.bool_]:
     """At which times an action is going on."""
     return (times >= start - SLACK) & (times < end - SLACK)
+
+
+def active_classes(segments: Sequence[ActionSegment], moments: NDArray[np.float64], classes: int) -> NDArray[np.bool_]:
+    """(..., classes): detection, what is going on at each moment, or the background; nothing where it is ambiguous."""
+    found = np.zeros((*moments.shape, classes), np.bool_)
+    ambiguous = np.zeros(moments.shape, np.bool_)
+    for start, end, label in segments:
+        there = going_on(moments, start, end)
+        if label == UNKNOWN:
+            ambiguous |= there
+        else:
+            found[..., label] |= there
+    found[..., BACKGROUND] = ~found.any(-1)
+    found[ambiguous] = False
+    return found
 
 
 def video_labels(

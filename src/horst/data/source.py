@@ -115,6 +115,8 @@ SOURCES: Registry[Callable[..., Annotations | Source]] = Registry(
         "packed": "horst.data.packed:Packed",
         "features": "horst.data.features:open_features",
         "rulstm_lmdb": "horst.data.readers.rulstm:read_rulstm",
+        "lstr": "horst.data.readers.lstr:read_lstr",
+        "ms_tcn": "horst.data.readers.ms_tcn:read_ms_tcn",
         "somethings": "horst.synth.make:open_somethings",
         "kitchen": "horst.synth.make:open_kitchen",
     },

@@ -24,7 +24,7 @@ from horst.data.batches import Batch
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, ActionSegment, Annotations
 from horst.data.loader import gather
-from horst.data.segments import BACKGROUND, going_on
+from horst.data.segments import BACKGROUND, active_classes
 from horst.errors import DataError, InputError
 from horst.evaluation.metrics import probabilities
 from horst.evaluation.predictions import Collector, Predictions, Share, position_name, positions
@@ -118,12 +118,9 @@ class FrameCollector:
 def targets(
     segments: Sequence[ActionSegment], times: NDArray[np.float64], positions: Sequence[float], classes: int
 ) -> Tensor:
-    """(T, P, C) bool: what is going on at each frame plus each position; nothing after the last frame."""
+    """(T, P, C) bool: what is going on at each frame plus each position; nothing where it is ambiguous or over."""
     moments = times[:, None] + np.asarray(positions)
-    found = np.zeros((*moments.shape, classes), np.bool_)
-    for start, end, label in segments:
-        found[..., label] |= going_on(moments, start, end)
-    found[..., BACKGROUND] = ~found.any(-1)
+    found = active_classes(segments, moments, classes)
     found[moments > (times[-1] if len(times) else 0.0) + SLACK] = False
     return torch.from_numpy(found)
 

@@ -130,22 +130,29 @@ def _read_segments(folder: Path, origin: Origin, version: Version) -> Iterator[S
                 labels = {part: row.whole(f"{part}_class") for part in ("verb", "noun")} if of != "test" else {}
                 ident, video = row.text("uid" if version == "ek55" else "narration_id"), row.text("video_id")
             split = "val" if of == "train" and video in validation else of
-            if end < start:
-                raise DataError(f"{row}: segment {ident} ends at frame {end}, before its start {start}")
             if (before := first.setdefault((split, ident), row)) is not row:
                 raise DataError(f"{row}: the id {ident!r} is in {before} too; remove one of the segments")
-            example = Example(
-                id=ident,
-                split=split,
-                media=Path(video),
-                labels=labels,
-                start=(start - 1) / EPIC_FPS,
-                end=end / EPIC_FPS,
-                start_frame=start,
-                video=video,
-                group=video.split("_")[0],
-            )
-            yield row, example
+            yield row, frame_segment(row, ident, split, video, (start, end), labels)
+
+
+def frame_segment(
+    row: CsvRow, ident: str, split: str, video: str, frames: tuple[int, int], labels: dict[str, int]
+) -> Example:
+    """An action from its first to its last frame, numbered from 1 at EPIC_FPS. Its group is the participant."""
+    start, end = frames
+    if end < start:
+        raise DataError(f"{row}: segment {ident} ends at frame {end}, before its start {start}")
+    return Example(
+        id=ident,
+        split=split,
+        media=Path(video),
+        labels=labels,
+        start=(start - 1) / EPIC_FPS,
+        end=end / EPIC_FPS,
+        start_frame=start,
+        video=video,
+        group=re.split("[_-]", video)[0],
+    )
 
 
 def _validation_videos(folder: Path) -> frozenset[str]:

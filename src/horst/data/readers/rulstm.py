@@ -1,4 +1,4 @@
-"""RULSTM's public features of EPIC-Kitchens: an LMDB with one vector for each frame, read as maps of 1 x 1.
+"""RULSTM's public features of EPIC-Kitchens and EGTEA Gaze+: an LMDB with a vector for each frame, as maps of 1 x 1.
 
 Keys are <video>_frame_<10 digits>.jpg, with frames numbered from 1 at 30 fps; values are float32.
 """
@@ -7,13 +7,14 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from horst.data.clips import Clip, ClipConfig, frame_times, seen_frames
 from horst.data.example import Annotations, Example
+from horst.data.readers.egtea import read_egtea
 from horst.data.readers.epic import Origin, Version, read_epic
 from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, MissingVideoError
@@ -88,12 +89,17 @@ def read_rulstm(
     annotations: str | Path,
     path: str | Path,
     *,
-    version: Version = "ek55",
+    version: Version | Literal["egtea"] = "ek55",
     files: Origin = "rulstm",
     many_shot: Origin = "rulstm",
+    split: int | None = None,
     channels: int = 1024,
 ) -> RulstmFeatures:
-    """EPIC-Kitchens, see `read_epic`, with the LMDB `path` in place of videos."""
+    """EPIC-Kitchens, see `read_epic`, or EGTEA Gaze+, see `read_egtea`, with the LMDB `path` in place of videos."""
+    if version == "egtea":
+        return RulstmFeatures(read_egtea(annotations, split=1 if split is None else split), path, channels=channels)
+    if split is not None:
+        raise ConfigError(f"split is {split}; only version: egtea has several: leave it out")
     found = read_epic(annotations, version=version, files=files, many_shot=many_shot)
     return RulstmFeatures(found, path, channels=channels)
 
