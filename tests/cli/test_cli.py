@@ -18,8 +18,9 @@ COMMANDS = [
     (), ("demo",), ("train", "RUN"), ("evaluate", "RUN"), ("predict", "MODEL", "SOURCE"), ("serve", "MODEL"),
     ("teach", "CLIPS", "MODEL"), ("report", "RUN"), ("table", "RUNS"), ("fuse", "RUNS"), ("study", "NAMES"),
     ("models", "METHOD"), ("configs", "PATTERN"), ("info", "MODEL"), ("export", "MODEL"), ("extract", "DATA", "FOLDER"),
-    ("completion", "SHELL"), ("data",), ("data make",), ("data make somethings", "FOLDER"),
-    ("data make kitchen", "FOLDER"), ("data check", "DATA"), ("data pack", "DATA", "FOLDER"),
+    ("convert", "DATA", "OUTPUT"), ("completion", "SHELL"), ("data",), ("data make",),
+    ("data make somethings", "FOLDER"), ("data make kitchen", "FOLDER"), ("data check", "DATA"),
+    ("data pack", "DATA", "FOLDER"),
 ]  # fmt: skip
 """Each command with its positional arguments."""
 

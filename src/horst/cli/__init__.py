@@ -31,7 +31,7 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
 COMMANDS: tuple[Callable[..., None], ...] = (
     demo.demo, train.train, evaluate.evaluate, predict.predict, serve.serve, train.teach, evaluate.report,
     evaluate.table, fuse.fuse, study.study, models.models, train.configs, models.info, export.export, data.extract,
-    completion,
+    data.convert, completion,
 )  # fmt: skip
 """In the order of `horst --help`. `data` has commands of its own."""
 

@@ -1,4 +1,4 @@
-"""`horst data`: make, check and pack data sets; `horst extract`: a backbone's maps of one, stored for training."""
+"""`horst data`: make, check and pack data sets; `horst extract`, `horst convert`: their features, and other layouts."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from horst.data.check import DataReport
 
 SHOWN = 10
+Layout = Literal["lstr", "ms_tcn", "csv"]
 
 
 def make_somethings(
@@ -181,6 +182,31 @@ def extract(
         report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
         console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
     _print_bad(console, "could not be read", report.bad)
+
+
+def convert(
+    data: Path,
+    output: Annotated[Path, Parameter(help="A new folder; with --to csv a new file.")],
+    /,
+    *,
+    to: Layout,
+    suffix: str = ".mp4",
+) -> None:
+    """Write a data set in a layout of others, with features and labels of every frame, or its labels as a CSV file.
+
+    Args:
+        data: The data set's YAML file: features of whole videos (online, detection); with --to csv any data set.
+        to: lstr (LSTR, TeSTra, MAT), ms_tcn (MS-TCN and successors) or csv.
+        suffix: With --to csv, what follows the names of videos whose files are unknown.
+    """
+    from horst.data.config import DataConfig
+    from horst.data.convert import convert
+
+    report = convert(DataConfig.from_file(data), output, to, suffix=suffix)
+    console = Console()
+    console.print(str(report), highlight=False)
+    for note in report.notes:
+        console.print(f"note: {note}", highlight=False)
 
 
 def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
