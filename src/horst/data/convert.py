@@ -93,7 +93,7 @@ class _Writer:
         self.annotations: Annotations = found if found.task == "detection" else as_detection(found)
         self.source, self.clip, self.folder, self.output, self.to = source, clip, folder, output, to
         self.examples = [e for e in self.annotations.examples if e.split in FIT_SPLITS]
-        self.videos = _video_names(self.examples)
+        self.videos = _video_names(self.examples, to)
         self.classes = self.annotations.classes["action"]
         self.ambiguous = any(s.label == UNKNOWN for e in self.examples for s in e.segments)
         self.fps = int(clip.fps) if float(clip.fps).is_integer() else clip.fps  # LSTR counts frames with it
@@ -188,13 +188,14 @@ class _Writer:
         return names
 
 
-def _video_names(examples: Sequence[Example]) -> list[str]:
-    """Names of files: the video without its suffix, and with _ for /."""
+def _video_names(examples: Sequence[Example], to: Layout) -> list[str]:
+    """Names of files: the video without its suffix, _ in place of /, and in ms_tcn of dots, where its loader cuts."""
     found = []
     for example in examples:
         name = example.video or example.id
         name = name[: -len(Path(name).suffix)] if Path(name).suffix.lower() in VIDEO_SUFFIXES else name
-        found.append("_".join(Path(name).parts))
+        name = "_".join(Path(name).parts)
+        found.append(name.replace(".", "_") if to == "ms_tcn" else name)
     if repeated := [name for name, count in Counter(found).items() if count > 1]:
         raise DataError(f"several videos would be named {repeated[0]!r}: rename one of them")
     return found
