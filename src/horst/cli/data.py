@@ -200,9 +200,11 @@ def convert(
         suffix: With --to csv, what follows the names of videos whose files are unknown.
     """
     from horst.data.config import DataConfig
+
+    config = DataConfig.from_file(data)
     from horst.data.convert import convert
 
-    report = convert(DataConfig.from_file(data), output, to, suffix=suffix)
+    report = convert(config, output, to, suffix=suffix)
     console = Console()
     console.print(str(report), highlight=False)
     for note in report.notes:
