@@ -55,15 +55,25 @@ for name in ("reference", "triton"):
         found[name] = core(clip)[0].y
 torch.testing.assert_close(found["triton"], found["reference"], rtol=1e-4, atol=1e-4)
 """
+RAY = """
+import os, subprocess
+os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
+import ray
+address = ray.init(num_cpus=1, include_dashboard=False, _node_ip_address="127.0.0.1").address_info["gcs_address"]
+command = "horst extract made/data.yaml maps --backbone efficientnet_lite0 --device cpu --ray"
+subprocess.run([*command.split(), address], check=True)
+"""
 CLIPS = "horst data make somethings made --clips 4 --size 64 --templates 2"
 CHECKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "": ((), ("horst --version", "horst demo")),
+    "cluster": (("ray", "fsspec"), (CLIPS, f"python -c '{RAY}'")),
     "export": (("onnx", "onnxruntime", "onnxscript"), ("horst export somethings",)),
     "hub": (
         ("huggingface_hub",),
         (f"python -c '{HUB}'", CLIPS, "horst predict hf://me/small made/videos/1.webm"),
     ),
     "lmdb": (("lmdb",), (f"PYTHONPATH='{ROOT / 'tests'}' python -c '{LMDB}'", "horst data check ek/data.yaml")),
+    "mlflow": (("mlflow", "sqlalchemy"), ("python -c 'import mlflow; mlflow.log_metric(\"x\", 1.0)'",)),
     "serve": (("fastapi", "uvicorn", "websockets"), (f"python -c '{SERVE}'",)),
     "timm": (
         (),  # beside a CPU build of torch, timm itself is imported by horst.extras.import_torchvision only
@@ -77,6 +87,7 @@ CHECKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "triton": (("triton",), (f"TRITON_INTERPRET=1 python -c '{TRITON}'",)),
+    "wandb": (("wandb",), ("WANDB_MODE=offline python -c 'import wandb; wandb.init().log({\"x\": 1.0})'",)),
 }
 """Of each extra: what it makes importable, and commands that use it. `dev`, `docs` and `mutants` are for a checkout."""
 FURTHER = ("notebook", "sdist", "container")

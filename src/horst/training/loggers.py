@@ -154,7 +154,16 @@ def tensorboard_logger(loggers: RunLoggers, ids: dict[str, Any], **options: Any)
     if loggers.last[0] >= 0:  # what was logged after it, by a process that was killed before it could say so
         options.setdefault("purge_step", loggers.last[0] + 1)
     options = {"default_hp_metric": False, **options}
-    return published.TensorBoardLogger(loggers.run.folder, name="", version="tensorboard", **options)
+    return TensorBoardLogger(loggers.run.folder, name="", version="tensorboard", **options)
+
+
+class TensorBoardLogger(published.TensorBoardLogger):
+    def save(self) -> None:
+        """As Lightning's, but hparams.yaml is written atomically."""
+        self.experiment.flush()
+        file = Path(self.log_dir) / self.NAME_HPARAMS_FILE
+        if not file.exists():
+            write_text(file, yaml.safe_dump(dict(self.hparams)))
 
 
 def wandb_logger(loggers: RunLoggers, ids: dict[str, Any], **options: Any) -> Any:
