@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve train-tiny test nightly mutants lint format bench wheel release-check docs clean help
+.PHONY: demo serve train-tiny test integration nightly mutants lint format bench wheel release-check docs clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,8 +44,13 @@ train-tiny: $(VENV)/train.stamp ## Train a small model on two cores in ten minut
 	@echo "Predictions for a clip that the training has not seen (Moving something down): runs/train-tiny/fresh.mp4"
 
 # Tests start many processes. If Python may not keep compiled files, each one compiles the package again.
+PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
+
 test: $(VENV)/dev.stamp ## Run the tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --maxprocesses=4 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not integration"
+
+integration: $(VENV)/dev.stamp ## Run notebooks, the site, loggers, several nodes and a Ray cluster (two minutes)
+	$(PYTEST) -m integration
 
 nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)
 	$(BIN)/python -m pytest nightly

@@ -16,6 +16,8 @@ from playwright.sync_api import sync_playwright
 
 import horst
 
+pytestmark = pytest.mark.integration
+
 LOADED = {
     "script": "src",
     "link": "href",

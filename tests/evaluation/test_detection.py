@@ -26,6 +26,7 @@ from horst.errors import ConfigError, DataError
 from horst.evaluation.detection import FrameCollector, average_precision, deciles, metric_names, targets
 from horst.evaluation.evaluate import evaluate, predict, predict_and_evaluate
 from horst.evaluation.predictions import Predictions
+from horst.evaluation.table import tables
 from horst.models import load
 from horst.studies.statistics import metric_statistic
 from horst.training.config import RunConfig
@@ -161,6 +162,10 @@ def test_a_run_trains_evaluates_and_streams(data: Path, tmp_path: Path, name: st
         statistic = metric_statistic(again, metric)
         assert statistic is not None
         assert statistic.value == pytest.approx(found.metrics[metric], abs=1e-12)
+    found.save(run.evaluation("val"))
+    (table,) = tables([run.folder])
+    assert "40 validation frames, detection" in table.title
+    assert list(table.columns) == ["mAP at 0s", "mcAP at 0s", "top-1 at 0s", "mAP at 1s"]
     session = model.stream()
     for i in range(3):
         prediction = session.push(videos.picture(i, *SIZE), i / FPS)
@@ -179,6 +184,7 @@ def test_frames_of_a_video_that_cannot_be_read_are_missed(data: Path, tmp_path: 
     found = predict(model, clips, progress=False)
     assert [ident for ident, _ in found.missing] == ["v4"]
     assert int((~found.read).sum()) == 15  # until the end of its last action, 3 s
+    assert found.select(torch.arange(len(found)).flip(0)).missing == found.missing
     whole = evaluate(model, ClipBatches(config.data), progress=False)
     missed = evaluate(model, clips, progress=False)
     assert missed.metrics["action/top1@0s"] <= whole.metrics["action/top1@0s"]

@@ -23,6 +23,8 @@ from horst.training.config import RunConfig, TrainerOptions
 from horst.training.fit import resume, train
 from horst.training.loggers import BATCH, EPOCH, CSVFileLogger
 
+pytestmark = pytest.mark.integration
+
 ALL = ["csv", "tensorboard", "wandb", "mlflow"]
 STEPS = [(step, BATCH) for step in range(1, 11)]  # 2 epochs of 5 steps
 ROWS = sorted([*STEPS, (5, EPOCH), (10, EPOCH)])

@@ -17,7 +17,7 @@ from horst.training import remote
 from horst.training.fit import train
 from horst.training.run import Run
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.integration]
 NODES = 2
 
 

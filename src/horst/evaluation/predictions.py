@@ -93,7 +93,7 @@ class Predictions:
         """Some examples: `rows` is a mask (N,) or indices in any order."""
         chosen = torch.arange(len(self))[rows].tolist()
         ids, groups = (tuple(names[row] for row in chosen if names) for names in (self.ids, self.groups))
-        kept = set(ids)
+        kept = {*ids, *groups}  # of frames, the missing ones are videos, which are their groups
         missing = tuple(entry for entry in self.missing if entry[0] in kept)
         tensors = {name: tensor[rows] for name, tensor in self.tensors().items()}
         plain = {"task": self.task, "positions": self.positions, "ids": ids, "missing": missing, "groups": groups}

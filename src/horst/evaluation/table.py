@@ -228,16 +228,24 @@ def _line(group: RunGroup, columns: dict[str, str], suffix: str = "") -> ResultL
 
 def _title(evaluation: Evaluation) -> str:
     """Everything that must be equal in a table: data sets of one name may differ in size."""
-    what = f"{_classes(evaluation.data, evaluation.classes)}, {evaluation.counts['examples']:,} validation clips"
-    recognition = evaluation.task == "recognition"
-    return f"{what}, %" if recognition else f"{what}, anticipation ({evaluation.protocol.get('mode')}), %"
+    classes, count = _classes(evaluation.data, evaluation.classes), f"{evaluation.counts['examples']:,} validation"
+    if evaluation.task == "detection":
+        return f"{classes}, {count} frames, detection, %"
+    mode = "" if evaluation.task == "recognition" else f", anticipation ({evaluation.protocol.get('mode')})"
+    return f"{classes}, {count} clips{mode}, %"
 
 
 def _main_columns(evaluation: Evaluation) -> dict[str, str]:
-    """Metric by header: top-1 at a few fractions and the area; or all accuracies at 1 s, or the nearest position."""
+    """Metric by header: top-1 at a few fractions and the area; or all accuracies at 1 s, or the nearest position.
+
+    Detection: precisions now, and 1 s ahead.
+    """
     if evaluation.task == "recognition":
         cut = evaluation.position_names if len(evaluation.positions) == 1 else None
         metrics = [f"action/top1@{name}" for name in cut or ("25%", "50%", "100%")] + ([] if cut else ["area"])
+        return {metric_title(metric): metric for metric in metrics}
+    if evaluation.task == "detection":
+        metrics = ["action/map@0s", "action/mcap@0s", "action/top1@0s", "action/map@1s"]
         return {metric_title(metric): metric for metric in metrics}
     nearest = min(evaluation.positions or [1.0], key=lambda tau: abs(tau - 1))
     at = position_name("anticipation", nearest)
