@@ -319,3 +319,21 @@ def test_training_reads_what_a_clip_gives(name: str) -> None:
     assert found.keys() == wanted.keys()
     for key, value in wanted.items():
         assert torch.equal(found[key], value), key
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["horst", "gru", "lstm", "testra"])
+@torch.inference_mode()
+def test_an_hour_in_frames_and_in_chunks(name: str) -> None:
+    """At 5 frames a second: the state after single frames is that after chunks, and its size is constant."""
+    core, source, chunk = small(name), torch.Generator().manual_seed(0), 450
+    single, chunked, sizes = core.init_state(1, 2, 3), core.init_state(1, 2, 3), set()
+    for _ in range(3600 * 5 // chunk):
+        frames = torch.randn(1, chunk, IN, 2, 3, generator=source, dtype=torch.float64)
+        for frame in frames.unbind(1):
+            last, single = core.step(frame, single)
+        clip, chunked = core(frames, chunked)
+        sizes |= {sum(t.nbytes for _, t in state.tensors()) for state in (single, chunked)}
+    torch.testing.assert_close(dict(single.tensors()), dict(chunked.tensors()), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(last.y, clip.y[:, -1], rtol=1e-9, atol=1e-9)
+    assert len(sizes) == 1
