@@ -185,8 +185,9 @@ def connect(address: str) -> Any:
         ray.init(address=address, log_to_driver=False, logging_level="warning")
     except (ConnectionError, OSError, ValueError) as error:
         raise ConfigError(
-            f"--ray is {address}, where no Ray cluster answers ({str(error).splitlines()[0]}): start one with "
-            "`ray start --head`, and give auto or its address, such as 10.0.0.1:6379"
+            f"--ray is {address}, to which there is no connection ({str(error).splitlines()[0]}): start a cluster with "
+            "`ray start --head`, and give auto or its address, such as 10.0.0.1:6379; if it asks for a token, set "
+            "RAY_AUTH_MODE=token here too"
         ) from error
     return ray
 

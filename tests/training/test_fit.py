@@ -26,7 +26,7 @@ from horst.training.build import build_model, initialise
 from horst.training.callbacks import CompletionCallback
 from horst.training.checkpoints import CheckpointCallback
 from horst.training.config import RunConfig
-from horst.training.fit import create_trainer, prepare, resume, train
+from horst.training.fit import check_validation, create_trainer, prepare, resume, train
 from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
 from horst.training.speed import resolve
@@ -358,3 +358,21 @@ def test_a_seed_decides_everything(somethings: Path, tmp_path: Path) -> None:
     first, again, other = (small_runs.weights(run.last) for run in runs)
     small_runs.assert_same(first, again)
     assert any(not torch.equal(first[name], other[name]) for name in first)
+
+
+@pytest.mark.parametrize(("clips", "remedy"), [(8, "set batches.size to 4 or less"), (1, "use fewer processes")])
+def test_every_process_has_a_batch_for_validation(clips: int, remedy: str) -> None:
+    config = from_dict(
+        RunConfig,
+        {
+            "name": "two",
+            "model": {"name": "horst_tiny"},
+            "data": {"source": "somethings"},
+            "batches": {"size": 16},
+            "trainer": {"devices": 2},
+        },
+    )
+    with pytest.raises(ConfigError, match=f"which are 1 batches of 16 for 2 processes: {remedy}"):
+        check_validation(config, clips, "made")
+    check_validation(config, 17, "made")
+    check_validation(config, 0, "made")

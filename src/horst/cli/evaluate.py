@@ -115,7 +115,8 @@ def show_evaluation(
         options = f" --data {opened.data}" if opened.data is not None else ""
         options += f" --split {split}" if split != "val" else ""
         then = f"; next: horst report {opened.source}{options}" if opened.weights == "best" else ""
-        console.print(f"{', '.join(map(str, files))}{then}")
+        shown = map(opened.run.shown if opened.run is not None else str, files)
+        console.print(f"{', '.join(shown)}{then}")
     if challenge is not None:
         console.print(f"{challenge}: predictions for the EPIC-Kitchens 100 challenge")
 
@@ -173,17 +174,22 @@ def report(
     write_text(output, text)
     if opened.run is not None:
         opened.run.publish()
-    Console().print(f"{output}: {output.stat().st_size / 1e6:.1f} MB", highlight=False)
+    name = str(output) if opened.run is None else opened.run.shown(output)
+    Console().print(f"{name}: {output.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 
 def table(*runs: Path, as_json: Json = False) -> None:
     """Print evaluated runs as Markdown tables, with the paper's numbers beside those that reproduce a row of it.
 
     Args:
-        runs: Folders of runs. Runs that differ in their seed alone share a row.
+        runs: Folders of runs; others are left out. Runs that differ in their seed alone share a row.
     """
     from horst.evaluation.table import table, table_data
+    from horst.places import RUN
 
+    if (others := [run for run in runs if not (run / RUN).is_file()]) and len(others) < len(runs):
+        Console(stderr=True).print(f"left out, as they are no runs: {', '.join(map(str, others))}", highlight=False)
+        runs = tuple(run for run in runs if run not in others)
     if as_json:
         print(json.dumps(table_data(runs), indent=1))
     else:

@@ -42,6 +42,7 @@ def train(
         set: Entries to change, as key=value; `--key value` is short for it.
     """
     from horst.configs.run_file import check_paths
+    from horst.extras import require
     from horst.io import is_url
     from horst.places import RUN
 
@@ -71,6 +72,9 @@ def train(
         from horst.training.speed import resolve
 
     config = RunConfig.from_file(run, changes)
+    for name in ("wandb", "mlflow"):
+        if name in (config.trainer.loggers or ()):
+            require(name, name)  # before any data is made
     if not dry_run and is_first():
         Run(folder or Path("runs") / config.name).check_new()
     with working("loading the packages for training"):

@@ -71,7 +71,8 @@ def notes(evaluation: Evaluation) -> list[str]:
     single += [f"time to action (top-5): {', '.join(times)}"] if times else []
     lines = [f"note: {notice}" for notice in evaluation.notices] + (["; ".join(single)] if single else [])
     left_out = counts.get("left_out", 0)
-    counted = f"{counts['examples']} examples, {counts['read']} read"
+    what = "frames" if evaluation.task == "detection" else "examples"
+    counted = f"{counts['examples']} {what}, {counts['read']} read"
     for count, what in (
         (counts["missing"] - left_out, "could not be read (misses)"),
         (left_out, "that no frame precedes (left out)"),

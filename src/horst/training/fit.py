@@ -84,6 +84,16 @@ def data_module(config: RunConfig, *, planned: bool = False) -> ClipDataModule:
     return ClipDataModule(config.data, batch_size=size, seed=config.seed, augment=config.augment, **options)
 
 
+def check_validation(config: RunConfig, clips: int, name: str) -> None:
+    """ConfigError if a process of a distributed run would have no batch for validation, at which Lightning stops."""
+    devices, size = config.trainer.devices, config.batches.size
+    processes = max(world_and_rank()[0], (devices if isinstance(devices, int) else 1) * config.trainer.nodes)
+    if clips and (batches := -(-clips // size)) < processes:
+        remedy = f"set batches.size to {clips // processes} or less" if clips >= processes else "use fewer processes"
+        made = f"{clips} validation clips, which are {batches} batches of {size} for {processes} processes"
+        raise ConfigError(f"{name} has {made}: {remedy}")
+
+
 def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[ClipDataModule, TrainingModule]:
     """Open the data and build the model: everything that can be checked without training."""
     data = data or data_module(config)
@@ -106,6 +116,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
         if monitor not in known:
             close = did_you_mean(monitor, known, "There are")
             raise ConfigError(f"trainer.monitor is {monitor!r}, which validation does not give{close}")
+    check_validation(config, counts.get("val", 0), annotations.name)
     if config.trainer.window is not None:
         if annotations.task not in WHOLE_VIDEOS:
             raise ConfigError(

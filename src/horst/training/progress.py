@@ -1,6 +1,5 @@
 """The progress of a run: frames per second, time left, loss, accuracy, and the share of time spent waiting for data."""
 
-import math
 import time
 from collections import deque
 from typing import Any
@@ -26,7 +25,8 @@ class ProgressCallback(lightning.Callback):
         self._task: Any = None
         self._frames, self._begin, self._ready, self._shown = 0, 0.0, 0.0, 0.0
         self._wait = DataWaitTimer(torch.device("cpu"))
-        self._loss, self._right, self._count = math.nan, 0, 0  # numbers, or tensors of a GPU
+        self._loss_sum, self._right, self._count = 0, 0, 0  # numbers, or tensors of a GPU
+        self._batches = 0
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
         if not trainer.is_global_zero:
@@ -46,7 +46,7 @@ class ProgressCallback(lightning.Callback):
         self.on_train_epoch_start(trainer, pl_module)  # Lightning skips it when it resumes within an epoch
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        self._frames, self._right, self._count = 0, 0, 0
+        self._frames, self._loss_sum, self._batches, self._right, self._count = 0, 0, 0, 0, 0
         self._begin = self._ready = time.perf_counter()
         self._wait = DataWaitTimer(pl_module.device)
         if self._bar is not None:
@@ -63,7 +63,8 @@ class ProgressCallback(lightning.Callback):
         self._wait.start()
         if outputs:  # none if all clips of the batch are bad
             self._frames += outputs["frames"]
-            self._loss = outputs["mean_loss"]
+            self._loss_sum = self._loss_sum + outputs["mean_loss"]
+            self._batches += 1
             self._right, self._count = self._right + outputs["right"], self._count + outputs["count"]
         if self._bar is not None and not self._bar.disable and self._ready - self._shown > SHOW_EVERY:
             self._shown = self._ready
@@ -91,7 +92,8 @@ class ProgressCallback(lightning.Callback):
         spent = max(1e-9, self._ready - self._begin)
         self.frames_per_second = self._frames * trainer.world_size / spent
         right = 100 * float(self._right) / max(1.0, float(self._count))
-        status = f"loss {float(self._loss):.3f}, right {right:.1f}%, {self.frames_per_second:,.0f} frames/s"
+        loss = float(self._loss_sum) / max(1, self._batches)
+        status = f"loss {loss:.3f}, right {right:.1f}%, {self.frames_per_second:,.0f} frames/s"
         return status, f"{100 * self._wait.total / spent:.0f}% waiting for data"
 
 

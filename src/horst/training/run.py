@@ -40,6 +40,11 @@ class Run:
         """The folder as it was given."""
         return str(self.folder) if self.remote is None else self.remote.address
 
+    def shown(self, file: Path) -> str:
+        """A file of the run, at its address if it has one: the local copy is removed at the end."""
+        inside = self.remote is not None and file.is_relative_to(self.folder)
+        return f"{self.place.rstrip('/')}/{file.relative_to(self.folder).as_posix()}" if inside else str(file)
+
     def publish(self) -> None:
         """Copy what has changed to the address of the run, if it has one."""
         if self.remote is not None:

@@ -47,8 +47,11 @@ HEADLINE = {
     "action/top5@1s": "top-5, 1 s before the action",
     "action/recall1@1s": "class-mean top-1, 1 s before the action",
     "action/recall5@1s": "mean recall at 5, 1 s before the action",
+}
+DETECTION_HEADLINE = {
     "action/map@0s": "mAP of frames",
     "action/mcap@0s": "calibrated mAP of frames",
+    "action/top1@0s": "top-1 of frames",
     "action/map@1s": "mAP, 1 s ahead",
 }
 CURVES = {
@@ -84,7 +87,8 @@ def report_page(evaluated: EvaluatedModel, predictions: Predictions, evaluation:
 def headline(evaluation: Evaluation) -> str:
     """The most important numbers, large, each with its name below."""
     metrics = evaluation.metrics
-    found = {what: f"{percent(metrics[key])}%" for key, what in HEADLINE.items() if key in metrics}
+    wanted = DETECTION_HEADLINE if evaluation.task == "detection" else HEADLINE
+    found = {what: f"{percent(metrics[key])}%" for key, what in wanted.items() if key in metrics}
     if "action/time_to_action" in metrics:
         found["before the action it is among the top 5"] = f"{metrics['action/time_to_action']:.2f} s"
     tiles = (f"<div><b>{escape(value)}</b>{escape(name)}</div>" for name, value in found.items())
