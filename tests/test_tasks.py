@@ -117,5 +117,5 @@ def test_options_of_a_cluster(tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match=r"(cpus|gpus) is "):
             ray_launcher("127.0.0.1:1", *options)
     pytest.importorskip("ray")
-    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1, where there is no connection .*`ray start --head`"):
+    with pytest.raises(ConfigError, match=r"127\.0\.0\.1:1, to which there is no connection .*`ray start --head`"):
         ray_launcher("127.0.0.1:1", 1.0, 0.25)
