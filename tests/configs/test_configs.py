@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from horst.configs import FOLDER, config_name, copy_configs, find_config, list_configs
+from horst.configs import FOLDER, config_name, copy_configs, described, find_config, list_configs
 from horst.errors import ConfigError
 from horst.studies.config import Study
 from horst.studies.plan import plan
@@ -175,3 +175,8 @@ def test_what_is_wrong_with_a_base_is_said(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=says):
             RunConfig.from_file(write(tmp_path / "a.yaml", text))
+
+
+def test_every_config_says_what_it_is_for() -> None:
+    assert described("kitchen/gpu") == "Anticipation on one GPU"
+    assert [name for name in list_configs() if not described(name)] == []

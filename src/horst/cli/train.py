@@ -121,6 +121,8 @@ def _train_on_ray(
     if not isinstance(config.trainer.devices, int):
         raise ConfigError("with --ray, trainer.devices is the number of processes on each machine: set it")
     place = str(resume or folder or Path("runs") / config.name)
+    if resume is None:
+        Run(place).check_new()
     resumed = ["train", "--resume", place, *(["--evaluate"] if evaluate else [])]
     new = ["train", str(run), "--folder", place, *(["--init", str(init)] if init is not None else [])]
     new += [*(["--evaluate"] if evaluate else []), *(f"--{change}" for change in changes)]
@@ -161,13 +163,23 @@ def configs(pattern: str = "*", /, *, copy: Path | None = None) -> None:
         pattern: Names to list, such as 'somethings/*'.
         copy: Copy them into this folder, with the files that they are based on.
     """
-    from horst.configs import copy_configs, list_configs
+    from rich.table import Table
+    from rich.text import Text
+
+    from horst.configs import copy_configs, described, list_configs
 
     names = list_configs(pattern)
     if not names:
         raise ConfigError(f"no packaged config matches {pattern!r}{did_you_mean(pattern, list_configs())}")
-    for name in names if copy is None else copy_configs(pattern, copy):
-        Console(highlight=False).print(str(name))
+    console = Console(highlight=False)
+    if copy is None and console.is_terminal:
+        table = Table("config", "", box=None, padding=(0, 2, 0, 0), show_header=False)
+        for name in names:
+            table.add_row(Text(name, no_wrap=True), described(name))
+        console.print(table)
+        return
+    for file in names if copy is None else copy_configs(pattern, copy):
+        console.print(str(file))
 
 
 def teach(clips: Path, model: Path, /, *, base: Source = "motion_pool", overwrite: Flag = False) -> None:

@@ -30,6 +30,16 @@ def list_configs(pattern: str = "*") -> list[str]:
     return [name for name in _names() if fnmatchcase(name, pattern) and not name.startswith("bases/")]
 
 
+def described(name: str) -> str:
+    """What a packaged config is for: the first sentence of the comment at its top."""
+    text = ""
+    for line in find_config(name).read_text(encoding="utf-8").splitlines():
+        if not line.startswith("# "):
+            break
+        text += line[1:]
+    return re.split(r"\.(?:\s|$)", text.strip())[0]
+
+
 def find_config(name: str | Path, folder: str = "") -> Path:
     """The file of a config: a path that exists, or else a packaged name, with or without "configs/" and ".yaml".
 

@@ -58,7 +58,8 @@ def table(evaluation: Evaluation) -> Table:
         found = rows(evaluation, task)
         for row in found:
             cells = [*row.values, *([row.prior] if evaluation.prior else [])]
-            made.add_row(row.title, *map(percent, cells), end_section=row is found[-1])
+            short = [percent(cell).replace("100.0", "100") for cell in cells]  # 11 positions fit into 80 columns
+            made.add_row(row.title, *short, end_section=row is found[-1])
     return made
 
 

@@ -69,7 +69,10 @@ class BatchedStep:
         if model.training:
             raise InputError("the model is in training mode: call model.eval() first")
         if model.backbone.precomputed:
-            raise InputError("the model reads precomputed feature maps, not images: use model.step")
+            raise InputError(
+                "the model reads stored feature maps, not images, so it takes no videos: evaluate it on features of "
+                "`horst extract`, or train a model with a backbone"
+            )
         if not model.core.streaming:
             raise InputError(f"{model.core.config.title} takes whole clips only with these options: it cannot stream")
         self.model, self.size = model, size or model.size
