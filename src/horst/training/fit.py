@@ -116,7 +116,6 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
         if monitor not in known:
             close = did_you_mean(monitor, known, "There are")
             raise ConfigError(f"trainer.monitor is {monitor!r}, which validation does not give{close}")
-    check_validation(config, counts.get("val", 0), annotations.name)
     if config.trainer.window is not None:
         if annotations.task not in WHOLE_VIDEOS:
             raise ConfigError(
@@ -124,6 +123,7 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
             )
         if world_and_rank()[0] > 1 or config.trainer.devices not in (1, "auto") or config.trainer.nodes > 1:
             raise ConfigError("trainer.window is for one device: set trainer.devices to 1, or leave window out")
+    check_validation(config, counts.get("val", 0), annotations.name)
     if config.trainer.completion_epochs and not model.head.unrolls:
         raise ConfigError(f"trainer.completion_epochs is for unrolling heads; {name} has none")
     if config.loss.features and not (model.core.predicts_features or model.head.predicts_features):
