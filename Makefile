@@ -49,7 +49,7 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --maxpr
 test: $(VENV)/dev.stamp ## Run the tests
 	$(PYTEST) -m "not integration"
 
-integration: $(VENV)/dev.stamp ## Run notebooks, the site, loggers, several nodes and a Ray cluster (two minutes)
+integration: $(VENV)/dev.stamp ## Run notebooks, the site, loggers, several nodes and long streams (two minutes)
 	$(PYTEST) -m integration
 
 nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)

@@ -18,7 +18,7 @@ import torch
 from horst.cli import main
 
 pytest.importorskip("ray")
-pytestmark = [pytest.mark.slow, pytest.mark.integration]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
