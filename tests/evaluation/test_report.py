@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 from typing import Any
 
+from rich.console import Console
+
 from horst.evaluation import report
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.predictions import FRACTIONS
 from horst.evaluation.report import MetricRow
 
 COUNTS = {"examples": 12, "read": 7, "missing": 5, "left_out": 2, "unlabelled": 3, "train": 20}
@@ -118,3 +122,15 @@ def test_table() -> None:
     made = report.table(anticipation())
     assert [column.header for column in made.columns] == ["seconds before", "1", "0.5"]
     assert [list(column.cells) for column in made.columns][1:] == [["30.0", "10.0", ""], ["40.0", "", "20.0"]]
+
+
+def test_all_positions_fit_into_80_columns() -> None:
+    """With a prior, and with values of 100%."""
+    metrics = {f"action/{kind}@{100 * part:g}%": 1.0 for kind in ("top1", "top5") for part in FRACTIONS}
+    metrics |= {f"calibration@{100 * part:g}%": 1.0 for part in FRACTIONS}
+    prior = {"action/top1": 1.0, "action/top5": 1.0}
+    found = recognition(metrics=metrics, prior=prior, protocol={"fractions": list(FRACTIONS)})
+    file = io.StringIO()
+    Console(file=file, width=80).print(report.table(found))
+    assert "…" not in file.getvalue()
+    assert file.getvalue().count("100 ") >= 3 * len(FRACTIONS)

@@ -20,7 +20,6 @@ from torch import Tensor
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.evaluation import detection, metrics
-from horst.evaluation.detection import measure_frames
 from horst.evaluation.predictions import Predictions, label_tensor, position_name, positions
 from horst.heads import TASKS
 
@@ -48,7 +47,7 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
     `rulstm_empty`: treat verbs and nouns without actions as RULSTM does, if they are summed from actions.
     """
     if predictions.task == "detection":
-        return measure_frames(predictions)
+        return detection.measure_frames(predictions)
     counted = _counted(predictions, annotations)
     ahead, found = counted.task != "recognition", dict[str, float]()
     for task, scores in all_scores(counted, annotations, rulstm_empty=rulstm_empty).items():
