@@ -70,7 +70,7 @@ class BatchedStep:
             raise InputError("the model is in training mode: call model.eval() first")
         if model.backbone.precomputed:
             raise InputError(
-                "the model reads stored feature maps, not images, so it takes no videos: evaluate it on features of "
+                "the model reads precomputed feature maps, not images, so it takes no videos: evaluate it on those of "
                 "`horst extract`, or train a model with a backbone"
             )
         if not model.core.streaming:
