@@ -66,7 +66,8 @@ class TrainingModule(lightning.LightningModule):
 
     def on_fit_start(self) -> None:
         if self.run.trainer.graphs and self.device.type == "cuda":
-            self._graphs = CUDAGraphNetwork(self.network, processes=self.trainer.world_size)
+            steps = self.epoch_steps() * self.run.trainer.epochs
+            self._graphs = CUDAGraphNetwork(self.network, processes=self.trainer.world_size, steps=steps)
 
     def training_step(self, batch: Batch, index: int) -> dict[str, Any] | None:
         self.check_loss()

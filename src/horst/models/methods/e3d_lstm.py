@@ -148,7 +148,9 @@ class E3DLSTMCell(nn.Module):
         assert of_m.bias is not None
         assert self.merge.bias is not None
         return Operations(
-            *(normed(part) for part in (self.from_x, self.from_h, self.from_m)),
+            normed(self.from_x),
+            normed(self.from_h),
+            normed(self.from_m),
             norm(self.norm),
             of_both((of_c.weight, of_m.weight), of_c.bias + of_m.bias),
             of_both(self.merge.weight.chunk(2, 1), self.merge.bias),
@@ -204,31 +206,32 @@ class E3DLSTM(StackedCore):
         """Frame by frame: the first layer needs the memory of the last layer at the frame before. Without `count` there
         are no frames before the clip, so only the cells that exist are recalled."""
         config, fused = self.config, by_kernels(self, x)
-        do = [cell.operations(fused=fused) for cell in self.layers]
+        cells: list[Any] = list(self.layers)
+        do = [cell.operations(fused=fused) for cell in cells]
         frames, t = pooled(x, config.stride[0]), x.shape[1]
         frames = torch.cat([memory["x"], frames], 1) if "x" in memory else frames
         windows = torch.cat([frames[:, d : d + t] for d in range(config.window)], 2)
         observed = do[0].from_x(windows.flatten(0, 1)).unflatten(0, (-1, t)).unbind(1)
         depth = range(len(self.layers))
         hidden, m = [memory[f"h{i}"] for i in depth], memory["m"]
-        cells = [list(memory[f"c{i}"].unbind(1)) for i in depth]
+        past = [list(memory[f"c{i}"].unbind(1)) for i in depth]
         outputs = []
         for n, given in enumerate(observed):
             there = None if count is None else existing(count + n, config.history)
             recalled = config.history if count is not None else max(1, min(n, config.history))
             m = F.interpolate(m, size=given.shape[2:]) if m.shape[2:] != given.shape[2:] else m
-            for i, (cell, stride) in enumerate(zip(self.layers, config.stride, strict=True)):
+            for i, (cell, stride) in enumerate(zip(cells, config.stride, strict=True)):
                 if i > 0:
                     below = hidden[i - 1]
                     if stride > 1:
                         below, m = (F.max_pool2d(maps, stride) for maps in (below, m))
                     given = do[i].from_x(below)
-                hidden[i], c, m = cell(do[i], given, hidden[i], cells[i][-recalled:], m, there)
-                cells[i].append(c)
+                hidden[i], c, m = cell(do[i], given, hidden[i], past[i][-recalled:], m, there)
+                past[i].append(c)
             outputs.append(hidden[-1][:, -self.channels :])
         after = {"m": m, "x": frames[:, t:]}
         for i in depth:
-            after |= {f"h{i}": hidden[i], f"c{i}": torch.stack(cells[i][-config.history :], 1)}
+            after |= {f"h{i}": hidden[i], f"c{i}": torch.stack(past[i][-config.history :], 1)}
         return CoreStep({"y": torch.stack(outputs, 1)}), {name: after[name] for name in memory}
 
 
