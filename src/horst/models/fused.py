@@ -281,7 +281,7 @@ class FusedHead(Head):
         for i, head in enumerate(heads):
             own = {name: maps[f"{i}.{name}"] for name in head.reads}
             found.append(head.read(valid=valid, **own, **options))
-        names = [name for name in (*found[0], "ahead") if getattr(found[0], name) is not None]
+        names = [name for name in (*found[0], "ahead", "sequence") if getattr(found[0], name) is not None]
         return Logits(**{name: mean_scores([getattr(one, name) for one in found], self.weights) for name in names})
 
 
