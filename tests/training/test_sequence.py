@@ -30,7 +30,7 @@ from horst.evaluation.predictions import Collector, Predictions
 from horst.evaluation.report import notes
 from horst.evaluation.sequences import measure_sequences, sequence_prior
 from horst.heads import Logits
-from horst.models import Predictor, load, model_config, save
+from horst.models import Predictor, fuse_models, load, model_config, save
 from horst.registry import Part
 from horst.training.build import build_model
 from horst.training.config import Loss, RunConfig
@@ -326,3 +326,17 @@ def test_videos_with_too_few_actions_are_not_measured(tmp_path: Path) -> None:
     single = layouts.write_ms_tcn(tmp_path / "single", {"train_1": [0, 0], "test_1": [1, 1]})
     with pytest.raises(ConfigError, match="has more than 1 action: choose a smaller number"):
         prepare(run(single, batches={"size": 1}))
+
+
+def test_fused_models_predict_the_mean_of_their_sequences() -> None:
+    first, second = model_of("lstm_tiny"), model_of("gru_tiny")
+    fused = fuse_models([first, second], [0.25, 0.75]).eval()
+    frames = torch.randint(0, 256, (1, 3, 3, 16, 24), dtype=torch.uint8)
+    with torch.inference_mode():
+        parts = [m(frames)[0].logits.sequence for m in (first, second)]
+        found = fused(frames)[0].logits.sequence
+    assert found is not None
+    chances = [torch.softmax(part, -1) for part in parts if part is not None]
+    torch.testing.assert_close(torch.softmax(found, -1).float(), 0.25 * chances[0] + 0.75 * chances[1])
+    with pytest.raises(ConfigError, match=r"other numbers of next actions: \[4, 0\]"):
+        fuse_models([first, model_of("gru_tiny", None)], [0.5, 0.5])

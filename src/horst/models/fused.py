@@ -264,6 +264,9 @@ class FusedHead(Head):
             raise ConfigError(f"weights is {weights}; it takes {len(heads)} numbers above 0 with the sum 1")
         if any(head.classes != self.classes for head in heads):
             raise ConfigError(f"the heads have other classes: {[head.classes for head in heads]}")
+        unrollers = [None if head.video is None else head.video.sequence for head in heads]
+        if len(set(steps := [0 if one is None else one.steps for one in unrollers])) > 1:
+            raise ConfigError(f"the heads predict other numbers of next actions: {steps}")
         self.members, self.weights = nn.ModuleList(heads), tuple(weights)
         self.reads = tuple(f"{i}.{name}" for i, head in enumerate(heads) for name in head.reads)  # type: ignore[misc]
         self.__dict__["video"] = heads[0].video  # not a second time among the weights
