@@ -101,7 +101,7 @@ class TrainingNetwork(nn.Module):
             maps = dict(zip(head.reads, encoded[:count], strict=True))
             logits = head.read(**maps, valid=valid, **(unrolled if head.unrolls else {}))
             found = tuple(logits[task] for task in logits)
-            found = found if logits.ahead is None else (*found, logits.ahead)
+            found = (*found, *(more for more in (logits.ahead, logits.sequence) if more is not None))
             if self.features is None or not self.training:
                 return found
             pooled, *predicted = encoded[count:]
