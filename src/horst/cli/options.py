@@ -55,8 +55,16 @@ def overrides(command: Callable[..., Any], given: Sequence[str], entries: dict[s
     from horst.configs.run_file import ENTRIES
 
     options = [name for name, one in signature(command).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    known = [*ENTRIES, *options]
     for name in entries:
         if name.partition(".")[0] not in ENTRIES:
-            raise ConfigError(f"there is no option --{name}, and no such entry of a run{did_you_mean(name, known)}")
+            close = did_you_mean(name, [*ENTRIES, *options]) or _same_last_part(name)
+            raise ConfigError(f"there is no option --{name}, and no such entry of a run{close}")
     return [*given, *(f"{name}={value}" for name, value in entries.items())]
+
+
+def _same_last_part(name: str) -> str:
+    """The end of a message that suggests --trainer.epochs for --epochs."""
+    from horst.training.config import entry_names  # imports torch, which takes seconds
+
+    same = [f"--{key}" for key in entry_names() if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    return f", did you mean {' or '.join(same)}?" if same else ""

@@ -112,7 +112,7 @@ def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path,
     file = run.config or study.base
     assert file is not None  # checked by Study
     try:
-        config = RunConfig.from_file(file, words)
+        config = RunConfig.from_file(file, words, origin="the study's changes or the command line")
         model_config(config.model.name, **config.model.options)
     except HorstError as error:
         raise ConfigError(f"the run {run.name!r} of {study.name}: {error}") from error
