@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 Source = Annotated[str | Path, Parameter(metavar="NAME|PATH")]
 """A name, an address or a path, always given as text. `Path` is there for the completion of files."""
-Model = Annotated[Source, Parameter(help="A run, a saved model, hf://user/name, or a packaged model such as kitchen.")]
-Evaluated = Annotated[Source, Parameter(help="A run's folder; with --data also any other model, such as kitchen.")]
+Model = Annotated[
+    Source, Parameter(help="A run, a saved model, hf://user/name, s3://..., or a packaged model: kitchen.")
+]
+Evaluated = Annotated[Source, Parameter(help="A run's folder or address; with --data also any other model.")]
 EvaluatedData = Annotated[Path | None, Parameter(help="A data set's YAML file; the run's own data by default.")]
 Output = Annotated[Path, Parameter(help="Output folder; a run that was stopped continues.")]
 RunFolder = Annotated[str | Path, Parameter(metavar="PATH|URL")]

@@ -110,9 +110,9 @@ def _train_on_ray(
     """The same command on trainer.nodes machines of a Ray cluster; it is resumed when one of them is lost."""
     from horst.cluster import RayGroupLauncher
     from horst.io import is_url
+    from horst.remote import forget
     from horst.tasks import Task, run_tasks, sigterm_interrupts
     from horst.training.config import RunConfig
-    from horst.training.remote import forget
     from horst.training.run import Run
 
     if (run is None) == (resume is None):

@@ -384,7 +384,7 @@ class RunConfig:
 
 
 def entry_names(section: Any = RunConfig) -> list[str]:
-    """The dotted keys of all entries of a run: name, model.name, ..., trainer.epochs, ...; no options of data sources."""
+    """The dotted keys of all entries of a run: name, model.name, ..., trainer.epochs, ...; none of data sources."""
     names = []
     for name, hint in get_type_hints(section).items():
         if section is DataConfig and name in ("options", "unset"):  # options are entries of `data` itself
