@@ -14,6 +14,7 @@ import pytest
 import small_cluster  # before ray: it sets variables
 import small_runs
 import torch
+import yaml
 
 from horst.cli import main
 
@@ -30,6 +31,7 @@ def nodes() -> Iterator[small_cluster.TwoNodes]:
 @dataclass
 class Finished:
     status: int
+    failed_log: Path | None = None
 
     def poll(self) -> int:
         return self.status
@@ -74,3 +76,25 @@ def test_a_study_whose_node_is_killed_has_the_table_of_one_machine(
     logs = [(remote / f"logs/{name}.log").read_text() for name in names]
     assert sorted(log.count("$ horst") for log in logs) == [1, 2]  # the second attempt trains on, or evaluates
     assert all(log.count("$ horst train") == 1 or "--resume" in log for log in logs)
+
+
+FAILS = """
+import os
+
+if os.environ.get("RANK") == "1":
+    raise ImportError("this machine has no sensor")
+"""
+
+
+def test_the_error_of_a_run_is_that_of_the_process_that_failed(
+    nodes: small_cluster.TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes.add_second()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fails.py").write_text(FAILS)
+    run = small_runs.plain(tmp_path / "made", imports=["fails.py"], batches={"size": 2}, trainer={"nodes": 2})
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
+    assert main(["train", "run.yaml", "--folder", "run", "--ray", nodes.address]) == 2
+    told = capsys.readouterr().err
+    assert "run-rank1.log: " in told
+    assert "this machine has no sensor" in told

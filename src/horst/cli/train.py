@@ -139,7 +139,8 @@ def _train_on_ray(
     with sigterm_interrupts():
         failed = run_tasks([task], launcher, Console(highlight=False).print)
     if failed:
-        raise TaskError(f"the run ended with status {failed[0].status}: {log}: {' / '.join(failed[0].lines[-3:])}")
+        first = failed[0]
+        raise TaskError(f"the run ended with status {first.status}: {first.log}: {' / '.join(first.lines[-3:])}")
 
 
 def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:

@@ -76,7 +76,7 @@ class Batches:
     size: int = 8
     """Clips in a batch on each device."""
     workers: int = 0
-    """Processes that decode, on each device."""
+    """Processes that decode, on each device; at most one for each core that is available."""
     prefix: tuple[float, float] | None = None
     """Recognition: train on a random first part of each clip, between these two fractions."""
     bad_limit: float = 0.01
