@@ -97,6 +97,7 @@ if os.environ["RANK"] == "1":
     sys.exit(3)
 while not gone.exists():
     time.sleep(0.01)
+time.sleep(0.1)  # more than the resolution of the times of files
 print("connection lost", flush=True)
 sys.exit(1)
 """

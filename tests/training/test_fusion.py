@@ -173,6 +173,10 @@ def bad_runs(runs: Path, somethings: Path, root: Path) -> dict[str, tuple[Path, 
     stale = copied(runs / "b-0", root / "stale")
     shutil.rmtree(stale / "best")
     shutil.copytree(runs / "a-0" / "best", stale / "best")
+    order = copied(runs / "a-0", root / "order")  # of the same weights, with another order
+    shutil.rmtree(order / "best")
+    shutil.copytree(runs / "c-0" / "best", order / "best")
+    small_runs.assert_same(small_runs.weights(runs / "a-0" / "best"), small_runs.weights(order / "best"))
     labels = copied(runs / "b-0", root / "labels")
     (labels / "best" / "labels.json").write_text(
         json.dumps({"action": horst.open_model(runs / "b-0").labels["action"][::-1]})  # type: ignore[index]
@@ -187,7 +191,8 @@ def bad_runs(runs: Path, somethings: Path, root: Path) -> dict[str, tuple[Path, 
     return {
         "no run": (root / "nothing", ConfigError, "is no run"),
         "no evaluation": (missing, DataError, "has no val.safetensors.*horst evaluate"),
-        "stale": (stale, DataError, "an evaluation of other weights"),
+        "stale": (stale, DataError, "an evaluation of another model"),
+        "order": (order, DataError, "an evaluation of another model"),
         "another fold": (runs / "b-1", DataError, "cannot be fused with .*a-0: it has no predictions for"),
         "classes": (labels, DataError, "has other classes of action: .* where the first has"),
         "training": (trained, DataError, "was trained on other examples: 1 example missing"),

@@ -154,7 +154,7 @@ def read_member(folder: str | Path, split: str) -> FusionMember:
     predictions = Predictions.load(run.evaluation(split, PREDICTIONS))
     model = horst.open_model(folder)
     if evaluation.weights != fingerprint(model):
-        raise DataError(f"{folder} has an evaluation of other weights than its best model: {again}")
+        raise DataError(f"{folder} has an evaluation of another model than its best one: {again}")
     return FusionMember(run, config, evaluation, predictions, model)
 
 
