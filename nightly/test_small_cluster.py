@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import torch
 import yaml
 
 from horst.cli import main
+from horst.io import is_locked
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -59,8 +61,20 @@ def test_a_study_whose_node_is_killed_has_the_table_of_one_machine(
     nodes: small_cluster.TwoNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes.add_second()
-    file, local, remote = small_cluster.study(tmp_path), tmp_path / "a/local", tmp_path / "b/remote"
-    with nodes.killed_when(lambda: len(list(remote.glob("*/checkpoint.ckpt"))) == 2):
+    local, remote = tmp_path / "a/local", tmp_path / "b/remote"
+    entries, gate = small_cluster.gated(tmp_path)
+    file = small_cluster.study(tmp_path, changes={**small_cluster.STUDY["changes"], **entries})
+
+    def started() -> bool:
+        return len(list(remote.glob("*/checkpoint.ckpt"))) == 2
+
+    def go_on() -> None:
+        """When the process on the node that was killed is gone too: it must not finish its run."""
+        while sum(is_locked(run.parent) for run in remote.glob("*/checkpoint.ckpt")) == 2:
+            time.sleep(0.05)
+        gate.touch()
+
+    with nodes.killed_when(started, then=go_on):
         assert main(["study", file, "--folder", str(remote), "--ray", nodes.address]) == 0
     told = capsys.readouterr().out
     assert nodes.second is None
