@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -14,8 +15,10 @@ import pytest
 import small_cluster  # before ray: it sets variables
 import small_runs
 import torch
+import yaml
 
 from horst.cli import main
+from horst.io import is_locked
 
 pytest.importorskip("ray")
 pytestmark = pytest.mark.slow
@@ -30,6 +33,7 @@ def nodes() -> Iterator[small_cluster.TwoNodes]:
 @dataclass
 class Finished:
     status: int
+    failed_log: Path | None = None
 
     def poll(self) -> int:
         return self.status
@@ -57,8 +61,20 @@ def test_a_study_whose_node_is_killed_has_the_table_of_one_machine(
     nodes: small_cluster.TwoNodes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nodes.add_second()
-    file, local, remote = small_cluster.study(tmp_path), tmp_path / "a/local", tmp_path / "b/remote"
-    with nodes.killed_when(lambda: len(list(remote.glob("*/checkpoint.ckpt"))) == 2):
+    local, remote = tmp_path / "a/local", tmp_path / "b/remote"
+    entries, gate = small_cluster.gated(tmp_path)
+    file = small_cluster.study(tmp_path, changes={**small_cluster.STUDY["changes"], **entries})
+
+    def started() -> bool:
+        return len(list(remote.glob("*/checkpoint.ckpt"))) == 2
+
+    def go_on() -> None:
+        """When the process on the node that was killed is gone too: it must not finish its run."""
+        while sum(is_locked(run.parent) for run in remote.glob("*/checkpoint.ckpt")) == 2:
+            time.sleep(0.05)
+        gate.touch()
+
+    with nodes.killed_when(started, then=go_on):
         assert main(["study", file, "--folder", str(remote), "--ray", nodes.address]) == 0
     told = capsys.readouterr().out
     assert nodes.second is None
@@ -74,3 +90,25 @@ def test_a_study_whose_node_is_killed_has_the_table_of_one_machine(
     logs = [(remote / f"logs/{name}.log").read_text() for name in names]
     assert sorted(log.count("$ horst") for log in logs) == [1, 2]  # the second attempt trains on, or evaluates
     assert all(log.count("$ horst train") == 1 or "--resume" in log for log in logs)
+
+
+FAILS = """
+import os
+
+if os.environ.get("RANK") == "1":
+    raise ImportError("this machine has no sensor")
+"""
+
+
+def test_the_error_of_a_run_is_that_of_the_process_that_failed(
+    nodes: small_cluster.TwoNodes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nodes.add_second()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fails.py").write_text(FAILS)
+    run = small_runs.plain(tmp_path / "made", imports=["fails.py"], batches={"size": 2}, trainer={"nodes": 2})
+    (tmp_path / "run.yaml").write_text(yaml.safe_dump(run))
+    assert main(["train", "run.yaml", "--folder", "run", "--ray", nodes.address]) == 2
+    told = capsys.readouterr().err
+    assert "run-rank1.log: " in told
+    assert "this machine has no sensor" in told

@@ -58,14 +58,18 @@ class TwoNodes:
             self.second = self.cluster.add_node(num_cpus=1, object_store_memory=STORE, node_ip_address="127.0.0.1")
 
     @contextmanager
-    def killed_when(self, due: Callable[[], bool], *, replace: bool = False) -> Iterator[None]:
-        """Kill the second node, from another thread, as soon as `due`; `replace`: then add another one."""
+    def killed_when(
+        self, due: Callable[[], bool], *, replace: bool = False, then: Callable[[], object] | None = None
+    ) -> Iterator[None]:
+        """Kill the second node, from another thread, as soon as `due`; `replace`: then add another one; call `then`."""
         over = threading.Event()
 
         def watch() -> None:
             while not over.is_set():
                 if due():
                     self.kill_second()
+                    if then is not None:
+                        then()
                     if replace:
                         with patch("signal.signal"):  # Ray sets a handler, which only the main thread can do
                             self.add_second()
@@ -98,6 +102,44 @@ def results(folder: Path) -> dict[str, Any]:
     """The table of a study, to the last digit."""
     found = json.loads((folder / "results.json").read_text())
     return {k: [{n: v for n, v in one.items() if n not in TIMES} for one in found[k]] for k in ("rows", "runs")}
+
+
+GATE = """
+import time
+from pathlib import Path
+
+import torch
+
+import horst
+
+FILE, STEPS = Path({file!r}), 2
+
+
+@horst.register_loss("gated")
+class Gated(torch.nn.CrossEntropyLoss):
+    \"""Waits at the second step of the process until the file is there.\"""
+
+    def __init__(self) -> None:
+        super().__init__(reduction="none")
+        self.steps = 0
+
+    def forward(self, scores, labels):
+        self.steps += 1
+        end = time.monotonic() + 120
+        while self.steps == STEPS and not FILE.exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        return super().forward(scores, labels)
+"""
+
+
+def gated(folder: Path) -> tuple[dict[str, Any], Path]:
+    """Entries of runs that wait after their first checkpoint, and the file that lets them go on.
+
+    Without it, one of two runs may have ended before the other has started: importing torch takes longer than training.
+    """
+    gate, code = folder / "gate", folder / "gated.py"
+    code.write_text(GATE.format(file=str(gate)))
+    return {"imports": [str(code)], "loss.name": "gated"}, gate
 
 
 def study(folder: Path, data: Mapping[str, Any] | None = None, **changes: Any) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from tools.site_hooks import run_notebook
 
 pytestmark = pytest.mark.integration
 
@@ -22,9 +23,10 @@ def read(path: Path) -> Any:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_it_runs(path: Path, tmp_path: Path) -> None:
+def test_it_runs(path: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     notebook = read(path)
-    NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    run_notebook(notebook, tmp_path)
+    assert capfd.readouterr().err == ""  # nor does the kernel warn of anything
     codes = [cell for cell in notebook.cells if cell.cell_type == "code"]
     streams = [output for cell in codes for output in cell.outputs if output.output_type == "stream"]
     assert not [output.text for output in streams if output.name == "stderr"]

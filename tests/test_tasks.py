@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from horst import tasks
+from horst.cluster import run_command
 from horst.errors import ConfigError, TaskError
 from horst.io import lock
 from horst.tasks import LOST, Task, run_parts, run_tasks
@@ -19,6 +20,7 @@ from horst.tasks import LOST, Task, run_parts, run_tasks
 @dataclass
 class Ended:
     status: int
+    failed_log: Path | None = None
 
     def poll(self) -> int:
         return self.status
@@ -44,6 +46,10 @@ class Cluster:
         log.parent.mkdir(parents=True, exist_ok=True)
         status = self.statuses[log.stem].pop(0)
         log.write_text("torch.OutOfMemoryError\n" if status == 77 else "fine\n")
+        if status == 78:  # the second process of the command
+            other = log.with_stem(f"{log.stem}-rank1")
+            other.write_text("the cause\n")
+            return Ended(status, other)
         return Ended(status)
 
 
@@ -67,6 +73,44 @@ def test_what_is_lost_is_tried_again_with_what_is_left_of_it(tmp_path: Path) -> 
     }
     assert "a: lost with its process or machine, tried again (attempt 2 of 4)" in said
     assert said[-1].endswith("3 of 3")
+
+
+def test_a_task_that_was_finished_when_it_was_lost_is_not_repeated(tmp_path: Path) -> None:
+    said: list[str] = []
+    cluster = Cluster({"a": [LOST]})
+    assert run_tasks([Task("a", tmp_path / "a.log", ["new"], lambda: [])], cluster, said.append) == []
+    assert [arguments for _, arguments, _ in cluster.started] == [["new"]]
+    assert said[-1] == "a: done before it was lost, 1 of 1"
+
+
+def test_the_log_of_the_process_that_failed(tmp_path: Path) -> None:
+    (failed,) = run_tasks([Task("a", tmp_path / "a.log", ["x"])], Cluster({"a": [78]}), lambda text: None)
+    assert (failed.log, failed.lines) == (tmp_path / "a-rank1.log", ["the cause"])
+
+
+RANKS = """
+import os, pathlib, sys, time
+gone = pathlib.Path("gone")
+if os.environ["RANK"] == "1":
+    print("the cause", flush=True)
+    gone.touch()
+    sys.exit(3)
+while not gone.exists():
+    time.sleep(0.01)
+time.sleep(0.1)  # more than the resolution of the times of files
+print("connection lost", flush=True)
+sys.exit(1)
+"""
+
+
+def test_the_process_that_failed_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a machine of a cluster: the failure of the others is its consequence."""
+    (tmp_path / "ranks.py").write_text(RANKS)
+    monkeypatch.chdir(tmp_path)  # which the command changes
+    logs = [tmp_path / "run.log", tmp_path / "run-rank1.log"]
+    ended = run_command(["ranks"], str(tmp_path), [(str(log), {"RANK": str(i)}) for i, log in enumerate(logs)])
+    assert (ended.status, ended.log) == (3, str(logs[1]))
+    assert logs[1].read_text().splitlines()[1:] == ["the cause"]
 
 
 def test_a_task_without_memory_gets_a_gpu_of_its_own(tmp_path: Path) -> None:

@@ -59,7 +59,9 @@ RAY = """
 import os, subprocess
 os.environ |= {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 import ray
-address = ray.init(num_cpus=1, include_dashboard=False, _node_ip_address="127.0.0.1").address_info["gcs_address"]
+# "local": not a cluster that runs here already
+started = ray.init("local", num_cpus=1, include_dashboard=False, _node_ip_address="127.0.0.1")
+address = started.address_info["gcs_address"]
 command = "horst extract made/data.yaml maps --backbone efficientnet_lite0 --device cpu --ray"
 subprocess.run([*command.split(), address], check=True)
 """

@@ -18,6 +18,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from nbclient import NotebookClient
+from traitlets.config import Config
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -98,13 +99,20 @@ def _found(files: Files, place: str) -> File:
     return file
 
 
+def run_notebook(notebook: Any, folder: str | Path) -> None:
+    """Run all cells, in `folder`. The kernel listens at files, not at TCP ports, which are open to other users."""
+    with tempfile.TemporaryDirectory() as sockets:
+        kernel = Config({"KernelManager": {"transport": "ipc", "ip": f"{sockets}/kernel"}})
+        NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(folder)}}, config=kernel).execute()
+
+
 def _notebook(path: Path, execute: bool) -> str:
     """A notebook as Markdown; code that it runs, with its outputs."""
     notebook: Any = nbformat.read(path, as_version=4)
     if execute:
         os.environ.setdefault("OMP_NUM_THREADS", "1")  # models this small lose time when they share cores
         with tempfile.TemporaryDirectory() as folder:
-            NotebookClient(notebook, timeout=600, resources={"metadata": {"path": folder}}).execute()
+            run_notebook(notebook, folder)
     name = path.relative_to(ROOT).as_posix()
     title, _, rest = notebook.cells[0].source.partition("\n")
     parts = [title, f"*This page is the notebook `{name}` of the repository.*", rest.strip()]

@@ -6,6 +6,7 @@ process or a machine is lost, `horst.tasks` starts the command again, and it con
 """
 
 import ctypes
+import math
 import os
 import shlex
 import signal
@@ -15,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from horst.errors import ConfigError, TaskError
 from horst.extras import require
@@ -25,6 +26,7 @@ CONNECT_SECONDS = 5.0
 POLL_SECONDS = 0.2
 GROUP_SECONDS = 120.0  # how long the machines of a distributed run may take to be free
 LOST_SECONDS = 15.0  # how long after a failure another task of its group may turn out to be lost
+CAUSE_SECONDS = 3.0  # how long after a failure another process of the same machine may turn out to be its cause
 RETRIES = 3
 PR_SET_PDEATHSIG = 1  # of Linux
 
@@ -119,12 +121,26 @@ class RayGroupLauncher(RayLauncher):
         return RayGroup(tasks, lambda: self._ray.util.remove_placement_group(group))
 
 
+class EndedCommand(NamedTuple):
+    """How a command ended on a machine of the cluster: the first failure of its processes, if any."""
+
+    status: int
+    log: str = ""  # of the process that failed
+    time: float = 0.0  # of the last entry of that log
+
+
 class RayGroup:
     """Tasks that end together: if one fails, the others are stopped."""
 
     def __init__(self, tasks: Sequence["RayTask"], close: Callable[[], None]) -> None:
         self.tasks, self._close = tasks, close
         self._failed: float | None = None  # when the first failure was seen
+
+    @property
+    def failed_log(self) -> Path | None:
+        """Others fail after the first one, because they cannot reach it."""
+        failed = [task.ended for task in self.tasks if task.ended is not None and task.ended.status]
+        return Path(min(failed, key=lambda ended: ended.time).log) if failed else None
 
     def poll(self) -> int | None:
         statuses = [task.poll() for task in self.tasks]
@@ -150,12 +166,18 @@ class RayTask:
 
     def __init__(self, ray: Any, reference: Any) -> None:
         self._ray, self._reference = ray, reference
+        self.ended: EndedCommand | None = None  # None also if it was lost
+
+    @property
+    def failed_log(self) -> Path | None:
+        return Path(self.ended.log) if self.ended is not None and self.ended.log else None
 
     def poll(self) -> int | None:
         if not self._ray.wait([self._reference], timeout=0)[0]:
             return None
         try:
-            return int(self._ray.get(self._reference))
+            self.ended = EndedCommand(*self._ray.get(self._reference))
+            return self.ended.status
         except self._ray.exceptions.TaskCancelledError:  # it was stopped
             return LOST
         except self._ray.exceptions.RayTaskError as error:
@@ -206,8 +228,8 @@ def task_environment(cpus: float, gpus: float) -> dict[str, str]:
     return threads if gpus else {**threads, VISIBLE: ""}
 
 
-def run_command(words: Sequence[str], folder: str, processes: Sequence[tuple[str, Mapping[str, str]]]) -> int:
-    """On a machine of the cluster: `python -m WORDS` in `folder`, once for each (log, environment). Returns its status.
+def run_command(words: Sequence[str], folder: str, processes: Sequence[tuple[str, Mapping[str, str]]]) -> EndedCommand:
+    """On a machine of the cluster: `python -m WORDS` in `folder`, once for each (log, environment).
 
     If one of them fails, the others are stopped. They end with this process. Otherwise they would go on when Ray's
     processes of this machine are killed, while another machine tries the command again.
@@ -219,9 +241,14 @@ def run_command(words: Sequence[str], folder: str, processes: Sequence[tuple[str
         for log, environment in processes:
             watched = {**environment, "HORST_PARENT": str(os.getpid())}
             started.append(start_module(["horst.cluster", *words], shown, Path(log), watched))
-        while None in (statuses := [process.poll() for process in started]) and not any(statuses):
+        last = math.inf
+        while None in (statuses := [process.poll() for process in started]) and time.monotonic() < last:
+            if any(statuses):  # perhaps because of another process, which still has to end
+                last = min(last, time.monotonic() + CAUSE_SECONDS)
             time.sleep(POLL_SECONDS)  # a cancellation is noticed between two sleeps
-        return next((status for status in statuses if status), 0)
+        ended = zip(statuses, (log for log, _ in processes), strict=True)
+        failed = [EndedCommand(status, log, Path(log).stat().st_mtime) for status, log in ended if status]
+        return min(failed, key=lambda one: one.time, default=EndedCommand(0))
     finally:
         for process in started:
             if process.poll() is None:

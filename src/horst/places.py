@@ -1,14 +1,18 @@
 """Where models are: names of the package, folders, runs and addresses. Needs no torch, so commands check it at once."""
 
 import re
+from collections.abc import Iterable
 from importlib.resources import files
 from pathlib import Path
 
-from horst.errors import CheckpointError, did_you_mean
+from horst.errors import CheckpointError, ConfigError, did_you_mean
+from horst.io import is_url
+from horst.remote import CHECKPOINT, remote_folder
 
 SCHEME = "hf://"
 RUN = "config.yaml"  # the file that makes a folder a run
 MODEL = "config.json"  # and that of a saved model
+FUSION = "fusion.json"  # of fused runs: see `horst.training.fusion`
 
 
 def is_address(source: object) -> bool:
@@ -38,15 +42,32 @@ def current_place(path: Path) -> Path:
     return old if old.is_dir() and not path.exists() else path
 
 
+def local_folder(place: str | Path, skip: Iterable[str] = (CHECKPOINT,)) -> Path:
+    """The folder of a run or a saved model on this machine: a copy, without `skip`, if `place` is an address of fsspec.
+
+    What is at the address is not changed: `horst.training.run.Run` writes there.
+    """
+    return remote_folder(str(place), skip).local if is_url(place) else Path(place)
+
+
+def check_new(folder: str | Path) -> None:
+    """ConfigError if there is something in a folder that is to be made, or at an address."""
+    here = local_folder(folder)
+    if any(here.iterdir()) if is_url(folder) else here.exists():
+        raise ConfigError(f"{folder} exists already: give another --folder")
+
+
 def find_model(source: str | Path, weights: str = "best") -> Path | None:
-    """The folder of a saved model on this machine; None for an address. CheckpointError if there is no such model."""
+    """The folder of a saved model on this machine; None for the Hub. CheckpointError if there is no such model."""
     if is_address(source):
         split_address(str(source))
         return None
-    path = Path(source)
+    path = local_folder(source)
+    if is_url(source) and not any((path / name).is_file() for name in (RUN, MODEL, FUSION)):
+        raise CheckpointError(f"there is no run and no saved model at {source}: check the address")
     if (path / RUN).is_file():
         if not current_place(path / weights).exists():
-            raise CheckpointError(f"{path} has no {weights} model yet: no epoch of it is finished")
+            raise CheckpointError(f"{source} has no {weights} model yet: no epoch of it is finished")
         return path / weights
     if current_place(path).exists():
         return path

@@ -47,11 +47,16 @@ class Task(NamedTuple):
 class FailedTask(NamedTuple):
     task: Task
     status: int
-    lines: list[str]  # the last ones of its log
+    log: Path  # that of the task, or of the first of its processes that failed
+    lines: list[str]  # the last ones of the log
 
 
 class Process(Protocol):
     """A command that was started."""
+
+    @property
+    def failed_log(self) -> Path | None:
+        """The log of the first process that failed, for a command of several; None: it is that of the task."""
 
     def poll(self) -> int | None:
         """Its exit status; negative if a signal ended it or its machine was lost, None while it runs."""
@@ -116,6 +121,10 @@ def run_tasks(tasks: Sequence[Task], launcher: Launcher, report: Callable[[str],
                 device = places[slot]
                 if running is None and waiting:
                     task = waiting.popleft()
+                    if not task.arguments:  # it had finished when its process or machine was lost
+                        ended += 1
+                        report(f"{task.title}: done before it was lost, {ended} of {total}")
+                        continue
                     if (
                         time.monotonic() < held.get(task.log, 0.0)
                         and task.folder is not None
@@ -129,8 +138,9 @@ def run_tasks(tasks: Sequence[Task], launcher: Launcher, report: Callable[[str],
                     slots[slot] = task, process, time.monotonic()
                 if running is None or (status := running[1].poll()) is None:
                     continue
-                task, _, begin = running
-                lines, slots[slot] = last_lines(task.log), None
+                task, process, begin = running
+                log, slots[slot] = process.failed_log or task.log, None
+                lines = last_lines(log)
                 others = sum(other is not None for place, other in slots.items() if places[place] == device)
                 full = status != 0 and any(sign in line for sign in OUT_OF_MEMORY for line in lines)
                 if full and others and task.log not in alone:
@@ -152,7 +162,7 @@ def run_tasks(tasks: Sequence[Task], launcher: Launcher, report: Callable[[str],
                 result = "done" if status == 0 else f"FAILED ({status})"
                 report(f"{task.title}: {result}, {time.monotonic() - begin:.0f} s, {ended} of {total}")
                 if status != 0:
-                    failed.append(FailedTask(task, status, lines))
+                    failed.append(FailedTask(task, status, log, lines))
             time.sleep(POLL_SECONDS)
     except BaseException:
         left = [running[1] for running in slots.values() if running is not None]
@@ -202,6 +212,8 @@ def visible_device(device: int) -> str:
 
 class ProcessGroup(subprocess.Popen[bytes]):
     """A process with its workers, or with the other processes of a distributed run."""
+
+    failed_log: Path | None = None
 
     def stop(self) -> None:
         """Interrupt it, then kill what is left. The run keeps its last checkpoint either way."""

@@ -58,6 +58,7 @@ def test_help_is_quick_and_imports_no_torch() -> None:
         (["info", "horst_tiny", "--sise", "64", "64"], "Unknown option: --sise. Did you mean --size?"),
         (["train", "run.yaml", "--foldr", "x"], "did you mean 'folder'"),
         (["train", "run.yaml", "--sead", "1"], "did you mean 'seed'"),
+        (["train", "run.yaml", "--epochs", "1"], "did you mean --trainer.epochs?"),
         (["predict", "x", "y", "--reset", "evry"], 'Did you mean "every"?'),
         (["info", "horst_tinny"], "did you mean 'horst_tiny'"),
         (["predict", "kitchn", "x.mp4"], "did you mean 'kitchen'"),

@@ -103,6 +103,37 @@ def test_lmdb_keys_are_looked_up(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "there is no key P01_01_frame_0000000092.jpg" in capsys.readouterr().out
 
 
+def test_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a set that was made: its examples, no problems, then what is wrong, and that of packed clips."""
+    monkeypatch.chdir(tmp_path)
+    make = ["data", "make", "somethings", "made", "--clips", "12", "--size", "32", "--processes", "1"]
+    check = ["data", "check", "made/data.yaml", "--processes", "1"]
+    assert main(make) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[:2] == ["made/data.yaml", "10 train and 2 val examples of 24 actions, such as"]
+    name, _, action = said[2].strip().partition(": ")
+    assert Path(name).is_file()
+    assert action in [row[0] for row in check_data(open_source(DataConfig.from_file("made/data.yaml"))).histogram]
+    assert main(check) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[-2:] == ["files: all 12 open", "no problems"]
+    assert not any("in the paper" in line for line in said)
+    assert any("14 other actions" in line for line in said)
+    first, *others = sorted(Path("made/videos").iterdir())
+    first.unlink()
+    for video in others:
+        video.write_bytes(b"")
+    assert main(check) == 2
+    printed = capsys.readouterr()
+    said = printed.out.splitlines()
+    assert said[said.index("files: 0 of 12 open") + 1 :][:3] == ["missing: 1", f"  {first}", "damaged: 11"]
+    assert said[-1] == "  and 1 more"
+    assert "made/data.yaml: of 12 files, 1 missing, 11 damaged" in printed.err
+    assert main([*make[:3], "packed", *make[4:], "--packed"]) == 0
+    assert main(["data", "check", "packed/data.yaml"]) == 0
+    assert capsys.readouterr().out.splitlines()[-2:] == ["stored videos: 12", "no problems"]
+
+
 def test_rates_that_repeat_frames(tmp_path: Path) -> None:
     for name, fps in (("a.webm", 12), ("b.webm", 24)):
         videos.clip(tmp_path / name, frames=6, fps=fps)

@@ -365,7 +365,7 @@ def contents(config: DataConfig, cache: Path | None, preload: bool = False) -> l
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """To start others takes longer than to draw so few clips."""
-    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    monkeypatch.setattr("horst.data.jobs.available_cores", lambda: 1)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from horst.data.augmenter import Augment
 from horst.data.batches import BadClip, Batch, ClipDataset, Item
 from horst.data.config import DataConfig
+from horst.data.jobs import available_cores
 from horst.data.module import ClipDataModule, lightning
 from horst.data.preload import PreloadedClips
 from horst.data.source import open_source
@@ -32,6 +33,12 @@ def test_evaluation_keeps_its_denominator(clips: Path, workers: int) -> None:
     assert len(module.bad_clips) == 0  # of training
     with pytest.raises(DataError, match="the split 'test' has no examples"):
         module.evaluation_loader("test")
+
+
+@pytest.mark.filterwarnings("error:This DataLoader will create")
+def test_no_more_workers_than_cores(clips: Path) -> None:
+    module = ClipDataModule(config(clips), batch_size=3, workers=1000)
+    assert module.workers == module.val_dataloader().num_workers == available_cores()
 
 
 def test_training_stops_past_the_limit(clips: Path, tmp_path: Path) -> None:

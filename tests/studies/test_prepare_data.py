@@ -57,7 +57,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     found: list[Any] = []
     monkeypatch.setattr(module, "open_source", lambda data: found.append(open_source(data)) or found[-1])
     monkeypatch.setattr(module, "DataLoader", Here)
-    monkeypatch.setattr("os.cpu_count", lambda: 3)
+    monkeypatch.setattr("horst.studies.plan.available_cores", lambda: 3)
     Here.asked = []
     return found
 

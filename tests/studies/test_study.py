@@ -55,6 +55,7 @@ BASE: dict[str, Any] = {
 @dataclass
 class Finished:
     status: int
+    failed_log: Path | None = None
 
     def poll(self) -> int:
         return self.status

@@ -21,7 +21,7 @@ from horst.synth.fresh import KITCHEN, Fresh, fresh_kitchen
 def short_videos() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("horst.synth.kitchen.videos.DURATION", (30.0, 40.0))
-        patch.setattr("os.cpu_count", lambda: 1)
+        patch.setattr("horst.data.jobs.available_cores", lambda: 1)
         yield
 
 

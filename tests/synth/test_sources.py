@@ -36,7 +36,7 @@ def state(folder: Path) -> dict[str, int]:
 def one_process() -> Any:
     """Starting other processes takes longer than rendering so few clips."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.cpu_count", lambda: 1)
+        patch.setattr("horst.data.jobs.available_cores", lambda: 1)
         yield
 
 

@@ -154,7 +154,7 @@ def test_overrides(file: Path) -> None:
         ("batches.bad_limit=7", "the limit of bad clips is 7"),
         ("batches.workers=-1", "workers is -1"),
         ("loss.label_smoothing=2", "loss.label_smoothing is 2.0"),
-        ("loss.name=hinge", r"there is no loss 'hinge'\. There are: cross_entropy, smooth_top_k, truncated_top_k\."),
+        ("loss.name=hinge", r"there is no loss 'hinge'\. There are: cross_entropy, smooth_top_k, truncated_top_k[.,]"),
         ("loss={name: smooth_top_k, label_smoothing: 0.1}", "loss.label_smoothing is 0.1; smooth_top_k takes none"),
         ("loss={ramp: true, exponential: 1}", "loss.ramp and loss.exponential both weight the frames"),
         ("loss.exponential=-1", "loss.exponential is -1.0"),
@@ -204,6 +204,24 @@ def test_what_is_wrong_is_said_before_work_starts(file: Path, tmp_path: Path, ov
     assert isinstance(error.value, ValueError)
     assert re.search(says, str(error.value)), str(error.value)
     assert not folder.exists()
+
+
+def test_an_error_names_the_file_or_the_change_that_has_it(file: Path) -> None:
+    def message(*changes: str) -> str:
+        with pytest.raises(ConfigError) as error:
+            RunConfig.from_file(file, changes)
+        return str(error.value)
+
+    typo = "trainer has no entry 'epoch', did you mean 'epochs'?"
+    assert message("seed=1", "trainer.epoch=3") == f"the command line: --trainer.epoch=3: {typo}"
+    assert message("trainer.epoch=3", "trainer.epoch=4") == (
+        f"the command line: --trainer.epoch=3 --trainer.epoch=4: {typo}"
+    )
+    both = message("loss.ramp=true", "seed=1", "loss.exponential=1")
+    assert both.startswith("the command line: --loss.ramp=true --loss.exponential=1: loss.ramp and loss.exponential")
+    text = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**text, "trainer": {"epoch": 3}}))
+    assert message("seed=1") == message("trainer.epoch=5") == f"{file}: {typo}"
 
 
 def test_maps_cannot_be_augmented(somethings: Path) -> None:

@@ -336,9 +336,12 @@ def test_a_checkpoint_of_something_else(somethings: Path, tmp_path: Path) -> Non
 
 
 def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config = small_runs.config(somethings, batches={"size": 20}, trainer={"epochs": 1}, seed=3)
+    config = small_runs.config(somethings, batches={"size": 20, "workers": 3}, trainer={"epochs": 1}, seed=3)
     monkeypatch.setattr("sys.argv", ["/some/where/horst/__main__.py", "train", "run.yaml"])
-    run = train(config, tmp_path / "run", console=silent())
+    monkeypatch.setattr("horst.data.loader.available_cores", lambda: 1)
+    text = io.StringIO()
+    run = train(config, tmp_path / "run", console=Console(file=text, width=200))
+    assert "workers 1: batches.workers is 3, and 1 core is available\n" in text.getvalue()
     assert RunConfig.from_file(run.config) == resolve(config)[0]
     about = json.loads((run.folder / "environment.json").read_text())
     assert about["horst"] == horst.__version__

@@ -90,14 +90,17 @@ def test_a_folder_that_can_be_moved_and_served(
     assert list(place.parent.iterdir()) == [place]
     place.rename(moved)
     kept = Evaluation.load(moved / "evaluation" / "val.json")
+    opened = open_evaluated(moved, device="cpu")  # with the data of its runs
     plain = small_runs.plain(somethings, data={"fold": {"count": 3, "index": 0}})["data"]
     (tmp_path / "data.yaml").write_text(yaml.safe_dump(plain))
-    opened = open_evaluated(moved, data=tmp_path / "data.yaml", device="cpu")
+    assert opened.module.data == open_evaluated(moved, data=tmp_path / "data.yaml", device="cpu").module.data
     predictions, again = opened.evaluate("val")
     assert again.metrics == pytest.approx(kept.metrics | {"decided": again.metrics["decided"]}, abs=1e-6)
     assert again.weights == kept.weights
     scores = Predictions.load(moved / "evaluation" / "val.safetensors").scores["action"]
     torch.testing.assert_close(torch.softmax(predictions.scores["action"], -1), torch.softmax(scores, -1))
+    assert main(["evaluate", str(moved), "--json", "--device", "cpu"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"] == pytest.approx(again.metrics)
     videos.clip(tmp_path / "video.mp4", frames=12)  # of 12 a second, and the model takes 4
     assert main(["predict", str(moved), str(tmp_path / "video.mp4"), "--json", "--device", "cpu"]) == 0
     times = [json.loads(line)["time"] for line in capsys.readouterr().out.splitlines()]
@@ -109,13 +112,13 @@ def test_order_of_the_runs_has_no_effect(runs: Path) -> None:
     one, other = fuse_runs(folders), fuse_runs(folders[::-1])
     assert one.evaluation.metrics == other.evaluation.metrics
     assert one.weights == other.weights
-    assert [m.folder for m in one.members] == [m.folder for m in other.members]
+    assert [m.run.folder for m in one.members] == [m.run.folder for m in other.members]
 
 
 def test_weights_come_from_the_other_folds(runs: Path) -> None:
     """By recipe: the two seeds share a weight. No example of the reported fold counts."""
     fusion = fuse_runs([runs / "a-0", runs / "b-0", runs / "c-0"])
-    weights = {member.folder.name: weight for member, weight in zip(fusion.members, fusion.weights, strict=True)}
+    weights = {member.run.folder.name: weight for member, weight in zip(fusion.members, fusion.weights, strict=True)}
     assert weights["a-0"] == weights["b-0"]
     assert sum(fusion.weights) == pytest.approx(1)
     held = {
@@ -155,7 +158,7 @@ def test_runs_of_other_inputs_have_results_and_no_model(runs: Path, somethings: 
     place = tmp_path / "fused"
     assert main(["fuse", str(runs / "a-0"), str(small), "--folder", str(place)]) == 0
     models = [file for file in files(place) if file.endswith("model.safetensors")]
-    assert sorted(models) == sorted(f"models/{i}-{m.folder.name}/model.safetensors"
+    assert sorted(models) == sorted(f"models/{i}-{m.run.folder.name}/model.safetensors"
                                     for i, m in enumerate(fuse_runs([runs / "a-0", small]).members))  # fmt: skip
     assert Evaluation.load(place / "evaluation" / "val.json").metrics["area"] >= 0
     with pytest.raises(CheckpointError, match=r"no model that reads frames: .*small.* differ in frames of size"):
@@ -170,6 +173,10 @@ def bad_runs(runs: Path, somethings: Path, root: Path) -> dict[str, tuple[Path, 
     stale = copied(runs / "b-0", root / "stale")
     shutil.rmtree(stale / "best")
     shutil.copytree(runs / "a-0" / "best", stale / "best")
+    order = copied(runs / "a-0", root / "order")  # of the same weights, with another order
+    shutil.rmtree(order / "best")
+    shutil.copytree(runs / "c-0" / "best", order / "best")
+    small_runs.assert_same(small_runs.weights(runs / "a-0" / "best"), small_runs.weights(order / "best"))
     labels = copied(runs / "b-0", root / "labels")
     (labels / "best" / "labels.json").write_text(
         json.dumps({"action": horst.open_model(runs / "b-0").labels["action"][::-1]})  # type: ignore[index]
@@ -184,7 +191,8 @@ def bad_runs(runs: Path, somethings: Path, root: Path) -> dict[str, tuple[Path, 
     return {
         "no run": (root / "nothing", ConfigError, "is no run"),
         "no evaluation": (missing, DataError, "has no val.safetensors.*horst evaluate"),
-        "stale": (stale, DataError, "an evaluation of other weights"),
+        "stale": (stale, DataError, "an evaluation of another model"),
+        "order": (order, DataError, "an evaluation of another model"),
         "another fold": (runs / "b-1", DataError, "cannot be fused with .*a-0: it has no predictions for"),
         "classes": (labels, DataError, "has other classes of action: .* where the first has"),
         "training": (trained, DataError, "was trained on other examples: 1 example missing"),

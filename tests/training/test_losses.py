@@ -15,7 +15,7 @@ from torch import Tensor
 
 from horst.errors import ConfigError, DataError, InputError
 from horst.heads import Logits
-from horst.training.config import Loss
+from horst.training.config import LOSSES, Loss
 from horst.training.losses import (
     clip_loss,
     exponential_weights,
@@ -259,7 +259,8 @@ class Doubled(torch.nn.Module):
         return self.by * F.cross_entropy(scores, labels, reduction=self.reduction)
 
 
-def test_a_loss_of_ones_own() -> None:
+def test_a_loss_of_ones_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LOSSES, "_entries", dict(LOSSES._entries))  # for this test alone
     register_loss("doubled")(Doubled)
     valid = valid_of([3, 2, 1])
     logits, labels = draw([3, 2, 1], ("action", "verb"), 0)

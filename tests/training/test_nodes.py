@@ -13,7 +13,7 @@ import small_runs
 import torch
 import yaml
 
-from horst.training import remote
+from horst import remote
 from horst.training.fit import train
 from horst.training.run import Run
 

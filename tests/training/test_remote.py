@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -12,12 +14,13 @@ import fsspec
 import pytest
 import small_runs
 import torch
+import videos
 import yaml
 
+from horst import remote
 from horst.cli import main
 from horst.errors import CheckpointError, ConfigError
 from horst.evaluation.evaluate import Evaluation
-from horst.training import remote
 from horst.training.fit import resume, train
 from horst.training.run import Run
 
@@ -113,6 +116,62 @@ def test_a_killed_run_goes_on_at_its_address(somethings: Path, alone: Path, tmp_
     assert fork(["train", "--resume", address, "--evaluate"], place) == 0
     assert_equal(address, alone)
     assert Evaluation.load(place / "evaluation/val.json").counts["read"] == 4
+
+
+def test_runs_and_models_are_read_at_their_addresses(
+    somethings: Path, alone: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By all commands that read them, and without the checkpoint, which they do not need."""
+    runs = [f"memory://read/{seed}" for seed in range(2)]
+    for seed, address in enumerate(runs):
+        folder = remote.remote_folder(address)
+        shutil.copytree(alone, folder.local, dirs_exist_ok=True)
+        text = yaml.safe_load((folder.local / "config.yaml").read_text())
+        (folder.local / "config.yaml").write_text(yaml.safe_dump({**text, "seed": seed}))
+        folder.push()
+        assert main(["evaluate", address, "--device", "cpu"]) == 0
+        remote.forget(address)
+    capsys.readouterr()
+
+    assert main(["table", *runs]) == 0
+    assert "| 2 |" in capsys.readouterr().out  # a row of two seeds
+    copies = [remote.remote_folder(one, skip=["checkpoint.ckpt", "best", "last"]).local for one in runs]
+    assert [(copy / "best").exists() for copy in copies] == [False, False]
+    fused = "memory://read/fused"
+    assert main(["fuse", *runs, "--folder", fused]) == 0
+    assert f"{fused}/evaluation/val.json, {fused}/evaluation/val.svg" in capsys.readouterr().out
+    assert [(copy / "checkpoint.ckpt").exists() for copy in copies] == [False, False]
+    remote.forget(fused)
+    assert main(["fuse", *runs, "--folder", fused]) == 2
+    assert f"{fused} exists already" in capsys.readouterr().err
+    assert main(["evaluate", fused, "--json", "--device", "cpu"]) == 0
+    metrics = json.loads(capsys.readouterr().out)["metrics"]
+    assert metrics["area"] == Evaluation.load(Run(fused).evaluation("val")).metrics["area"]
+
+    videos.clip(tmp_path / "video.mp4", frames=12)
+    for source in (*runs, f"{runs[0]}/best", fused):
+        assert main(["predict", source, str(tmp_path / "video.mp4"), "--json", "--device", "cpu"]) == 0
+        assert len(capsys.readouterr().out.splitlines()) == 4
+    assert main(["predict", "memory://nothing", str(tmp_path / "video.mp4")]) == 2
+    assert "there is no run and no saved model at memory://nothing" in capsys.readouterr().err
+
+
+def test_what_is_not_needed_is_not_copied() -> None:
+    address = "memory://parts"
+    folder = remote.remote_folder(address)
+    for name in ("checkpoint.ckpt", "config.yaml"):
+        (folder.local / name).write_text(name)
+    folder.push()
+    remote.forget(address)
+    folder = remote.remote_folder(address, skip=["checkpoint.ckpt"])
+    assert [file.name for file in folder.local.iterdir()] == ["config.yaml"]
+    (folder.local / "config.yaml").write_text("changed")
+    folder.push()  # removes nothing
+    assert remote.remote_folder(address) is folder  # now all of it, and the change stays
+    assert {file.name: file.read_text() for file in folder.local.iterdir()} == {
+        "checkpoint.ckpt": "checkpoint.ckpt",
+        "config.yaml": "changed",
+    }
 
 
 def test_what_is_wrong_with_an_address_is_told(somethings: Path, capsys: pytest.CaptureFixture[str]) -> None:

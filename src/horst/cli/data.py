@@ -18,9 +18,12 @@ from horst.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from horst.backbones import Backbone
     from horst.data.check import DataReport
+    from horst.data.source import Source as DataSource
 
 SHOWN = 10
+MADE = 3  # examples of a data set that was made
 Layout = Literal["lstr", "ms_tcn", "csv"]
+Depth = Literal["files", "headers", "frames"]
 
 
 def make_somethings(
@@ -47,7 +50,7 @@ def make_somethings(
         from horst.synth import make
 
     options = {"seed": seed, "size": size, "templates": templates, "packed": packed, "processes": processes}
-    Console().print(str(make.make_somethings(folder, clips, **options)))  # type: ignore[arg-type]
+    _print_made(make.make_somethings(folder, clips, **options))  # type: ignore[arg-type]
 
 
 def make_kitchen(
@@ -71,14 +74,29 @@ def make_kitchen(
     with working("loading"):
         from horst.synth import make
 
-    Console().print(str(make.make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes)))
+    _print_made(make.make_kitchen(folder, videos, seed=seed, size=size, packed=packed, processes=processes))
+
+
+def _print_made(file: Path) -> None:
+    """The file of a data set that was made, and some of its examples: file names do not tell the actions."""
+    from horst.data.config import DataConfig
+    from horst.data.source import open_source
+
+    console, annotations = Console(highlight=False), open_source(DataConfig.from_file(file)).annotations
+    console.print(str(file))
+    counts = " and ".join(f"{count:,} {split}" for split, count in annotations.counts().items())
+    console.print(f"{counts} examples of {len(annotations.classes['action'])} actions, such as")
+    for example in annotations.examples[:MADE]:
+        name = example.media if example.media.is_file() else example.id  # packed clips have no files of their own
+        start = f" from {example.start:.1f} s" if example.start else ""
+        console.print(f"  {name}{start}: {annotations.classes['action'][example.labels['action']]}")
 
 
 def check(
     data: Path,
     /,
     *,
-    depth: Literal["files", "headers", "frames"] = "headers",
+    depth: Depth = "headers",
     as_json: Json = False,
     processes: Processes = None,
 ) -> None:
@@ -98,9 +116,11 @@ def check(
     if as_json:
         print(json.dumps({**asdict(found), "ok": found.ok}, indent=2))
     else:
-        _print(source.annotations.name, found)
+        _print(source, found, depth)
     if not found.ok:
-        raise DataError(f"{len(found.missing)} files are missing and {len(found.bad)} are damaged")
+        missing, bad = f"{len(found.missing):,} missing", f"{len(found.bad):,}"
+        count = f"{bad} cannot be read" if found.stored else f"{missing}, {bad} damaged"
+        raise DataError(f"{data}: of {found.files:,} {'videos' if found.stored else 'files'}, {count}")
 
 
 def pack(data: Path, folder: Output, /, *, quality: int = 90, tar: Flag = False, processes: Processes = None) -> None:
@@ -242,31 +262,46 @@ def _print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> N
         console.print(f"and {len(bad) - SHOWN} more")
 
 
-def _print(name: str, found: DataReport) -> None:
-    console = Console()
-    counts = new_table(name, "", "here", "in the paper")
-    for key, number in {**found.counts, **{f"{task} classes": n for task, n in found.classes.items()}}.items():
-        paper = found.paper.get(key.removesuffix(" classes"))
-        counts.add_row(key, f"{number:,}", "" if paper is None else f"{paper:,}")
+def _print(source: DataSource, found: DataReport, depth: Depth) -> None:
+    console = Console(highlight=False)
+    paper = ["in the paper"] if found.paper else []
+    counts = new_table(source.annotations.name, "", "number", *paper)
+    rows = [(split, f"{split} examples", number) for split, number in found.counts.items()]
+    for key, title, number in [*rows, *((task, f"{task} classes", count) for task, count in found.classes.items())]:
+        counts.add_row(title, f"{number:,}", *(f"{found.paper[key]:,}" if key in found.paper else "" for _ in paper))
     console.print(counts)
-    classes = new_table("actions, the most frequent first", "action", "train", "val")
+    classes = new_table("", "action", "train", "val")
     for action, train, val in found.histogram[:SHOWN]:
         classes.add_row(action, f"{train:,}", f"{val:,}")
     if rest := found.histogram[SHOWN:]:
-        classes.add_row(f"and {len(rest)} more", f"{sum(r[1] for r in rest):,}", f"{sum(r[2] for r in rest):,}")
+        classes.add_row(f"{len(rest)} other actions", f"{sum(r[1] for r in rest):,}", f"{sum(r[2] for r in rest):,}")
+    console.print("examples of each action, the most frequent first")
     console.print(classes)
-    for title, rows in (
-        (f"missing, of {found.files:,} files", found.missing),
-        ("damaged", [f"{path}: {why}" for path, why in found.bad]),
+    if source.map is not None:
+        console.print(f"features: {' x '.join(map(str, source.map))} numbers for each frame; no images are read")
+    fine, done = found.files - len(found.missing) - len(found.bad), {"files": "exist", "headers": "open"}
+    if found.stored:
+        console.print(f"stored videos: {found.files:,}")
+    else:
+        count = f"all {fine:,}" if found.ok else f"{fine:,} of {found.files:,}"
+        console.print(f"files: {count} {done.get(depth, 'decode to their ends')}")
+    for title, listed in (
+        ("missing", found.missing),
+        ("cannot be read" if found.stored else "damaged", [f"{path}: {why}" for path, why in found.bad]),
         ("in several splits", [f"{what}: {splits}" for what, splits in found.overlap]),
     ):
-        console.print(f"{title}: {len(rows):,}")
-        for row in rows[:SHOWN]:
-            console.print(f"  {row}", highlight=False)
-    if found.clips:
-        console.print("clips that were read, with the times of their first and last frames:")
-    for clip in found.clips[:SHOWN]:
-        text = f"  {clip.example}: {clip.first:.3f} s to {clip.last:.3f} s of {clip.media}"
-        console.print(text, highlight=False)
+        _print_list(console, f"{title}: {len(listed):,}" if listed else "", listed)
+    clips = [f"{clip.example}: {clip.first:.3f} s to {clip.last:.3f} s of {clip.media}" for clip in found.clips]
+    _print_list(console, "clips read as training reads them, from the first to the last frame:", clips)
     for notice in found.notices:
-        console.print(f"note: {notice}", highlight=False)
+        console.print(f"note: {notice}")
+    if found.ok:
+        console.print("no problems" + (" in the files; check what is in several splits" if found.overlap else ""))
+
+
+def _print_list(console: Console, title: str, rows: Sequence[str]) -> None:
+    """A title and the first few rows; nothing if there are none."""
+    for line in [title, *(f"  {row}" for row in rows[:SHOWN])] if rows else []:
+        console.print(line)
+    if len(rows) > SHOWN:
+        console.print(f"  and {len(rows) - SHOWN:,} more")

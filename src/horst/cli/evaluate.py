@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from horst.cli.options import Cpus, Device, Evaluated, EvaluatedData, Gpus, Json, Ray, Source, ray_launcher
+from horst.cli.options import Cpus, Device, Evaluated, EvaluatedData, Gpus, Json, Ray, RunFolder, Source, ray_launcher
 from horst.console import Console, working
 from horst.errors import ConfigError, InputError
 
@@ -77,14 +77,13 @@ def check_evaluated(run: Source, data: Path | None, weights: str = "best") -> No
     """The error for a model or a data set that is not there, before torch is imported."""
     from horst.data.config import DataConfig
     from horst.io import is_url
-    from horst.places import RUN, find_model, is_address
+    from horst.places import FUSION, RUN, find_model, is_address
 
     if data is not None:
         DataConfig.from_file(data)
-    elif is_address(run) or not (is_url(run) or (Path(run) / RUN).is_file()):
+    elif is_address(run) or not (is_url(run) or any((Path(run) / name).is_file() for name in (RUN, FUSION))):
         raise ConfigError(f"{run} is no run, so it names no data: pass --data FILE")
-    if is_address(run) or not is_url(run):
-        find_model(run, weights)
+    find_model(run, weights)
 
 
 def show_evaluation(
@@ -178,16 +177,18 @@ def report(
     Console().print(f"{name}: {output.stat().st_size / 1e6:.1f} MB", highlight=False)
 
 
-def table(*runs: Path, as_json: Json = False) -> None:
+def table(*runs: RunFolder, as_json: Json = False) -> None:
     """Print evaluated runs as Markdown tables, with the paper's numbers beside those that reproduce a row of it.
 
     Args:
-        runs: Folders of runs; others are left out. Runs that differ in their seed alone share a row.
+        runs: Folders or addresses of runs; others are left out. Runs that differ in their seed alone share a row.
     """
-    from horst.evaluation.table import table, table_data
-    from horst.places import RUN
+    from horst.evaluation.table import NOT_READ, table, table_data
+    from horst.places import RUN, local_folder
 
-    if (others := [run for run in runs if not (run / RUN).is_file()]) and len(others) < len(runs):
+    if (others := [run for run in runs if not (local_folder(run, skip=NOT_READ) / RUN).is_file()]) and len(
+        others
+    ) < len(runs):
         Console(stderr=True).print(f"left out, as they are no runs: {', '.join(map(str, others))}", highlight=False)
         runs = tuple(run for run in runs if run not in others)
     if as_json:

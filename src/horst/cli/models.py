@@ -251,13 +251,13 @@ def info(
 
 
 def _config(model: Source, variant: str | None) -> PredictorConfig:
+    from horst.io import is_url
     from horst.models import MODELS, model_config, pretrained_models
     from horst.models.hub import open_config
-    from horst.places import is_address
 
     if model in MODELS and not Path(model).exists():
         return model_config(str(model), **({} if variant is None else {"variant": variant}))
-    if not (is_address(model) or Path(model).exists() or model in pretrained_models()):
+    if not (is_url(model) or Path(model).exists() or model in pretrained_models()):
         model_config(str(model))  # raises, with near matches
     if variant is not None:
         raise ConfigError(f"{model} is a saved model and has its variant: leave --variant out")

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 Source = Annotated[str | Path, Parameter(metavar="NAME|PATH")]
 """A name, an address or a path, always given as text. `Path` is there for the completion of files."""
-Model = Annotated[Source, Parameter(help="A run, a saved model, hf://user/name, or a packaged model such as kitchen.")]
-Evaluated = Annotated[Source, Parameter(help="A run's folder; with --data also any other model, such as kitchen.")]
+Model = Annotated[
+    Source, Parameter(help="A run, a saved model, hf://user/name, s3://..., or a packaged model: kitchen.")
+]
+Evaluated = Annotated[Source, Parameter(help="A run's folder or address; with --data also any other model.")]
 EvaluatedData = Annotated[Path | None, Parameter(help="A data set's YAML file; the run's own data by default.")]
 Output = Annotated[Path, Parameter(help="Output folder; a run that was stopped continues.")]
 RunFolder = Annotated[str | Path, Parameter(metavar="PATH|URL")]
@@ -55,8 +57,16 @@ def overrides(command: Callable[..., Any], given: Sequence[str], entries: dict[s
     from horst.configs.run_file import ENTRIES
 
     options = [name for name, one in signature(command).parameters.items() if one.kind is one.KEYWORD_ONLY]
-    known = [*ENTRIES, *options]
     for name in entries:
         if name.partition(".")[0] not in ENTRIES:
-            raise ConfigError(f"there is no option --{name}, and no such entry of a run{did_you_mean(name, known)}")
+            close = did_you_mean(name, [*ENTRIES, *options]) or _same_last_part(name)
+            raise ConfigError(f"there is no option --{name}, and no such entry of a run{close}")
     return [*given, *(f"{name}={value}" for name, value in entries.items())]
+
+
+def _same_last_part(name: str) -> str:
+    """The end of a message that suggests --trainer.epochs for --epochs."""
+    from horst.training.config import entry_names  # imports torch, which takes seconds
+
+    same = [f"--{key}" for key in entry_names() if key.rpartition(".")[2] == name.rpartition(".")[2]]
+    return f", did you mean {' or '.join(same)}?" if same else ""

@@ -110,9 +110,9 @@ def _train_on_ray(
     """The same command on trainer.nodes machines of a Ray cluster; it is resumed when one of them is lost."""
     from horst.cluster import RayGroupLauncher
     from horst.io import is_url
+    from horst.remote import forget
     from horst.tasks import Task, run_tasks, sigterm_interrupts
     from horst.training.config import RunConfig
-    from horst.training.remote import forget
     from horst.training.run import Run
 
     if (run is None) == (resume is None):
@@ -139,7 +139,8 @@ def _train_on_ray(
     with sigterm_interrupts():
         failed = run_tasks([task], launcher, Console(highlight=False).print)
     if failed:
-        raise TaskError(f"the run ended with status {failed[0].status}: {log}: {' / '.join(failed[0].lines[-3:])}")
+        first = failed[0]
+        raise TaskError(f"the run ended with status {first.status}: {first.log}: {' / '.join(first.lines[-3:])}")
 
 
 def _evaluate(run: Run, data: ClipDataModule | None = None) -> None:

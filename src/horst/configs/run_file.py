@@ -103,7 +103,8 @@ def override(data: dict[str, Any], change: str) -> dict[str, Any]:
     try:
         value = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{text!r} cannot be read as YAML: {error}") from error
+        reason = " ".join(str(error).split())  # YAML's own message has several lines
+        raise ConfigError(f"--{key}: {text!r} cannot be read as YAML: {reason}") from error
     with suppress(ValueError):  # YAML reads 1e-3 as text
         value = float(value) if isinstance(value, str) else value
     *sections, name = key.split(".")

@@ -50,6 +50,7 @@ class DataReport:
     bad: tuple[tuple[str, str], ...]  # (file, reason): it does not open or decode, or its frame rate is wrong
     overlap: tuple[tuple[str, str], ...]  # (what, splits) of clips, files and groups in several splits
     notices: tuple[str, ...] = ()  # what the data set lacks, and settings that are probably unintended
+    stored: bool = False  # whether `files` are videos of a packed data set, a feature store or an LMDB
     clips: tuple[CheckedClip, ...] = ()  # with depth "frames": of the first and the last example of each file
 
     @property
@@ -75,7 +76,7 @@ def check_data(
     missing: tuple[str, ...] = ()
     checked: list[MediaCheck] = []
     if (problems := source.problems(clip, depth)) is not None:
-        files = len({example.video for example in annotations.examples})
+        files = len({example.video or example.id for example in annotations.examples})
         bad = [(name, why) for name, why in problems if name not in early]
     else:
         media = _by_media(annotations.examples)
@@ -96,6 +97,7 @@ def check_data(
         bad=tuple(bad),
         overlap=_overlap(annotations.examples),
         notices=(*annotations.notices, *_notices(annotations.task, clip, len(early), checked)),
+        stored=problems is not None,
         clips=tuple(one for _, _, clips in checked for one in clips),
     )
 

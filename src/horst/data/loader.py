@@ -21,6 +21,7 @@ from horst.data.buckets import ClipSampler, EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Split
+from horst.data.jobs import available_cores
 from horst.data.preload import PreloadedClips
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError
@@ -42,7 +43,7 @@ class ClipBatches:
     Args:
         data: What to read.
         batch_size: Clips in a batch, on each process.
-        workers: Processes that decode; 0 decodes in this process.
+        workers: Processes that decode, at most one for each available core; 0 decodes in this process.
         seed: Seed of everything random.
         cache: A folder on a fast disk for decoded clips; see `horst.data.cache`.
         source: The data set, if it is open already.
@@ -64,7 +65,8 @@ class ClipBatches:
         check_positive(batch_size=batch_size)
         if type(workers) is not int or workers < 0:
             raise ConfigError(f"workers is {workers!r}; it takes a whole number from 0 on")
-        self.data, self.batch_size, self.workers, self.seed, self.cache = data, batch_size, workers, seed, cache
+        self.data, self.batch_size, self.seed, self.cache = data, batch_size, seed, cache
+        self.workers = min(workers, available_cores())  # torch warns of more, which are slower
         self.decoded: dict[Split, PreloadedClips] = dict(decoded or {})
         if source is not None:
             self.source = source

@@ -245,9 +245,12 @@ def evaluate_predictions(
     )
 
 
-def fingerprint(model: nn.Module) -> str:
-    """A digest of the weights: two models with the same one make the same predictions."""
-    digest = hashlib.sha256()
+def fingerprint(model: Predictor) -> str:
+    """A digest of the weights and the config: two models with the same one make the same predictions.
+
+    Some options, such as the order of HORST, have no weights.
+    """
+    digest = hashlib.sha256(json.dumps(model.config.to_dict(), sort_keys=True).encode())
     for name, value in model.state_dict().items():
         digest.update(name.encode())
         digest.update(value.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes())

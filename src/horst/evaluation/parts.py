@@ -58,9 +58,7 @@ def _key(model: Predictor, clips: ClipBatches, split: Split, parts: int) -> str:
     """What the scores of a part depend on."""
     ids = [example.clip_id for example in clips.annotations.split(split).examples]
     clip = asdict(clip_for(clips, model))
-    return digest(
-        [fingerprint(model), str(model.config), clips.annotations.name, split, ids, clip, clips.batch_size, parts]
-    )
+    return digest([fingerprint(model), clips.annotations.name, split, ids, clip, clips.batch_size, parts])
 
 
 def _read(file: Path, key: str) -> Share | None:

@@ -24,9 +24,13 @@ from horst.evaluation.paper import PaperTable, differences, paper_table, paper_t
 from horst.evaluation.predictions import position_name
 from horst.evaluation.report import ACCURACIES, EDIT_DISTANCE, markdown_head, markdown_row, metric_title
 from horst.heads import TASKS
+from horst.io import is_url
+from horst.places import local_folder
+from horst.remote import CHECKPOINT
 
 SPLIT = "val"
 CONFIG = "config.yaml"
+NOT_READ = (CHECKPOINT, "best", "last")  # of a run at an address
 OVER_SEEDS = "mean ± standard deviation over seeds"
 
 
@@ -34,7 +38,7 @@ OVER_SEEDS = "mean ± standard deviation over seeds"
 class EvaluatedRun:
     """A run and its evaluation."""
 
-    folder: Path
+    place: str  # its folder or address
     config: dict[str, Any]  # the contents of config.yaml
     evaluation: Evaluation
 
@@ -74,7 +78,7 @@ class ResultLine:
     values: dict[str, float]  # per cent by metric
     deviations: dict[str, float] = field(default_factory=dict)  # standard deviations over seeds
     seeds: list[int] = field(default_factory=list)  # empty for the paper's rows
-    runs: list[str] = field(default_factory=list)  # folders
+    runs: list[str] = field(default_factory=list)  # folders or addresses
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +137,8 @@ def mismatch(group: RunGroup) -> str | None:
 
 def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
     """DataError if it is not a run, has not been evaluated, or is damaged."""
-    folder = Path(folder)
-    path, results = folder / CONFIG, folder / "evaluation" / f"{SPLIT}.json"
+    here = local_folder(folder, skip=NOT_READ)
+    path, results = here / CONFIG, here / "evaluation" / f"{SPLIT}.json"
     if not path.is_file():
         raise DataError(f"{folder} is no run folder: there is no {CONFIG} in it")
     try:
@@ -154,22 +158,22 @@ def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
         raise DataError(f"{results} is damaged: its counts lack examples or missing; evaluate the run again")
     if evaluation.split != SPLIT:
         raise DataError(f"{results} is of the split {evaluation.split!r}, not of {SPLIT!r}: evaluate the run again")
-    return EvaluatedRun(folder, config, evaluation)
+    return EvaluatedRun(str(folder), config, evaluation)
 
 
 def group_runs(folders: Sequence[str | Path]) -> list[RunGroup]:
     """Runs grouped by recipe, in their order. A folder that is named twice counts once; a seed must occur once."""
-    once = {path.resolve(): path for path in map(Path, folders)}
+    once = {str(folder).rstrip("/") if is_url(folder) else Path(folder).resolve(): folder for folder in folders}
     by_recipe: dict[str, dict[int, EvaluatedRun]] = {}
     for run in map(read_evaluated_run, once.values()):
         seeds = by_recipe.setdefault(run.recipe, {})
         twin = seeds.setdefault(run.config["seed"], run)
         if twin is not run:
-            raise DataError(f"{twin.folder} and {run.folder} are the same run with the same seed: name one of them")
+            raise DataError(f"{twin.place} and {run.place} are the same run with the same seed: name one of them")
     groups = [tuple(seeds.values()) for seeds in by_recipe.values()]
     names = [re.sub(r"-seed\d+$", "", runs[0].config["name"]) for runs in groups]
     return [
-        RunGroup(name if names.count(name) == 1 else f"{name} ({', '.join(str(run.folder) for run in runs)})", runs)
+        RunGroup(name if names.count(name) == 1 else f"{name} ({', '.join(run.place for run in runs)})", runs)
         for name, runs in zip(names, groups, strict=True)
     ]
 
@@ -222,7 +226,7 @@ def _line(group: RunGroup, columns: dict[str, str], suffix: str = "") -> ResultL
         values={metric: 100 * statistics.fmean(values) for metric, values in found.items()},
         deviations={metric: 100 * statistics.stdev(values) for metric, values in found.items() if len(values) > 1},
         seeds=[run.config["seed"] for run in group.runs],
-        runs=[str(run.folder) for run in group.runs],
+        runs=[run.place for run in group.runs],
     )
 
 

@@ -28,12 +28,11 @@ from horst.errors import CheckpointError, ConfigError, DataError, ExistsError
 from horst.io import read_json, set_default_mode, write_text
 from horst.models.card import CARD, card_metadata, is_own_card, read_card, with_results, write_card
 from horst.models.predictor import Labels, Predictor, PredictorConfig
-from horst.places import MODEL, current_place
+from horst.places import FUSION, MODEL, current_place
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
 CONFIG, WEIGHTS, LABELS = MODEL, "model.safetensors", "labels.json"
-FUSION = "fusion.json"  # of fused runs: see `horst.training.fusion`
 CHECKSUM = "crc32"
 
 

@@ -4,6 +4,7 @@
     runs/mine                     a run: its best model
     my-model                      the folder of a saved model
     hf://user/name[@revision]     a repository of the Hugging Face Hub
+    s3://bucket/name              a run or a saved model at any other address of fsspec
 
 A folder that exists takes precedence over a name.
 """
@@ -37,7 +38,7 @@ def open_model(source: str | Path, *, weights: str = "best", device: str | torch
         24
 
     Args:
-        source: The name of a pretrained model, a saved folder, a run, or hf://user/name.
+        source: The name of a pretrained model, a saved folder, a run, hf://user/name, or an address such as s3://bucket/run.
         weights: Of a run: "best" or "last".
         device: "auto" is a GPU if there is one.
     """

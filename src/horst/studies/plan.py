@@ -19,6 +19,7 @@ from horst.data.config import PATHS
 from horst.data.example import FIT_SPLITS
 from horst.data.folds import connected
 from horst.data.identity import DataIdentity
+from horst.data.jobs import available_cores
 from horst.data.preload import PreloadedClips
 from horst.data.segments import WHOLE_VIDEOS
 from horst.data.source import open_source
@@ -112,7 +113,7 @@ def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path,
     file = run.config or study.base
     assert file is not None  # checked by Study
     try:
-        config = RunConfig.from_file(file, words)
+        config = RunConfig.from_file(file, words, origin="the study's changes or the command line")
         model_config(config.model.name, **config.model.options)
     except HorstError as error:
         raise ConfigError(f"the run {run.name!r} of {study.name}: {error}") from error
@@ -232,7 +233,7 @@ def prepare_data(jobs: Iterable[Job]) -> None:
         if SPLIT not in source.annotations.counts():
             raise ConfigError(f"{source.annotations.name} has no validation examples, by which a study compares runs")
         for split in FIT_SPLITS if batches.cache is not None else ():
-            clips, workers = ClipDataset(source, split, data.clip, batches.cache), os.cpu_count() or 1
+            clips, workers = ClipDataset(source, split, data.clip, batches.cache), available_cores()
             if batches.preload:
                 PreloadedClips(clips, torch.device("cpu"), workers)
                 continue

@@ -11,9 +11,9 @@ Entries that neither the file nor its base gives have the paper's values.
 import math
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args, get_type_hints
 
 import torch
 import yaml
@@ -76,7 +76,7 @@ class Batches:
     size: int = 8
     """Clips in a batch on each device."""
     workers: int = 0
-    """Processes that decode, on each device."""
+    """Processes that decode, on each device; at most one for each core that is available."""
     prefix: tuple[float, float] | None = None
     """Recognition: train on a random first part of each clip, between these two fractions."""
     bad_limit: float = 0.01
@@ -315,7 +315,13 @@ class RunConfig:
 
     @classmethod
     def from_file(
-        cls, path: str | Path, overrides: Sequence[str] = (), *, run_imports: bool = True, resumed: bool = False
+        cls,
+        path: str | Path,
+        overrides: Sequence[str] = (),
+        *,
+        run_imports: bool = True,
+        resumed: bool = False,
+        origin: str = "the command line",
     ) -> Self:
         """The run of a YAML file or a packaged name.
 
@@ -324,13 +330,24 @@ class RunConfig:
             overrides: Changes of single entries, such as "trainer.epochs=3"; paths are relative to the current folder.
             run_imports: Whether the files in `imports` are executed. Not when a run of somebody else is only read.
             resumed: Entries that the version that wrote the file did not have keep their old meaning.
+            origin: Where `overrides` come from, for messages.
         """
         path = find_config(path)
         data = merged(OLD_DEFAULTS if resumed else {}, read_run(path))
+        try:
+            return cls._changed(data, overrides, run_imports=run_imports)
+        except ConfigError as error:
+            blamed = cls._blamed(data, overrides, str(error))
+            place = f"{origin}: {' '.join(f'--{change}' for change in blamed)}" if blamed else str(path)
+            raise ConfigError(f"{place}: {error}") from error
+
+    @classmethod
+    def _changed(cls, data: dict[str, Any], changes: Sequence[str], *, run_imports: bool) -> Self:
+        """The run of the data of a file, changed."""
+        for change in changes:
+            data = override(data, change)
         hint = ""
         try:
-            for change in overrides:
-                data = override(data, change)
             files = convert(data.get("imports", ()), tuple[str, ...], "imports")
             if run_imports:
                 for file in files:
@@ -339,7 +356,23 @@ class RunConfig:
                 hint = f". The run uses code of its own; to execute it, set {ENVIRONMENT}={os.pathsep.join(files)}"
             return from_dict(cls, data)
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}{hint}") from error
+            raise ConfigError(f"{error}{hint}") from error
+
+    @classmethod
+    def _blamed(cls, data: dict[str, Any], changes: Sequence[str], message: str) -> list[str]:
+        """The changes without which reading `data` does not end with the error `message`; none if the file has it."""
+
+        def fails(rest: Sequence[str]) -> bool:
+            try:
+                cls._changed(data, rest, run_imports=False)
+            except ConfigError as error:
+                return str(error).startswith(message)  # a hint may follow
+            return False
+
+        if fails(()):
+            return []
+        needed = [change for i, change in enumerate(changes) if not fails([*changes[:i], *changes[i + 1 :]])]
+        return needed or list(changes)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data that gives the same run again from any folder: its paths are absolute."""
@@ -348,6 +381,17 @@ class RunConfig:
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True)
+
+
+def entry_names(section: Any = RunConfig) -> list[str]:
+    """The dotted keys of all entries of a run: name, model.name, ..., trainer.epochs, ...; none of data sources."""
+    names = []
+    for name, hint in get_type_hints(section).items():
+        if section is DataConfig and name in ("options", "unset"):  # options are entries of `data` itself
+            continue
+        inner = next((one for one in (hint, *get_args(hint)) if is_dataclass(one)), None)
+        names += [name] if inner is None else [f"{name}.{below}" for below in entry_names(inner)]
+    return names
 
 
 OLD_DEFAULTS = {

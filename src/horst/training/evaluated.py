@@ -15,9 +15,11 @@ from horst.evaluation.card import card_result
 from horst.evaluation.evaluate import Evaluation, clip_for, evaluate_predictions, fingerprint, predict_and_evaluate
 from horst.evaluation.parts import merge_parts, part_file, write_part
 from horst.evaluation.predictions import Predictions
+from horst.io import read_json
 from horst.models import Predictor
 from horst.models.checkpoint import add_results
-from horst.places import model_title
+from horst.places import FUSION, model_title
+from horst.remote import CHECKPOINT
 from horst.training.config import RunConfig
 from horst.training.run import Run
 
@@ -33,12 +35,12 @@ class EvaluatedModel:
     model: Predictor
     module: ClipBatches
     config: RunConfig | None  # None unless it is a run
-    data: Path | None  # the data set's file; None where the data are the run's
+    data: Path | None  # the data set's file; None where the data are those of the run, or of the runs that were fused
     weights: str
 
     @property
     def run(self) -> Run | None:
-        return Run(self.source) if self.config is not None else None
+        return Run(self.source, skip=(CHECKPOINT,)) if self.config is not None else None
 
     @property
     def title(self) -> str:
@@ -116,7 +118,7 @@ def open_evaluated(
     training: ClipBatches | None = None,
 ) -> EvaluatedModel:
     """A run, or any model and a data set. `training`: what a run that has just ended has opened and read."""
-    run = Run(source)
+    run = Run(source, skip=(CHECKPOINT,))
     config = RunConfig.from_file(run.config, run_imports=False) if run.config.is_file() else None
     if batch is not None:
         check_positive(batch=batch)
@@ -124,9 +126,11 @@ def open_evaluated(
         described = DataConfig.from_file(data)
     elif config is not None:
         described = config.data
+    elif (run.folder / FUSION).is_file() and (fused := read_json(run.folder / FUSION).get("data")) is not None:
+        described = DataConfig.from_entry(fused, f"{run.shown(run.folder / FUSION)}: data")
     else:
         raise ConfigError(f"{source} is no run, so it names no data: pass --data FILE")
-    model = horst.open_model(run.folder if run.remote else source, weights=weights, device=device)
+    model = horst.open_model(source, weights=weights, device=device)
     if mode is not None:
         described = replace(described, clip=replace(described.clip, mode=mode))  # type: ignore[arg-type]
     known = training if training is not None and training.data == described else None

@@ -164,6 +164,9 @@ def _fit(
         if new and is_first():  # the last thing before work starts
             run.create(config, DataIdentity.of(data.source))
         if trainer.is_global_zero:
+            if data.workers < config.batches.workers:
+                cores = f"{data.workers} core{'s are' if data.workers > 1 else ' is'} available"
+                choices.append(f"workers {data.workers}: batches.workers is {config.batches.workers}, and {cores}")
             for line in _introduction(run, module, [f"backend {backend}", *choices]):
                 console.print(line)
         try:

@@ -29,9 +29,9 @@ from horst.evaluation.measure import primary_metric
 from horst.evaluation.predictions import Predictions, pool
 from horst.io import write_text
 from horst.models import Predictor, fuse_models, save
-from horst.models.checkpoint import FUSION
 from horst.models.fused import input_difference
-from horst.places import current_place
+from horst.places import FUSION, RUN, check_new, current_place
+from horst.remote import CHECKPOINT
 from horst.training.config import RunConfig
 from horst.training.evaluated import PREDICTIONS
 from horst.training.run import Run, writable
@@ -45,7 +45,7 @@ MODELS = "models"  # the folder of the members' models, where these cannot be on
 class FusionMember:
     """A run that is fused, with its evaluation."""
 
-    folder: Path
+    run: Run
     config: RunConfig
     evaluation: Evaluation
     predictions: Predictions
@@ -73,7 +73,7 @@ class Fusion:
         metric = self.metric
         runs = [
             {
-                "run": str(member.folder),
+                "run": member.run.place,
                 "weight": weight,
                 "fingerprint": member.evaluation.weights,
                 metric: member.evaluation.metrics.get(metric),
@@ -81,12 +81,14 @@ class Fusion:
             for member, weight in zip(self.members, self.weights, strict=True)
         ]
         about = {"format": FORMAT, "horst": horst.__version__, "split": self.evaluation.split, "how": self.how}
-        return {**about, "runs": runs, "not_served": self.why_not or None}
+        data = self.members[0].config.to_dict()["data"]  # what the examples of all runs were read from here
+        return {**about, "runs": runs, "data": data, "not_served": self.why_not or None}
 
     def save(self, folder: str | Path) -> None:
         """Write a new folder, atomically: a saved model, fusion.json, and the files of an evaluation."""
-        folder = Path(folder)
         check_new(folder)
+        place, title = Run(folder), Path(folder).name
+        folder = place.folder
         new = folder.with_name(f".{folder.name}.new")
         with writable(folder):
             folder.parent.mkdir(parents=True, exist_ok=True)
@@ -94,22 +96,18 @@ class Fusion:
         try:
             with writable(folder):
                 if self.model is not None:
-                    save(self.model, new, name=folder.name)
+                    save(self.model, new, name=title)
                 for i, member in enumerate(self.members if self.model is None else ()):
-                    best = current_place(Run(member.folder).best)
-                    shutil.copytree(best, new / MODELS / f"{i}-{member.folder.name}")
+                    best = current_place(member.run.best)
+                    shutil.copytree(best, new / MODELS / f"{i}-{Path(member.run.place).name}")
                 write_text(new / FUSION, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
                 written, split = Run(new), self.evaluation.split
                 self.evaluation.save(written.evaluation(split))
                 self.predictions.save(written.evaluation(split, PREDICTIONS))
                 os.replace(new, folder)
+            place.publish()
         finally:
             shutil.rmtree(new, ignore_errors=True)
-
-
-def check_new(folder: Path) -> None:
-    if folder.exists():
-        raise ConfigError(f"{folder} exists already: give another --folder")
 
 
 def fuse_runs(folders: Sequence[str | Path], *, split: str = "val", weights: Weights = "auto") -> Fusion:
@@ -119,15 +117,15 @@ def fuse_runs(folders: Sequence[str | Path], *, split: str = "val", weights: Wei
     """
     if not folders:
         raise ConfigError("there is no run to fuse: name two run folders or more")
-    members = [read_member(Path(folder), split) for folder in folders]
+    members = [read_member(folder, split) for folder in folders]
     for member in members[1:]:
         check_same(members[0], member)
-    members.sort(key=lambda member: (str(member.folder), member.evaluation.weights))
+    members.sort(key=lambda member: (member.run.place, member.evaluation.weights))
     first, annotations = members[0], open_source(members[0].config.data).annotations
     known, frames = annotations.split(split), annotations.task == "detection"
     ids = [example.id for example in (known if frames else evaluated(known)).examples]
     if set(ids) != set(first.predictions.groups if frames else first.predictions.ids):
-        other = f"the data of {first.folder} have other examples in {split} than its evaluation"
+        other = f"the data of {first.run.place} have other examples in {split} than its evaluation"
         raise DataError(f"{other}: run `horst evaluate` for all runs again")
     chosen, how = choose_weights(members, split, weights)
     why_not = other_inputs(members)
@@ -142,9 +140,9 @@ def fuse_runs(folders: Sequence[str | Path], *, split: str = "val", weights: Wei
     return Fusion(members, chosen, how, fused, evaluation, model, why_not)
 
 
-def read_member(folder: Path, split: str) -> FusionMember:
+def read_member(folder: str | Path, split: str) -> FusionMember:
     """A run with its evaluation. DataError or ConfigError if it has none, or that of other weights."""
-    run = Run(folder)
+    run = Run(folder, skip=(CHECKPOINT,))
     if not run.config.is_file():
         raise ConfigError(f"{folder} is no run: it has no {run.config.name}")
     config = RunConfig.from_file(run.config, run_imports=False)
@@ -156,8 +154,8 @@ def read_member(folder: Path, split: str) -> FusionMember:
     predictions = Predictions.load(run.evaluation(split, PREDICTIONS))
     model = horst.open_model(folder)
     if evaluation.weights != fingerprint(model):
-        raise DataError(f"{folder} has an evaluation of other weights than its best model: {again}")
-    return FusionMember(folder, config, evaluation, predictions, model)
+        raise DataError(f"{folder} has an evaluation of another model than its best one: {again}")
+    return FusionMember(run, config, evaluation, predictions, model)
 
 
 def check_same(first: FusionMember, other: FusionMember) -> None:
@@ -175,10 +173,10 @@ def check_same(first: FusionMember, other: FusionMember) -> None:
         why = f"has other classes of {task}: {pair[0]!r} where the first has {pair[1]!r}"
     if not why and modes[0] != modes[1]:
         why = f"was evaluated in mode {modes[1]}, not {modes[0]}"
-    if not why and (changes := trained_differently(first.folder, other.folder)):
+    if not why and (changes := trained_differently(first.run.folder, other.run.folder)):
         why = f"was trained on other examples: {'; '.join(changes)}"
     if why:
-        raise DataError(f"{other.folder} cannot be fused with {first.folder}: it {why}")
+        raise DataError(f"{other.run.place} cannot be fused with {first.run.place}: it {why}")
 
 
 def trained_differently(first: Path, other: Path) -> list[str]:
@@ -194,7 +192,7 @@ def trained_differently(first: Path, other: Path) -> list[str]:
 def other_inputs(members: Sequence[FusionMember]) -> str:
     """Why the models of runs cannot be one; empty if they can."""
     for member in members[1:]:
-        pair = f"{members[0].folder} and {member.folder}"
+        pair = f"{members[0].run.place} and {member.run.place}"
         if why := input_difference([members[0].model, member.model]):
             return f"{pair} differ in {why}"
         if member.model.backbone.precomputed:
@@ -241,7 +239,7 @@ def held_out(members: Sequence[FusionMember], split: str) -> tuple[list[Predicti
     An empty list, and the reason, if there are no such examples.
     """
     if split != "val":
-        sources = [[member.folder] for member in members if Run(member.folder).evaluation("val", PREDICTIONS).is_file()]
+        sources = [[one.run] for one in members if one.run.evaluation("val", PREDICTIONS).is_file()]
         about, absent = "the validation split", "all of them need an evaluation on val"
     elif any(member.config.data.fold is None for member in members):
         return [], (
@@ -256,26 +254,30 @@ def held_out(members: Sequence[FusionMember], split: str) -> tuple[list[Predicti
         absent = "the runs have no other fold in common that is evaluated, in folders beside them"
     if len(sources) < len(members):
         return [], absent
-    found = [pool([Predictions.load(Run(one).evaluation("val", PREDICTIONS)) for one in each]) for each in sources]
+    found = [pool([Predictions.load(one.evaluation("val", PREDICTIONS)) for one in each]) for each in sources]
     reported = set(members[0].predictions.ids)
     found = [align(one, [ident for ident in one.ids if ident not in reported]) for one in found]
     for member, other in zip(members[1:], found[1:], strict=True):
         if why := difference(found[0], other):
-            raise DataError(f"weights cannot be learned on {about}: there, {member.folder} {why}; use equal weights")
+            raise DataError(f"weights cannot be learned on {about}: there, {member.run.place} {why}; use equal weights")
     return [align(one, found[0].ids) for one in found], f"{about}, {len(found[0])} examples"
 
 
-def other_folds(member: FusionMember) -> dict[int, Path]:
-    """The folders beside a run with the same recipe, seed and data, trained on other folds and evaluated; by fold."""
-    found: dict[int, Path] = {}
-    for config in sorted(member.folder.resolve().parent.glob(f"*/{Run(member.folder).config.name}")):
+def other_folds(member: FusionMember) -> dict[int, Run]:
+    """The runs in folders beside a run, of the same recipe, seed and data, on other folds and evaluated; by fold.
+
+    None for a run at an address: the runs beside it would have to be copied first.
+    """
+    found: dict[int, Run] = {}
+    beside = [] if member.run.remote else sorted(member.run.folder.resolve().parent.glob(f"*/{RUN}"))
+    for config in beside:
         run = Run(config.parent)
         if not run.evaluation("val", PREDICTIONS).is_file():
             continue
         other = RunConfig.from_file(config, run_imports=False)
         fold = other.data.fold
         if fold is not None and other.data.fold != member.config.data.fold and _recipe(other) == _recipe(member.config):
-            found.setdefault(fold.index, run.folder)
+            found.setdefault(fold.index, run)
     return found
 
 

@@ -6,7 +6,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -18,18 +18,21 @@ from horst.data.identity import DataIdentity, package_version
 from horst.errors import ConfigError
 from horst.io import holder, is_url, lock, read_json, write_text
 from horst.places import is_address
+from horst.remote import remote_folder
 from horst.training.config import RunConfig
-from horst.training.remote import remote_folder
 
 PACKAGES = ("torch", "lightning", "pytorch_optimizer", "numpy", "av", "safetensors")
 
 
 class Run:
-    """The paths of a run. If its folder is an address, such as s3://bucket/run, they are those of a local copy."""
+    """The paths of a run. If its folder is an address, such as s3://bucket/run, they are those of a local copy.
 
-    def __init__(self, folder: str | Path) -> None:
+    `skip`: what is not copied from an address.
+    """
+
+    def __init__(self, folder: str | Path, skip: Sequence[str] = ()) -> None:
         at_address = is_url(folder) and not is_address(folder)  # the Hub has models, no runs
-        self.remote = remote_folder(str(folder)) if at_address else None
+        self.remote = remote_folder(str(folder), skip) if at_address else None
         self.folder = Path(folder) if self.remote is None else self.remote.local
         self.config, self.metrics = self.folder / "config.yaml", self.folder / "metrics.csv"
         self.best, self.last = self.folder / "best", self.folder / "last"

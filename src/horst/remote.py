@@ -1,4 +1,4 @@
-"""Run folders at an address of fsspec: s3://bucket/run, gs://..., memory://..., file:///...
+"""Runs and models at an address of fsspec: s3://bucket/run, gs://..., memory://..., file:///...
 
 A run works in a local folder. Its files are copied to the address whenever a checkpoint, or something after it, was
 written: first what the checkpoint refers to, then the checkpoint, then config.yaml, which makes a folder a run. So a
@@ -8,14 +8,15 @@ kill at any moment leaves a run that can be resumed, on any machine.
 import atexit
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from horst.errors import CheckpointError, HorstError
 from horst.extras import require
 
-LAST = ("checkpoint.ckpt", "config.yaml")  # are copied after all others, in this order
+CHECKPOINT = "checkpoint.ckpt"  # of a run; the largest file, which only training reads
+LAST = (CHECKPOINT, "config.yaml")  # are copied after all others, in this order
 WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "oss", "memory"}
 """Stores in which a file appears when all of it was written. Elsewhere it is written under another name first."""
 _WORKING: dict[str, "RemoteFolder"] = {}
@@ -25,6 +26,7 @@ class RemoteFolder:
     """An address, and the local copy of what is there."""
 
     def __init__(self, address: str) -> None:
+        """It is empty until `pull`."""
         fsspec = require("fsspec", "cluster")
         self.address = address
         with _errors(address):
@@ -34,20 +36,26 @@ class RemoteFolder:
         self.local = Path(tempfile.mkdtemp(prefix="horst-run-"))
         atexit.register(shutil.rmtree, self.local, ignore_errors=True)
         self._known: dict[str, tuple[int, int]] = {}  # size and time of what is at the address
-        self._pull()
+        self._skipped: set[str] | None = None  # what is not copied; None before the first copy
 
-    def _pull(self) -> None:
+    def pull(self, skip: Iterable[str] = ()) -> None:
+        """Copy what is at the address, once. `skip`: files and folders of it that are not needed yet."""
+        skip = set(skip)
+        if self._skipped is not None and self._skipped <= skip:
+            return
         with _errors(self.address):
             self._files.invalidate_cache()
             root = self._files._strip_protocol(self._root).rstrip("/")
             for name in self._files.find(root) if self._files.exists(root) else ():
                 relative = self._files._strip_protocol(name)[len(root) :].lstrip("/")
-                if Path(relative).name.startswith("."):
+                path = Path(relative)
+                if path.name.startswith(".") or path.parts[0] in skip or relative in self._known:
                     continue
-                target = self.local / relative
+                target = self.local / path
                 target.parent.mkdir(parents=True, exist_ok=True)
                 self._files.get_file(name, str(target))
-        self._known = self._stamps()
+                self._known[relative] = _stamp(target)
+        self._skipped = skip if self._skipped is None else self._skipped & skip
 
     def push(self) -> None:
         """Copy what has changed, and remove what is gone."""
@@ -73,15 +81,20 @@ class RemoteFolder:
         """Hidden files are locks and unfinished files."""
         files = ((path, path.relative_to(self.local)) for path in self.local.rglob("*") if path.is_file())
         shown = [(path, name) for path, name in files if not any(part.startswith(".") for part in name.parts)]
-        return {name.as_posix(): (path.stat().st_size, path.stat().st_mtime_ns) for path, name in shown}
+        return {name.as_posix(): _stamp(path) for path, name in shown}
 
 
-def remote_folder(address: str) -> RemoteFolder:
-    """The folder at an address: in one process always the same local copy."""
+def _stamp(path: Path) -> tuple[int, int]:
+    return path.stat().st_size, path.stat().st_mtime_ns
+
+
+def remote_folder(address: str, skip: Iterable[str] = ()) -> RemoteFolder:
+    """The folder at an address: in one process always the same local copy. `skip`: see `RemoteFolder.pull`."""
     address = address.rstrip("/")
-    if address not in _WORKING:
-        _WORKING[address] = RemoteFolder(address)
-    return _WORKING[address]
+    folder = _WORKING.get(address) or RemoteFolder(address)
+    folder.pull(skip)
+    _WORKING[address] = folder
+    return folder
 
 
 def forget(address: str) -> None:
