@@ -38,6 +38,11 @@ class WindowMemory:
         found = ((f.name, getattr(self, f.name)) for f in fields(self))
         return ((name, tensor) for name, tensor in found if tensor is not None)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the memory; constant over time."""
+        return sum(tensor.nbytes for _, tensor in self.tensors())
+
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
         """The memory with `function` applied to each of its tensors."""
         return replace(self, **{name: function(tensor) for name, tensor in self.tensors()})
