@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from horst.backbones.base import IMAGENET_MEAN, IMAGENET_STD, Normalise, register_backbone
 from horst.backbones.window import WindowBackbone
 from horst.config import check_positive, check_type
-from horst.errors import CheckpointError, ConfigError, InputError, did_you_mean
+from horst.errors import CheckpointError, ConfigError, InputError, MissingExtraError, did_you_mean
 from horst.extras import import_torchvision, require
 
 EXTRA = "transformers"
@@ -93,7 +93,7 @@ class VideoEncoder(WindowBackbone):
         self._freeze()
 
     def _config(self, package: Any, pretrained: str | Path | None, options: dict[str, Any] | None) -> Any:
-        kind = getattr(package, self.classes[0])
+        kind = _class(package, self.classes[0])
         given = options or {}
         if not isinstance(given, dict):
             raise ConfigError(f"config is {given!r}; it takes options of transformers' {self.classes[0]}")
@@ -120,7 +120,7 @@ class VideoEncoder(WindowBackbone):
         return found
 
     def _network(self, package: Any, pretrained: str | Path | None, config: Any) -> nn.Module:
-        kind = getattr(package, self.classes[1])
+        kind = _class(package, self.classes[1])
         if pretrained is None:
             try:
                 return self._encoder(kind(config))
@@ -187,6 +187,14 @@ class VideoMAE(VideoEncoder):
     def _encoder(self, net: Any) -> nn.Module:
         model: nn.Module = net
         return model
+
+
+def _class(package: Any, name: str) -> Any:
+    try:
+        return getattr(package, name)
+    except (AttributeError, ImportError) as error:  # an older version, or a package that it imports is damaged
+        what = f"transformers {package.__version__} does not give {name} ({error})"
+        raise MissingExtraError(f"{what}: pip install 'horst-video[{EXTRA}]'") from error
 
 
 def _normalisation(package: Any, pretrained: str | Path) -> tuple[Any, Any]:

@@ -35,6 +35,7 @@ from horst.data.features import (
 )
 from horst.data.jobs import run_jobs
 from horst.data.source import media_names, open_source
+from horst.data.windows import FrameRun, anticipation_runs, recognition_runs
 from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import claim_folder, disk_errors, remove_abandoned
 from horst.registry import Part
@@ -66,7 +67,8 @@ def extract(
     """Write the maps of part `part` of `parts` (from 0) of a data set into `folder`, or continue a run.
 
     The backbone is moved to `device` and put into evaluation mode. Recognition: complete clips at the config's rate,
-    whatever it observes. Anticipation: all frames of the mode "rulstm", which include those of "strict". If the config
+    whatever it observes. Anticipation: all frames of the mode "rulstm", which include those of "strict". The windows of
+    a `WindowBackbone` begin with the clip, in anticipation with the video, as those of a live stream. If the config
     does not state the size of frames, the backbone's own is used, if it has one. Videos that changed since they were
     extracted are extracted again.
     """
@@ -92,9 +94,19 @@ def extract(
         claim_folder(folder, index, "feature store")
     mine = range(part, len(names), parts)
     remove_abandoned(folder, {maps_file(folder, number).name for number in mine})
+    anticipates = annotations.task == "anticipation"
     frames: Callable[[list[Example], ExtractedVideo], Numbered] = partial(recognition_stream, source.read, clip)
-    if annotations.task == "anticipation":
+    runs: Callable[[list[Example], ExtractedVideo], Iterator[FrameRun]] | None = None
+    if anticipates:
         frames = partial(anticipation_stream, source.read if by_id else None, clip)
+    if backbone.window > 1:
+        if anticipates and by_id:
+            raise ConfigError(
+                f"the windows of {type(backbone).__name__} reach back before the clips, which is not in packed clips: "
+                "extract from the videos"
+            )
+        runs = partial(anticipation_runs, clip, backbone.window)
+        runs = runs if anticipates else partial(recognition_runs, source.read, clip)
     backbone.to(device)
     backbone.eval()
     media_stamps = source.media_stamps(source.annotations.examples)
@@ -102,9 +114,13 @@ def extract(
 
     def work(number: int) -> None:
         video = ExtractedVideo(media_stamp=stamps[number])
-        stream = frames(videos[names[number]], video)
-        batches = iter(lambda: list(islice(stream, batch)), [])
-        maps = (([n for n, _ in b], _maps(backbone, device, index["map"], [i for _, i in b])) for b in batches)
+        examples, shape = videos[names[number]], index["map"]
+        if runs is None:
+            stream = frames(examples, video)
+            batches = iter(lambda: list(islice(stream, batch)), [])
+            maps = (([n for n, _ in b], _maps(backbone, device, shape, [i for _, i in b])) for b in batches)
+        else:
+            maps = _window_maps(backbone, device, shape, runs(examples, video), batch)
         with disk_errors(folder, DataError):
             write_maps(maps_file(folder, number), maps, video)
 
@@ -123,9 +139,33 @@ def extracted(folder: Path) -> ExtractReport:
 
 
 def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
-    frames = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
     with torch.inference_mode():
-        maps = backbone(frames).half()
+        return _stored(backbone(_frames(images, device)), shape)
+
+
+def _window_maps(
+    backbone: Backbone, device: Any, shape: list[int], runs: Iterator[FrameRun], batch: int
+) -> Iterator[tuple[Sequence[int], Maps]]:
+    """The maps of a `WindowBackbone`. The memory of each run is carried on from batch to batch."""
+    for run in runs:
+        memory = None
+        with torch.inference_mode():
+            if run.past:
+                memory = backbone.after(_frames(run.past, device).unsqueeze(0))
+            for begin in range(0, len(run.numbers), batch):
+                some = slice(begin, begin + batch)
+                maps, memory = backbone.clip(_frames(run.images[some], device).unsqueeze(0), memory)
+                kept = [(i, n) for i, n in enumerate(run.numbers[some]) if n is not None]
+                if kept:
+                    yield [n for _, n in kept], _stored(maps[0, [i for i, _ in kept]], shape)
+
+
+def _frames(images: Sequence[Image], device: Any) -> torch.Tensor:
+    return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
+
+
+def _stored(found: torch.Tensor, shape: list[int]) -> Maps:
+    maps = found.half()
     if list(maps.shape[1:]) != shape:
         raise DataError(f"the backbone gives maps of {list(maps.shape[1:])}; it announced {shape}")
     if not torch.isfinite(maps).all():
