@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,14 +35,16 @@ from horst.data.features import (
 )
 from horst.data.jobs import run_jobs
 from horst.data.source import media_names, open_source
-from horst.data.windows import FrameRun, anticipation_runs, recognition_runs
+from horst.data.windows import FrameRun, Window, anticipation_windows, recognition_runs
 from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import claim_folder, disk_errors, remove_abandoned
 from horst.registry import Part
 from horst.video.frame import Image
 
+T = TypeVar("T")
 Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
 Read = Callable[[Example, ClipConfig], Clip]
+Batches = Iterator[tuple[Sequence[int], Maps]]  # maps with the numbers of their frames
 Backbone = Any  # a `horst.backbones.Backbone`: this package must not import it
 
 
@@ -96,17 +98,11 @@ def extract(
     remove_abandoned(folder, {maps_file(folder, number).name for number in mine})
     anticipates = annotations.task == "anticipation"
     frames: Callable[[list[Example], ExtractedVideo], Numbered] = partial(recognition_stream, source.read, clip)
-    runs: Callable[[list[Example], ExtractedVideo], Iterator[FrameRun]] | None = None
     if anticipates:
         frames = partial(anticipation_stream, source.read if by_id else None, clip)
-    if backbone.window > 1:
-        if anticipates and by_id:
-            raise ConfigError(
-                f"the windows of {type(backbone).__name__} reach back before the clips, which is not in packed clips: "
-                "extract from the videos"
-            )
-        runs = partial(anticipation_runs, clip, backbone.window)
-        runs = runs if anticipates else partial(recognition_runs, source.read, clip)
+    windowed = backbone.window > 1
+    if windowed and anticipates:
+        _check_windows(backbone, packed=by_id)
     backbone.to(device)
     backbone.eval()
     media_stamps = source.media_stamps(source.annotations.examples)
@@ -115,12 +111,15 @@ def extract(
     def work(number: int) -> None:
         video = ExtractedVideo(media_stamp=stamps[number])
         examples, shape = videos[names[number]], index["map"]
-        if runs is None:
-            stream = frames(examples, video)
-            batches = iter(lambda: list(islice(stream, batch)), [])
-            maps = (([n for n, _ in b], _maps(backbone, device, shape, [i for _, i in b])) for b in batches)
+        maps: Batches
+        if windowed and anticipates:
+            windows = anticipation_windows(clip, backbone.window, examples, video)
+            maps = _window_maps(backbone, device, shape, windows, batch)
+        elif windowed:
+            maps = _run_maps(backbone, device, shape, recognition_runs(source.read, clip, examples, video), batch)
         else:
-            maps = _window_maps(backbone, device, shape, runs(examples, video), batch)
+            chunks = _chunks(frames(examples, video), batch)
+            maps = (([n for n, _ in b], _maps(backbone, device, shape, [i for _, i in b])) for b in chunks)
         with disk_errors(folder, DataError):
             write_maps(maps_file(folder, number), maps, video)
 
@@ -143,21 +142,41 @@ def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Im
         return _stored(backbone(_frames(images, device)), shape)
 
 
-def _window_maps(
-    backbone: Backbone, device: Any, shape: list[int], runs: Iterator[FrameRun], batch: int
-) -> Iterator[tuple[Sequence[int], Maps]]:
-    """The maps of a `WindowBackbone`. The memory of each run is carried on from batch to batch."""
-    for run in runs:
+def _run_maps(backbone: Backbone, device: Any, shape: list[int], runs: Iterator[FrameRun], batch: int) -> Batches:
+    """Of a `WindowBackbone`, clip by clip. Its memory is carried on from batch to batch."""
+    for numbers, images in runs:
         memory = None
+        for begin in range(0, len(numbers), batch):
+            some = slice(begin, begin + batch)
+            with torch.inference_mode():
+                maps, memory = backbone.clip(_frames(images[some], device).unsqueeze(0), memory)
+                stored = _stored(maps[0], shape)
+            yield numbers[some], stored
+
+
+def _window_maps(backbone: Backbone, device: Any, shape: list[int], windows: Iterator[Window], batch: int) -> Batches:
+    """Of a `WindowBackbone`, window by window."""
+    for some in _chunks(windows, batch):
         with torch.inference_mode():
-            if run.past:
-                memory = backbone.after(_frames(run.past, device).unsqueeze(0))
-            for begin in range(0, len(run.numbers), batch):
-                some = slice(begin, begin + batch)
-                maps, memory = backbone.clip(_frames(run.images[some], device).unsqueeze(0), memory)
-                kept = [(i, n) for i, n in enumerate(run.numbers[some]) if n is not None]
-                if kept:
-                    yield [n for _, n in kept], _stored(maps[0, [i for i, _ in kept]], shape)
+            frames = torch.stack([_frames(images, device) for _, images in some])
+            maps, _ = backbone.clip(frames[:, -1:], backbone.after(frames[:, :-1]))
+            stored = _stored(maps[:, 0], shape)
+        yield [number for number, _ in some], stored
+
+
+def _chunks(stream: Iterator[T], size: int) -> Iterator[list[T]]:
+    return iter(lambda: list(islice(stream, size)), [])
+
+
+def _check_windows(backbone: Backbone, *, packed: bool) -> None:
+    """ConfigError if windows before actions cannot be made."""
+    name = type(backbone).__name__
+    if packed:
+        reason = "which packed clips do not contain: extract from the videos"
+        raise ConfigError(f"the windows of {name} reach back before the clips, {reason}")
+    if backbone.stride > 1:
+        instead = "in anticipation clip.stride is the time between windows: leave stride out"
+        raise ConfigError(f"stride of {name} is {backbone.stride}; {instead}")
 
 
 def _frames(images: Sequence[Image], device: Any) -> torch.Tensor:
