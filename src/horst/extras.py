@@ -47,7 +47,7 @@ def import_lightning() -> Any:
     def answer(package: RequirementCache) -> bool:
         return not (package.requirement or "").startswith("transformers") and installed(package)
 
-    RequirementCache.__bool__ = answer  # type: ignore[method-assign]
+    RequirementCache.__bool__ = answer  # type: ignore[assignment, method-assign]
     try:
         return require("lightning", "train")
     finally:

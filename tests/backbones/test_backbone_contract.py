@@ -78,7 +78,10 @@ def test_output_size_at_any_size(name: str, index: int, height: int, width: int)
     """Or the same error."""
     backbone = build(name, index)
     if fitting(backbone, height, width) != (height, width):
-        for refused in (lambda: backbone.output_size(height, width), lambda: backbone(frames_for(backbone, height, width))):
+        for refused in (
+            lambda: backbone.output_size(height, width),
+            lambda: backbone(frames_for(backbone, height, width)),
+        ):
             with pytest.raises(InputError, match=f"{height} x {width}"):
                 refused()
         return

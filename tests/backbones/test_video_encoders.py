@@ -133,7 +133,7 @@ def small_model(**backbone: Any) -> Predictor:
 
 
 def test_streams_of_any_age_in_a_batch() -> None:
-    """Stream 1 gets every other frame and stream 2 is reset; all have the same frames, which the backbone shares not."""
+    """Stream 1 gets every other frame and stream 2 is reset. Equal frames have other maps in each."""
     model, clip = small_model(stride=2), frames(1, 6)[0]
     step = horst.BatchedStep(model, 3)
     assert step.engine == "torch"
@@ -276,7 +276,7 @@ def test_what_a_window_cannot_do_is_named(tmp_path: Path) -> None:
         export_model(model, tmp_path / "model.onnx")
     with pytest.raises(ConfigError, match="cannot be fused"):
         fuse_models([model, small_model()], [0.5, 0.5])
-    with pytest.raises(ConfigError, match="onnxruntime .* cannot run"):
+    with pytest.raises(ConfigError, match=r"onnxruntime .* cannot run"):
         horst.BatchedStep(model, 1, engine="onnxruntime")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import small_runs
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from horst.heads import Logits, UnrollingHead
 from horst.models import Predictor, create_model

@@ -56,6 +56,11 @@ class TimmBackbone(Backbone):
         except (AssertionError, IndexError, RuntimeError) as error:
             what = f"no map {out_index} of {model!r} (pretrained={pretrained})"
             raise ConfigError(f"timm gives {what}: {error}") from error
+        except Exception as error:  # of httpx, huggingface_hub or the disk, without a common class
+            if not options.get("pretrained"):
+                raise
+            remedy = "connect to the Hub, or give pretrained the path of a file"
+            raise CheckpointError(f"timm cannot load the weights of {model!r} ({error}): {remedy}") from error
         config = require("timm.data", "timm").resolve_model_data_config(plan)
         self.channels = int(net.feature_info.channels()[-1])
         self.normalise = Normalise(config["mean"], config["std"], scale=255.0)

@@ -1,12 +1,13 @@
 """The frames for `horst extract` with a backbone that reads a window of the last frames.
 
-Recognition and whole videos: a window begins with its clip, as when the model sees that clip. Anticipation: the window of
-a frame reaches back before the positions of an action, at the distance of these, up to the start of the video, as that
-of a live stream does. It is the same for all actions that observe the frame.
+Recognition and whole videos: a window begins with its clip, as when the model sees that clip. Anticipation: the window
+of a frame reaches back before the positions of an action, at the distance of these, up to the start of the video, as
+that of a live stream does. It is the same for all actions that observe the frame.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from typing import Any
 
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig, read_frames, seen_frames
 from horst.data.example import Example
@@ -16,7 +17,7 @@ from horst.video.frame import Image
 from horst.video.sampling import anticipation_frames
 
 Read = Callable[[Example, ClipConfig], Clip]
-FrameRun = tuple[list[int], Sequence[Image]]  # numbers in the store, and the frames of one clip in order
+FrameRun = tuple[list[int], Any]  # numbers in the store, and the frames of one clip (T, H, W, 3), in order
 Window = tuple[int, list[Image]]  # the number of its last frame in the store, and all its frames
 
 

@@ -93,7 +93,7 @@ def _backbone(name: str, output: Tensor, backbone: Backbone, flop: int, size: tu
     if not isinstance(backbone, WindowBackbone):
         return _part(name, output, backbone, flop)
     every = "frame" if backbone.stride == 1 else f"{backbone.stride} frames"
-    name += f" (a window of {backbone.window} frames, {flop / 1e9:,.1f} GFLOP, every {every})"
+    name += f" (a window of {backbone.window} frames, {flop / 1e9:.3f} GFLOP, every {every})"
     return _part(name, output, backbone, flop // backbone.stride, backbone.init_memory(1, *size))
 
 
