@@ -46,7 +46,7 @@ def test_the_windows_of_long_videos_carry_the_encoders_memory_on() -> None:
 
 
 def test_training_starts_without_transformers() -> None:
-    """torchmetrics, which Lightning imports, would import it for texts: a second for every `horst train`."""
+    """torchmetrics, which Lightning imports, would import it for texts, at every `horst train`."""
     code = "import sys, horst.training.fit; print('lightning' in sys.modules, 'transformers' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.split() == ["True", "False"]
