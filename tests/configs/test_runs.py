@@ -249,10 +249,12 @@ def test_the_maps_of_vjepa2_are_those_of_the_command_in_its_file() -> None:
         encoder = create_backbone("vjepa2", **{**yaml.safe_load(options), "config": {}})
     model = build(config)
     assert model.backbone.input_channels == encoder.channels
-    assert model.size == config.data.clip.size == encoder.output_size(256, 256)
+    assert config.data.clip.size == encoder.output_size(256, 256)
     given = yaml.safe_load(options)
     assert given.pop("pretrained") == "facebook/vjepa2-vitl-fpc64-256"
-    assert given.items() <= model_config(config.model.name).backbone.options.items()
+    live = model_config("horst_ek100_vjepa2", variant="released")  # which `horst info` describes
+    assert given.items() <= live.backbone.options.items()
+    assert live.core == model.config.core
 
 
 def test_paper_data_are_what_the_readers_call_them() -> None:
