@@ -26,7 +26,7 @@ RENAMED: dict[str, tuple[str, dict[Any, Any]]] = {
 """Entries that have another name in the golden: {name: (name there, {value: value there})}."""
 ADDED = (
     *("loss.options", "optimiser.options", "model.init_backbone"),
-    *("augment.speed", "loss.balance", "loss.near", "trainer.window"),
+    *("augment.speed", "loss.balance", "loss.near", "trainer.window", "data.clip.sequence"),
     *("trainer.loggers", "trainer.logger_options", "trainer.log_every"),
 )
 """Entries that the golden has only where they are not empty, or not what they are by default."""

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import layouts
-import lmdb
 import numpy as np
 import pytest
-from layouts import FPS, SESSIONS, write_lstr, write_ms_tcn
+from layouts import FPS, SESSIONS, write_egtea, write_lstr, write_ms_tcn
 
 from horst.data.check import check_data
 from horst.data.clips import ClipConfig
@@ -239,19 +238,10 @@ def test_bad_options(tmp_path: Path) -> None:
         source.check(CLIP)
 
 
-def write_egtea(root: Path) -> dict[str, Any]:
-    (root / "actions.csv").write_text("0, 0_0, Inspect/Read_recipe\n1, 1_1, Turn on_faucet\n")
-    (root / "training2.csv").write_text("7,P07-R01-PastaSalad,40,50,0,0,0\n8,P07-R01-PastaSalad,60,70,1,1,1\n")
-    (root / "validation2.csv").write_text("9,OP01-R02-Pizza,45,55,1,1,1\n")
-    with lmdb.open(str(root / "rgb"), map_size=2**22) as env, env.begin(write=True) as put:
-        for video in ("P07-R01-PastaSalad", "OP01-R02-Pizza"):
-            for n in range(1, 61):
-                put.put(f"{video}_frame_{n:010d}.jpg".encode(), np.full(4, n, "<f4").tobytes())
-    return {"source": "rulstm_lmdb", "version": "egtea", "annotations": ".", "path": "rgb", "channels": 4, "split": 2}
-
-
 def test_egtea(tmp_path: Path) -> None:
-    data = write_egtea(tmp_path)
+    write_egtea(tmp_path, tmp_path / "rgb")
+    data: dict[str, Any] = {"source": "rulstm_lmdb", "version": "egtea", "annotations": ".", "path": "rgb"}
+    data |= {"channels": 4, "split": 2}
     source = open_source(DataConfig.from_dict(data, base=tmp_path))
     annotations = source.annotations
     assert annotations.classes["action"] == ("Inspect/Read recipe", "Turn on faucet")

@@ -28,6 +28,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "avt": {"hidden": 8, "layers": 2, "heads": 2, "context": 3},
     "lstr": {"hidden": 8, "heads": 2, "context": 2, "long": 3, "tokens": [2, 3]},
     "testra": {"hidden": 8, "heads": 2, "context": 2, "tokens": [2, 3]},
+    "mpnnel": {"hidden": 8, "heads": 2},
     "fused": {
         "members": [
             {"name": "horst", "in_channels": 3, "hidden": [4], "order": 2},

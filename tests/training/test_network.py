@@ -16,7 +16,7 @@ from horst.heads import Logits, UnrollingHead
 from horst.models import Predictor, create_model
 from horst.training.config import Loss
 from horst.training.losses import clip_loss, frame_weights
-from horst.training.network import CUDAGraphNetwork, Encoder, TrainingNetwork, thread_local_capture
+from horst.training.network import LONG_RUN, CUDAGraphNetwork, Encoder, TrainingNetwork, thread_local_capture
 
 LENGTHS = [5, 2, 4]
 SIZE = (16, 16)
@@ -186,11 +186,13 @@ def test_completion_is_for_training_alone() -> None:
     assert not torch.equal(found[:, 3:], other[:, 3:])
 
 
-@pytest.mark.parametrize(("name", "frames"), [("rulstm_tiny", 14), ("horst_tiny", 16)])
-def test_clips_are_padded_for_a_graph_only_where_nothing_is_counted_from_their_end(name: str, frames: int) -> None:
-    """A head that unrolls would otherwise learn other horizons than it is asked for."""
+@pytest.mark.parametrize(
+    ("name", "steps", "frames"), [("rulstm_tiny", 10, 14), ("horst_tiny", 10, 16), ("horst_tiny", LONG_RUN, 14)]
+)
+def test_padding_of_clips_for_a_graph(name: str, steps: int, frames: int) -> None:
+    """A head that unrolls counts from a clip's end: padding would change its horizons. A long run pads little."""
     network = TrainingNetwork(create_model(name, backbone={"name": "stem", "widths": [4]}, size=SIZE))
-    graphed = CUDAGraphNetwork(network)
+    graphed = CUDAGraphNetwork(network, steps=steps)
     shown: list[int] = []
 
     def capture(frames: Tensor, valid: Tensor) -> Any:

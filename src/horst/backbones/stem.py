@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.backbones.base import IMAGENET_MEAN, IMAGENET_STD, Backbone, Normalise, register_backbone
@@ -41,12 +42,31 @@ class ConvStem(Backbone):
         check_type("norm", norm, StageNorm)
         self.activation, self.norm = activation, norm
         self.channels = widths[-1]
-        self.normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
+        self.padded_channels = self.input_channels
+        self.normalise: Normalise = Normalise(IMAGENET_MEAN, IMAGENET_STD, scale=255.0)
         self.stages = nn.Sequential()
         for c_in, c_out in zip((self.input_channels, *widths[:-1]), widths, strict=True):
             conv = nn.Conv2d(c_in, c_out, 3, stride=2, padding=1, bias=False)
             normed = nn.BatchNorm2d(c_out) if norm == "batch" else nn.GroupNorm(1 if norm == "layer" else c_out, c_out)
             self.stages.append(nn.Sequential(conv, normed, nn.ReLU() if activation == "relu" else nn.SiLU()))
+
+    def preprocess(self, frames: Tensor) -> Tensor:
+        mean, std, device = self.normalise.mean, self.normalise.std, frames.device.type
+        fused = frames.dtype == torch.uint8 and mean.dtype != torch.float64 and by_kernels(self, frames)
+        if not fused and self.padded_channels == self.input_channels:
+            return super().preprocess(frames)
+        from horst.ops.fused.normalise import normalise
+
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else mean.dtype
+        return normalise(frames, mean, std, dtype, self.padded_channels)
+
+    def pad_input(self, channels: int = 8) -> None:
+        """Give the frames channels of zeros, for inference by kernels: with 3 channels of half precision, convolutions
+        cannot use the matrix units."""
+        conv = next(self._pairs())[0]
+        weight = F.pad(conv.weight.data, (0, 0, 0, 0, 0, channels - conv.in_channels))
+        conv.weight.data = weight.contiguous(memory_format=torch.channels_last)
+        conv.in_channels = self.padded_channels = channels
 
     def features(self, x: Tensor) -> Tensor:
         """(N, 3, H, W) -> (N, C, H / 2^stages, W / 2^stages)"""

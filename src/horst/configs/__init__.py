@@ -2,6 +2,8 @@
 
     somethings, kitchen   synthetic data, which a run makes when it starts
     ssv2, ek55, ek100     the rows of the paper
+    cad120                real people, on stored feature maps
+    thumos14, 50salads, egtea   public features of every frame, in the layouts of LSTR, MS-TCN and RULSTM
     own                   your own videos
     studies               grids of runs
     bases                 what several runs share

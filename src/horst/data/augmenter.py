@@ -77,7 +77,7 @@ class Augmenter:
         rows = torch.tensor(chosen).to(batch.frames.device, non_blocking=True)
         after = torch.tensor([*self.mirror, UNKNOWN]).to(rows.device, non_blocking=True)  # the index -1 is UNKNOWN too
         labels = dict(batch.labels)
-        for task in labels.keys() & {"action", "present", "ahead"}:
+        for task in labels.keys() & {"action", "present", "ahead", "sequence"}:
             labels[task] = labels[task].index_copy(0, rows, after[labels[task][rows]])
         if self.parts:
             parts = torch.tensor(self.parts).to(rows.device, non_blocking=True)[labels["action"][rows]]
@@ -97,7 +97,7 @@ class Augmenter:
             factor = float(np.exp((2 * a - 1) * self.options.speed))
             places = np.arange(b * (OVERSAMPLE - 1), length, OVERSAMPLE * factor).astype(np.int64)
             taus = [factor * tau for tau in horizons(self.clip)]
-            found = video_labels(self.task, self.examples[index], times.numpy()[places], taus)
+            found = video_labels(self.task, self.examples[index], times.numpy()[places], taus, self.clip.sequence)
             labels.append({task: of / factor if task == "gap" else of for task, of in found.items()})
             rows.append(torch.from_numpy(places))
         lengths = torch.tensor([len(row) for row in rows])

@@ -36,6 +36,7 @@ class ClipConfig:
     observe: float = 1.0  # recognition: observed fraction of a clip, from its start; rounded up to whole frames
     steps: int = 14  # anticipation: number of positions before the action; online: those that are evaluated
     stride: float = 0.25  # anticipation: seconds between positions
+    sequence: int | None = None  # online: how many of the next actions are predicted, Z; None: no sequence
     mode: Anticipation = "rulstm"  # anticipation: what positions before the video show; see `anticipation_frames`
 
     def __post_init__(self) -> None:
@@ -46,7 +47,7 @@ class ClipConfig:
             check_number(name, getattr(self, name))
         if self.observe > 1:
             raise ConfigError(f"observe is {self.observe}; it is a fraction, from above 0 to 1")
-        check_positive(steps=self.steps)
+        check_positive(steps=self.steps, **({} if self.sequence is None else {"sequence": self.sequence}))
         check_type("mode", self.mode, Anticipation)
 
 

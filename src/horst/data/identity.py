@@ -31,7 +31,9 @@ MAX_LISTED = 3
 def clip_key(example: Example, config: ClipConfig, data: str) -> list[Any]:
     """All that determines a clip except the contents of its media: not the split, which differs by fold, nor labels."""
     about = {"id": example.id, "media": example.media, **_place(example)}
-    return [READING, decoders(), data, asdict(config), about]
+    form = asdict(config)
+    del form["sequence"]  # of targets alone; without it digests of older versions stay the same
+    return [READING, decoders(), data, form, about]
 
 
 def _place(example: Example) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 Online: at every frame of a video, "present" is the action that is going on, "action" the next one, and "ahead" for
 each horizon tau the first action that starts at that time plus tau or later. So "ahead" at start - tau_a is the action
 that starts, whatever begins before it. As in anticipation, an action is evaluated at the last frame at or before
-start - tau_a.
+start - tau_a. With `clip.sequence` Z, "sequence" are the next Z actions (`horst.evaluation.sequences`).
 
 Detection: "action" is the action that is going on, or the background, class 0, and "ahead" for each horizon tau what
 is going on at that time plus tau. Every frame is evaluated (`horst.evaluation.detection`). Actions may overlap: the one
@@ -34,10 +34,14 @@ WHOLE_VIDEOS: tuple[Task, ...] = ("online", "detection")  # the tasks whose exam
 
 
 def frame_labels(
-    segments: Sequence[ActionSegment], times: NDArray[np.float64], horizons: Sequence[float] = ()
+    segments: Sequence[ActionSegment],
+    times: NDArray[np.float64],
+    horizons: Sequence[float] = (),
+    sequence: int | None = None,
 ) -> "dict[str, Tensor]":
     """(T,) "action" and "present" and (T, horizons) "ahead" of frames at `times`; UNKNOWN where there is none.
 
+    `sequence`: also (T, sequence) "sequence", the actions that start next, UNKNOWN where fewer follow.
     (T, horizons) "gap": seconds from the end of each horizon to the start of the action "ahead".
     """
     import torch  # here, because readers of annotations need none
@@ -52,6 +56,8 @@ def frame_labels(
     following = np.append(labels, UNKNOWN)
     gap = np.append(starts, np.inf)[after] - times[:, None] - np.asarray(horizons)
     found = {"action": following[begun], "present": present, "ahead": following[after], "gap": gap.astype(np.float32)}
+    if sequence is not None:
+        found["sequence"] = np.append(labels, [UNKNOWN] * sequence)[begun[:, None] + np.arange(sequence)]
     return {task: torch.from_numpy(values) for task, values in found.items()}
 
 
@@ -90,11 +96,16 @@ def active_classes(segments: Sequence[ActionSegment], moments: NDArray[np.float6
 
 
 def video_labels(
-    task: Task, example: Example, times: NDArray[np.float64], horizons: Sequence[float]
+    task: Task,
+    example: Example,
+    times: NDArray[np.float64],
+    horizons: Sequence[float],
+    sequence: int | None = None,
 ) -> "dict[str, Tensor]":
     """The labels of each frame of a whole video."""
-    labels = detection_labels if task == "detection" else frame_labels
-    return labels(example.segments, times, horizons)
+    if task == "detection":
+        return detection_labels(example.segments, times, horizons)
+    return frame_labels(example.segments, times, horizons, sequence)
 
 
 def item_labels(
@@ -103,7 +114,7 @@ def item_labels(
     """The labels of a clip, or of each of its frames."""
     if task not in WHOLE_VIDEOS:
         return dict(example.labels)
-    return dict(video_labels(task, example, times, horizons(clip)))
+    return dict(video_labels(task, example, times, horizons(clip), clip.sequence))
 
 
 def horizons(clip: ClipConfig) -> tuple[float, ...]:
@@ -175,3 +186,18 @@ def target_rows(annotations: Annotations) -> list[tuple[int, Example]]:
         for index, video in enumerate(annotations.examples)
         for number, s in enumerate(video.segments[1:], 1)
     ]
+
+
+def sequence_targets(annotations: Annotations, sequence: int) -> tuple[list[float], list[list[int]]]:
+    """For each row of `target_rows`: before when the next actions are predicted, and the labels of `sequence` of them.
+
+    As in Ego4D, an action has been seen and those after it are predicted: the time is its end, or the start of the next
+    one if that is earlier. The labels begin with the action of the row and are UNKNOWN where fewer follow.
+    """
+    before, labels = [], []
+    for video in annotations.examples:
+        for number in range(1, len(video.segments)):
+            seen, upcoming = video.segments[number - 1], video.segments[number : number + sequence]
+            before.append(min(seen.end, upcoming[0].start))
+            labels.append([s.label for s in upcoming] + [UNKNOWN] * (sequence - len(upcoming)))
+    return before, labels

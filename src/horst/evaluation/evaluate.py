@@ -35,6 +35,7 @@ from horst.evaluation.detection import FrameCollector, collector
 from horst.evaluation.guard import count_leaks
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
 from horst.evaluation.predictions import Collector, Predictions, position_name
+from horst.evaluation.sequences import sequence_prior
 from horst.heads.unrolling import clip_horizons
 from horst.io import read_json, write_text
 from horst.models import Predictor
@@ -170,10 +171,14 @@ def complete(predictions: Predictions, clips: ClipBatches, split: Split) -> Pred
 
 
 def check_horizons(model: Predictor, clip: ClipConfig) -> None:
-    """ConfigError if a model of whole videos was trained for other horizons than the clips have."""
+    """ConfigError if a model of whole videos was trained for other horizons or sequences than the clips have."""
     if model.head.video is not None and (made := model.head.video.horizons) != (wanted := horizons(clip)):
         remedy = "set clip.steps and clip.stride"
         raise ConfigError(f"the model predicts {made} s ahead and the data has {wanted}: {remedy}")
+    sequence = None if model.head.video is None else model.head.video.sequence
+    if (steps := None if sequence is None else sequence.steps) != clip.sequence:
+        asked = f"the model predicts {steps or 'no'} next actions and clip.sequence is {clip.sequence or 'not set'}"
+        raise ConfigError(f"{asked}: {f'set it to {steps}' if steps else 'leave it out, or train a model with it'}")
 
 
 def clip_output(
@@ -207,6 +212,7 @@ def evaluate_predictions(
     The annotations are of the whole data set: the prior comes from its training split. `model` is the one that
     predicted: its fingerprint is reported, and whether it was made for other clips.
     """
+    chain = sequence_prior(annotations, split, clip.sequence) if predictions.sequence is not None else {}
     annotations = evaluated(annotations)
     ahead, anticipation = predictions.task != "recognition", predictions.task == "anticipation"
     leaks = count_leaks(predictions, clip.mode if anticipation else "strict")
@@ -231,7 +237,7 @@ def evaluate_predictions(
         metrics=measure(predictions, annotations),
         unmeasured=unmeasured(predictions, annotations),
         classes={task: len(names) for task, names in annotations.classes.items()},
-        prior=prior(annotations, split),
+        prior=prior(annotations, split) | chain,
         missing=[list(entry) for entry in predictions.missing],
         seconds=seconds,
         weights=fingerprint(model) if model is not None else "",

@@ -10,6 +10,7 @@ Shapes: R runs, N examples, P positions, M predictions with a label.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,6 +78,12 @@ def fuse_predictions(runs: Sequence[Predictions], weights: Sequence[float]) -> P
     for task in first.scores:  # one position at a time: in double precision all of them would take much memory
         several = zip(*(run.scores[task].unbind(1) for run in runs), strict=True)
         scores[task] = torch.stack([mean_scores(at, weights) for at in several], 1)
+    sequences: dict[str, Any] = {"sequence": None, "following": None}
+    each = [run.sequence for run in runs if run.sequence is not None]
+    if len(each) == len(runs) and len({one.shape for one in each}) == 1:
+        steps = zip(*(one.unbind(1) for one in each), strict=True)
+        sequences["sequence"] = torch.stack([mean_scores(at, weights) for at in steps], 1)
+        sequences["following"] = torch.stack([run.following for run in runs if run.following is not None]).amax(0)
     # The times of the run that saw most, compared with what it may see: a leak of one run is a leak of all.
     seen, limits = (torch.stack([getattr(run, name) for run in used]) for name in ("last_seen", "limits"))
     most = (seen - limits).argmax(0, keepdim=True)
@@ -87,6 +94,7 @@ def fuse_predictions(runs: Sequence[Predictions], weights: Sequence[float]) -> P
     return replace(
         first,
         scores=scores,
+        **sequences,
         read=read,
         empty=torch.stack([run.empty for run in used]).all(0),
         answers=_answers(used),

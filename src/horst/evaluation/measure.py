@@ -6,6 +6,8 @@
     anticipation    action/top1@1s, action/top5@1s, action/recall5@1s (mean top-5 recall) for action, verb, noun and
                     every tau_a; action/time_to_action (seconds); action/recall5@1s/many-shot, .../unseen, .../tail
                     if the annotations name such classes or examples
+    online          as anticipation, action/recall1@1s, and with `clip.sequence` action/ed@4 and action/ed@4/greedy: see
+                    `horst.evaluation.sequences`; lower is better
     detection       action/map@0s and others: see `horst.evaluation.detection`
 
 If the model predicts no verbs and nouns, their scores are summed from the actions.
@@ -19,7 +21,7 @@ from torch import Tensor
 
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations, Split, Task
-from horst.evaluation import detection, metrics
+from horst.evaluation import detection, metrics, sequences
 from horst.evaluation.predictions import Predictions, label_tensor, position_name, positions
 from horst.heads import TASKS
 
@@ -72,6 +74,8 @@ def measure(predictions: Predictions, annotations: Annotations, *, rulstm_empty:
                 found[f"calibration@{name}"] = metrics.calibration_bins(scores[:, p], labels).error
         if ahead:
             found[f"{task}/time_to_action"] = metrics.time_of_ranks(ranks, labels, 5, counted.positions)
+    if counted.sequence is not None and counted.following is not None:
+        found |= sequences.measure_sequences(counted.sequence, counted.following, counted.ids)
     if not ahead and len(counted.positions) > 1 and len(counted):
         if "action/top1@100%" in found:
             found["area"] = metrics.area(counted.positions, [found[f"action/top1@{name}"] for name in counted.names()])
@@ -95,6 +99,9 @@ def unmeasured(predictions: Predictions, annotations: Annotations) -> dict[str, 
                 if not subset.rows(labels, counted.ids).any():
                     what = "is of these classes" if subset.of_classes else "is in this set"
                     found[f"{task}/recall5/{subset.name}"] = f"no evaluated example {what}"
+    if counted.following is not None and not counted.following.ne(UNKNOWN).all(1).any():
+        z = counted.following.shape[1]
+        found[sequences.metric_name(z)] = f"no evaluated action is the first of {z} in its video"
     if counted.task == "recognition" and len(counted.positions) > 1 and _answers_unknown(counted):
         found["decided"] = "the predictions at each frame are not known: runs that were fused differ there"
     if annotations.name == EK55 and not any(name.startswith("many-shot") for name in annotations.subsets):

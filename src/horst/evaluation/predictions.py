@@ -24,7 +24,7 @@ from horst.data.batches import Batch
 from horst.data.clips import EPIC_FPS, ClipConfig, nothing_precedes
 from horst.data.example import UNKNOWN, Annotations, Example, Task
 from horst.data.loader import gather
-from horst.data.segments import evaluated, horizons, target_rows
+from horst.data.segments import evaluated, horizons, sequence_targets, target_rows
 from horst.errors import ConfigError, DataError, InputError
 from horst.heads import Logits
 from horst.io import atomic_write, set_default_mode
@@ -53,6 +53,8 @@ class Predictions:
     limits: Tensor  # (N, P) float64: the latest time that the protocol allows
     missing: tuple[tuple[str, str], ...] = ()  # (id, reason) of unreadable examples
     groups: tuple[str, ...] = ()  # (N,) `horst.data.folds.example_groups`; empty in files of earlier versions
+    sequence: Tensor | None = None  # (N, Z, C) float32, with `clip.sequence`: logits of the action and those after it
+    following: Tensor | None = None  # (N, Z) int64: their labels; -1 where fewer follow, or no frame precedes
     targets: Tensor | None = None  # detection, whose examples are frames: (N, P, C) bool, what is going on
 
     def __len__(self) -> int:
@@ -76,18 +78,19 @@ class Predictions:
     def tensors(self) -> dict[str, Tensor]:
         """All tensors by their names in the file: scores.action, labels.action, read, ..."""
         by_task = {f"{kind}.{task}": t for kind in BY_TASK for task, t in getattr(self, kind).items()}
-        targets = {} if self.targets is None else {"targets": self.targets}
-        return {name: getattr(self, name) for name in TENSORS} | by_task | targets
+        optional = {name: tensor for name in OPTIONAL if (tensor := getattr(self, name)) is not None}
+        return {name: getattr(self, name) for name in TENSORS} | by_task | optional
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], **plain: Any) -> Self:
         """The reverse of `tensors`; `plain` are the other fields."""
         found: dict[str, Any] = {name: tensors[name] for name in TENSORS} | {kind: {} for kind in BY_TASK}
+        found |= {name: tensors.get(name) for name in OPTIONAL}
         for name, tensor in tensors.items():
             kind, _, task = name.partition(".")
             if kind in BY_TASK:
                 found[kind][task] = tensor
-        return cls(**found, targets=tensors.get("targets"), **plain)
+        return cls(**found, **plain)
 
     def select(self, rows: Tensor) -> Self:
         """Some examples: `rows` is a mask (N,) or indices in any order."""
@@ -140,20 +143,16 @@ class Predictions:
             raise ValueError(f"{len(self.ids)} examples have {len(self.groups)} groups")
         sizes = (len(self.ids), len(self.positions))
         for name, tensor in self.tensors().items():
-            rank = (
-                3
-                if name.startswith("scores.") or name == "targets"
-                else 2
-                if name in ("last_seen", "limits", "answers")
-                else 1
-            )
-            expected = sizes[: 1 if name == "answers" else min(rank, 2)]
+            rank = RANKS.get(name.partition(".")[0], 1)
+            expected = sizes[: 1 if name in ("answers", "sequence", "following") else min(rank, 2)]
             if tensor.ndim != rank or tuple(tensor.shape[: len(expected)]) != expected:
                 raise ValueError(f"{name} has shape {tuple(tensor.shape)} for (examples, positions) = {sizes}")
 
 
 PLAIN, BY_TASK = ("task", "positions", "ids", "missing", "groups"), ("labels", "scores")
-TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, *BY_TASK, "targets"))
+OPTIONAL = ("sequence", "following", "targets")
+TENSORS = tuple(f.name for f in fields(Predictions) if f.name not in (*PLAIN, *BY_TASK, *OPTIONAL))
+RANKS = {"scores": 3, "targets": 3, "sequence": 3, "last_seen": 2, "limits": 2, "answers": 2, "following": 2}
 
 
 class Collector:
@@ -166,6 +165,9 @@ class Collector:
         self.rows: dict[int, list[int]] = {}  # online: the rows of each video
         for row, (video, _) in enumerate(target_rows(annotations) if annotations.task == "online" else ()):
             self.rows.setdefault(video, []).append(row)
+        self.sequence = config.sequence if annotations.task == "online" else None
+        before, following = sequence_targets(annotations, self.sequence or 0) if self.sequence else ([], [])
+        self.before, self.following = torch.tensor(before, dtype=torch.float64), torch.tensor(following)
         self.positions = positions(annotations.task, config)
         self._batches: list[dict[str, Tensor]] = []
         self._bad: dict[int, str] = {}
@@ -219,13 +221,28 @@ class Collector:
         places = (clips[:, None], columns, torch.arange(known) if known > 1 else torch.zeros(1, dtype=torch.int64))
         found = scores[tuple(place.to(scores.device) for place in places)].float().cpu()  # (n, P, C)
         unobserved = count == 0
-        return {
+        return self._sequences(batch, logits, times, clips, rows) | {
             "index": rows,
             "lengths": batch.lengths[clips],
             "limits": limits,
             "last_seen": times[clips].gather(1, columns).masked_fill(unobserved, -torch.inf),
             "scores.action": found.masked_fill(unobserved[..., None], -torch.inf),
         }
+
+    def _sequences(self, batch: Batch, logits: Logits, times: Tensor, clips: Tensor, rows: Tensor) -> dict[str, Tensor]:
+        """The next actions that the rows have, predicted at the last frame before their time."""
+        if self.sequence is None:
+            return {}
+        if logits.sequence is None or logits.sequence.shape[2] != self.sequence:
+            steps = 0 if logits.sequence is None else logits.sequence.shape[2]
+            raise ConfigError(f"the model predicts {steps} next actions and clip.sequence is {self.sequence}")
+        shown = (times[clips] < self.before[rows][:, None] - SLACK) & batch.observed.cpu()[clips]  # (n, T)
+        last = (shown * torch.arange(shown.shape[1])).amax(1)
+        device = logits.sequence.device
+        found = logits.sequence.detach()[clips.to(device), last.to(device)].float().cpu()
+        if found.isnan().any():
+            raise InputError(f"the model's scores of the next actions of one of {', '.join(batch.ids)} are NaN")
+        return {"sequence": found, "following": self.following[rows].masked_fill(~shown.any(1, True), UNKNOWN)}
 
     def share(self) -> Share:
         """What was added in this process: tensors by batch, and why clips could not be read."""
@@ -257,6 +274,13 @@ class Collector:
         if never:
             lost = f"{len(never)} of {total} examples of {self.annotations.name}, such as {examples[never[0]].id}"
             raise DataError(f"there are no predictions for {lost}: evaluate all of them")
+        sequences: dict[str, Any] = {}
+        if self.sequence is not None:
+            z = self.sequence
+            sequences["sequence"] = table("sequence", -torch.inf, z, widths["action"], dtype=torch.float32)
+            labels = table("following", UNKNOWN, z, dtype=torch.int64)
+            # The actions of a video that cannot be read are missed, not left out.
+            sequences["following"] = torch.where(read[:, None], labels, self.following.view(-1, z))
         anticipation, ahead = self.annotations.task == "anticipation", self.annotations.task != "recognition"
         return Predictions(
             task=self.annotations.task,
@@ -271,6 +295,7 @@ class Collector:
             last_seen=table("last_seen", -torch.inf, count),
             limits=self._limits(examples) if ahead else table("limits", torch.inf, count),
             missing=tuple((examples[i].id, bad[i]) for i in sorted(bad)),
+            **sequences,
         )
 
     def _check(self, batch: Batch, logits: Logits) -> None:

@@ -1,5 +1,6 @@
 """How metrics are shown: their titles, formats of numbers and tables, and an evaluation in the terminal."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from rich.text import Text
 
 from horst.console import Console, visible
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.sequences import SAMPLES
 from horst.heads import TASKS
 
 TITLES = {
@@ -20,9 +22,11 @@ TITLES = {
     "map": "mAP",
     "mcap": "mcAP",
     "calibration": "calibration error",
+    "ed": "edit distance",
 }
 """Title of a metric by its kind, the part of its name between "/" and "@"."""
 ACCURACIES = ("map", "mcap", "top1", "top5", "recall1", "recall5")
+EDIT_DISTANCE = r"action/ed@\d+"  # of the next actions; lower is better
 SECONDS = "time_to_action"  # the kind of metric that is in seconds. All others are fractions of 1.
 MINUS = "\N{MINUS SIGN}"
 
@@ -68,6 +72,7 @@ def notes(evaluation: Evaluation) -> list[str]:
     metrics, counts, protocol = evaluation.metrics, evaluation.counts, evaluation.protocol
     single = [f"area under top-1 {percent(metrics['area'])}%"] if "area" in metrics else []
     single += [f"answer decided after {percent(metrics['decided'])}% of a clip"] if "decided" in metrics else []
+    single += [_edit_distance(evaluation, key) for key in metrics if re.fullmatch(EDIT_DISTANCE, key)]
     times = [f"{task} {metrics[key]:.2f} s" for task in TASKS if (key := f"{task}/time_to_action") in metrics]
     single += [f"time to action (top-5): {', '.join(times)}"] if times else []
     lines = [f"note: {notice}" for notice in evaluation.notices] + (["; ".join(single)] if single else [])
@@ -107,6 +112,14 @@ def rows(evaluation: Evaluation, task: str) -> list[MetricRow]:
     if task == "action" and f"calibration@{names[0]}" in metrics:
         found.append(MetricRow("calibration", [metrics[f"calibration@{name}"] for name in names]))
     return found
+
+
+def _edit_distance(evaluation: Evaluation, key: str) -> str:
+    """Fractions of 1, as the field reports them."""
+    z, prior = key.partition("@")[2], evaluation.prior
+    values = f"{evaluation.metrics[key]:.3f} (most likely ones: {evaluation.metrics[f'{key}/greedy']:.3f})"
+    chain = f"; training bigrams {prior[key]:.3f} ({prior[f'{key}/greedy']:.3f})" if key in prior else ""
+    return f"edit distance of the next {z} actions, closest of {SAMPLES} samples: {values}{chain}"
 
 
 def _frames(about: dict[str, Any]) -> str:

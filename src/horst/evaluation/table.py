@@ -22,7 +22,7 @@ from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.paper import PaperTable, differences, paper_table, paper_tables
 from horst.evaluation.predictions import position_name
-from horst.evaluation.report import ACCURACIES, markdown_head, markdown_row, metric_title
+from horst.evaluation.report import ACCURACIES, EDIT_DISTANCE, markdown_head, markdown_row, metric_title
 from horst.heads import TASKS
 
 SPLIT = "val"
@@ -249,7 +249,9 @@ def _main_columns(evaluation: Evaluation) -> dict[str, str]:
         return {metric_title(metric): metric for metric in metrics}
     nearest = min(evaluation.positions or [1.0], key=lambda tau: abs(tau - 1))
     at = position_name("anticipation", nearest)
-    return {metric_title(m, action=True): m for m in (f"{task}/{kind}@{at}" for task in TASKS for kind in ACCURACIES)}
+    accuracies = [f"{task}/{kind}@{at}" for task in TASKS for kind in ACCURACIES]
+    distances = [metric for metric in evaluation.metrics if re.fullmatch(EDIT_DISTANCE, metric)]
+    return {metric_title(metric, action=True): metric for metric in (*accuracies, *distances)}
 
 
 def _notes(group: RunGroup, line: ResultLine) -> list[str]:

@@ -30,6 +30,7 @@ class Logits:
     noun: Tensor | None = None
     present: Tensor | None = None  # of models of whole videos: the action that is going on
     ahead: Tensor | None = None  # likewise: the action after each horizon, (..., horizons, classes); no task of its own
+    sequence: Tensor | None = None  # likewise, on request: the next Z actions, (..., Z, classes); no task either
     future: Tensor | None = None  # no scores: the predicted pooled input of the core, (B, T, K, C) for K frames ahead
 
     def __getitem__(self, task: str) -> Tensor:
@@ -41,8 +42,9 @@ class Logits:
         return iter(self.keys())
 
     def map(self, function: Callable[[Tensor], Tensor]) -> Self:
-        """Apply `function` to the scores of every task."""
-        return type(self)(**{task: function(self[task]) for task in self})
+        """Apply `function` to the scores of every task, and of the next actions."""
+        sequence = None if self.sequence is None else function(self.sequence)
+        return type(self)(**{task: function(self[task]) for task in self}, sequence=sequence)
 
     def keys(self) -> list[str]:
         """The tasks that the head predicts."""
@@ -94,21 +96,24 @@ def create_head(
     horizons: Sequence[float] = (),
     video_dropout: float = 0.0,
     detection: bool = False,
+    sequence: int | None = None,
     **options: Any,
 ) -> Head:
     """A head by name, for a core of `channels`: `create_head("recognition", 512, num_classes=41)`.
 
     `features`: the channels of the core's input, for heads that read it too. `horizons` in seconds, for a model of
     whole videos: see `horst.heads.video`, whose layers have the dropout `video_dropout`; with `detection` it predicts
-    the action that is going on.
+    the action that is going on, with `sequence` also the next `sequence` actions.
     """
     needed = {"features": features} if "features" in head_options(name) and features is not None else {}
     head: Head = HEADS.create(name, channels, **options, **needed)
     if horizons:
         from horst.heads.video import VideoOutputs
 
-        head.video = VideoOutputs(head, horizons, options.get("norm", "none"), video_dropout, detection=detection)
+        norm = options.get("norm", "none")
+        head.video = VideoOutputs(head, horizons, norm, video_dropout, detection=detection, sequence=sequence)
         options = {**options, "horizons": list(horizons), "video_dropout": video_dropout}
+        options |= {} if sequence is None else {"sequence": sequence}
         if detection:
             options["detection"] = True
         else:

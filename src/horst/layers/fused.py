@@ -7,7 +7,6 @@ import itertools
 from collections.abc import Sequence
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from horst.layers.blocks import FF, ResidualOutput, sinusoidal
@@ -15,6 +14,7 @@ from horst.layers.cell import HORSTCell
 from horst.layers.state import Entry, LayerState, in_order, ring_of, valid_windows
 from horst.ops.fused.layer import LayerResult, run
 from horst.ops.fused.maps import picture, pixels
+from horst.ops.fused.pool import max_pool
 from horst.ops.fused.statt import AttentionForm, KVCache
 from horst.ops.fused.step import StepLayer
 from horst.ops.fused.weights import LayerForm, LayerWeights
@@ -30,7 +30,7 @@ def clip(
     if torch.is_autocast_enabled(x.device.type):
         frames = frames.to(torch.get_autocast_dtype(x.device.type))
     if cell.stride > 1:
-        frames = F.max_pool2d(frames, cell.stride)
+        frames = max_pool(frames, cell.stride)
     height, width = frames.shape[-2:]
     count, start = _start(cell, state, b, height, width, frames.dtype)
     windows = valid_windows(count, t, order).to(torch.uint8)
@@ -159,7 +159,7 @@ def step(
 ) -> tuple[Tensor, ...]:
     """One frame x (B, C_in, H_in, W_in): y, e and STATT (B, C, H, W); see `StepLayer`."""
     x = x.to(dtype)
-    x = F.max_pool2d(x, cell.stride) if cell.stride > 1 else x
+    x = max_pool(x, cell.stride) if cell.stride > 1 else x
     done = layer(pixels(x), valid, count, active, position(cell, count, 1))
     return tuple(picture(m, layer.form.size) for m in done)
 

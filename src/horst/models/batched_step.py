@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from horst.backbones import ConvStem
 from horst.errors import InputError
 from horst.heads import Logits, Unroll
 from horst.layers import HORST, CoreOutput, HORSTState, LayerState, State
@@ -255,6 +256,8 @@ class _FusedStep:
         self.model, self.core, self.frames, self.active = model, model.core, frames, active
         self.precision = precision or (torch.bfloat16 if cuda else torch.float32)
         self.backbone, self._layers = prepared(model.backbone, self.precision), fused
+        if isinstance(self.backbone, ConvStem):
+            self.backbone.pad_input()
         self.count = torch.zeros(len(frames), dtype=torch.int64, device=active.device)
         height, width = model.backbone.output_size(*frames.shape[-2:])
         self.layers, self.zeros = [], []

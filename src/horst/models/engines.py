@@ -59,6 +59,8 @@ def _open_engine(model: Predictor, size: tuple[int, int], device: torch.device, 
         raise ConfigError("onnxruntime runs models in fp32 on a CPU")
     if model.head.unrolls or size != model.size:
         raise ConfigError("the graphs are for models that do not unroll, at their own size")
+    if model.head.video is not None and model.head.video.sequence is not None:
+        raise ConfigError("the graphs have no sequence of the next actions")
     for name in ("onnxruntime", "onnx", "onnxscript"):
         if not importlib.util.find_spec(name):  # without importing it
             raise ConfigError(f"{name} is not installed: pip install 'horst-video[export]'")

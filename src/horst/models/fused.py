@@ -267,6 +267,9 @@ class FusedHead(Head):
             raise ConfigError(f"weights is {weights}; it takes {len(heads)} numbers above 0 with the sum 1")
         if any(head.classes != self.classes for head in heads):
             raise ConfigError(f"the heads have other classes: {[head.classes for head in heads]}")
+        unrollers = [None if head.video is None else head.video.sequence for head in heads]
+        if len(set(steps := [0 if one is None else one.steps for one in unrollers])) > 1:
+            raise ConfigError(f"the heads predict other numbers of next actions: {steps}")
         self.members, self.weights = nn.ModuleList(heads), tuple(weights)
         self.reads = tuple(f"{i}.{name}" for i, head in enumerate(heads) for name in head.reads)  # type: ignore[misc]
         self.__dict__["video"] = heads[0].video  # not a second time among the weights
@@ -284,7 +287,7 @@ class FusedHead(Head):
         for i, head in enumerate(heads):
             own = {name: maps[f"{i}.{name}"] for name in head.reads}
             found.append(head.read(valid=valid, **own, **options))
-        names = [name for name in (*found[0], "ahead") if getattr(found[0], name) is not None]
+        names = [name for name in (*found[0], "ahead", "sequence") if getattr(found[0], name) is not None]
         return Logits(**{name: mean_scores([getattr(one, name) for one in found], self.weights) for name in names})
 
 

@@ -181,6 +181,8 @@ class SessionPool:
         )
         temporal, spatial = (None if x is None else x.float().cpu().numpy() for x in (out.temporal, out.spatial))
         probabilities = {task: torch.softmax(out.logits[task].float(), -1).cpu().numpy() for task in out.logits}
+        after = out.logits.sequence
+        sequences = None if after is None else torch.softmax(after.float(), -1).cpu().numpy()  # (B, Z, classes)
         seconds = [step / self.model.fps for step in self._unroll]
         ahead = probabilities if seconds else {}  # (B, horizons, classes)
         if seconds:
@@ -196,8 +198,11 @@ class SessionPool:
                 maps = AttentionMaps(temporal[row].copy(), times, spatial[row].copy())
             own = {task: rows[row].copy() for task, rows in probabilities.items()}
             later = {s: {task: rows[row, i].copy() for task, rows in ahead.items()} for i, s in enumerate(seconds)}
+            next_actions = None if sequences is None else sequences[row].copy()
             slot.latest = Prediction(
-                sample.time, ages[row], own, self.names, slot.threshold, now - arrived, self.horizon, later, maps
+                *(sample.time, ages[row], own, self.names, slot.threshold, now - arrived, self.horizon, later),
+                sequence=next_actions,
+                attention=maps,
             )
             for past in slot._past:
                 past.append(sample.time)

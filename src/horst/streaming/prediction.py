@@ -46,6 +46,9 @@ class Prediction:
     """Seconds ahead. 0: the current action. Anticipation: the action starts within this time, or, if there are several
     `horizons`, in this time."""
     horizons: Mapping[float, Probabilities] = field(default_factory=dict)  # by seconds ahead, largest first
+    sequence: NDArray[np.float32] | None = (
+        None  # (Z, classes): probabilities of the next Z actions, if it predicts them
+    )
     attention: AttentionMaps | None = None  # if the stream was opened with `attention=True`
 
     def top(self, k: int = 5, task: str = "action", *, horizon: float | None = None) -> list[tuple[str, float]]:
@@ -67,8 +70,15 @@ class Prediction:
         ((name, probability),) = self.top(1, task, horizon=horizon)
         return name if probability >= self.threshold else None
 
+    def next_actions(self) -> list[tuple[str, float]]:
+        """The next Z actions, the most likely of each with its probability."""
+        if self.sequence is None:
+            raise InputError("this model predicts no sequence of actions: train it with clip.sequence")
+        best = self.sequence.argmax(1)
+        return [(self.names["action"][i], float(p[i])) for i, p in zip(best, self.sequence, strict=True)]
+
     def to_dict(self, k: int = 5) -> dict[str, Any]:
-        """Data for JSON, with the top k classes; `horizons` and `attention` only if the prediction has them."""
+        """Data for JSON, with the top k classes; `horizons`, `sequence` and `attention` only if it has them."""
         data: dict[str, Any] = {
             "time": round(self.time, 6),
             "age": self.age,
@@ -79,6 +89,8 @@ class Prediction:
         }
         if self.horizons:
             data["horizons"] = [{"seconds": seconds, "top": self._top_by_task(k, seconds)} for seconds in self.horizons]
+        if self.sequence is not None:
+            data["sequence"] = [{"name": name, "probability": round(p, 4)} for name, p in self.next_actions()]
         if self.attention is not None:
             data["attention"] = self.attention.to_dict()
         return data

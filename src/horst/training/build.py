@@ -34,7 +34,12 @@ def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
         head = Part(name="action", options=head.options)
     if annotations.task in WHOLE_VIDEOS:
         detection = {"detection": True} if annotations.task == "detection" else {}
-        head = Part(name=head.name, options={**head.options, "horizons": list(horizons(clip)), **detection})
+        sequence = {} if clip.sequence is None else {"sequence": check_sequence(clip.sequence, annotations)}
+        whole = {"horizons": list(horizons(clip)), **detection, **sequence}
+        head = Part(name=head.name, options={**head.options, **whole})
+    elif clip.sequence is not None:
+        is_for = f"the task online; that of {annotations.name} is {annotations.task}"
+        raise ConfigError(f"clip.sequence is for {is_for}: leave it out")
     described = replace(described, head=head)
     model = Predictor.from_config(described)
     model.labels = {task: list(names) for task, names in annotations.classes.items() if task in model.head.classes}
@@ -47,6 +52,15 @@ def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
     if choice.init is not None:
         initialise(model, choice.init)
     return model
+
+
+def check_sequence(sequence: int, annotations: Annotations) -> int:
+    """ConfigError if no training video has so many actions."""
+    most = max((len(e.segments) for e in annotations.examples if e.split == "train"), default=0)
+    if sequence > most:
+        has = f"no training video of {annotations.name} has more than {most} action{'s' if most != 1 else ''}"
+        raise ConfigError(f"clip.sequence is {sequence}, and {has}: choose a smaller number")
+    return sequence
 
 
 def class_counts(config: RunConfig, annotations: Annotations) -> dict[str, Any]:

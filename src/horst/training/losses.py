@@ -80,6 +80,11 @@ def clip_loss(
         if options.near is not None:
             losses = losses * (0.1 + 0.9 * torch.exp(-labels["gap"].clamp_min(0.0) / options.near))
         total = total + (losses.mean(2) * weights).sum(1)
+    if logits.sequence is not None and "sequence" in labels:
+        # Not balanced: the edit distance counts every action the same, frequent or rare.
+        scores = torch.where((weights > 0)[..., None, None], logits.sequence.float(), 0.0)  # (B, T, Z, K)
+        losses = _frame_loss("action", options)(scores.flatten(0, 2), labels["sequence"].flatten())
+        total = total + (losses.view(scores.shape[:3]).mean(2) * weights).sum(1)
     if options.ranking and "action" in tasks:
         falls = ranking_loss(logits.action.float(), labels["action"], valid, options.ranking_form)
         total = total + options.ranking * falls.sum(1) / valid.sum(1).clamp_min(1)

@@ -66,7 +66,8 @@ class TrainingModule(lightning.LightningModule):
 
     def on_fit_start(self) -> None:
         if self.run.trainer.graphs and self.device.type == "cuda":
-            self._graphs = CUDAGraphNetwork(self.network, processes=self.trainer.world_size)
+            steps = self.epoch_steps() * self.run.trainer.epochs
+            self._graphs = CUDAGraphNetwork(self.network, processes=self.trainer.world_size, steps=steps)
 
     def training_step(self, batch: Batch, index: int) -> dict[str, Any] | None:
         self.check_loss()
@@ -103,7 +104,8 @@ class TrainingModule(lightning.LightningModule):
     ) -> tuple[Tensor, ClipLoss]:
         """The sum over clips, and by clip."""
         tasks = [task for task in TASKS if task in self.model.head.classes]
-        tasks += ["ahead"] if self.model.head.video is not None else []
+        video = self.model.head.video
+        tasks += [] if video is None else ["ahead"] if video.sequence is None else ["ahead", "sequence"]
         logits = Logits(**dict(zip(tasks, found, strict=False)))
         clips = clip_loss(logits, labels, weights, valid, self.run.loss, self._frequencies)
         total = clips.loss.sum()
@@ -207,6 +209,8 @@ class TrainingModule(lightning.LightningModule):
         labels = {task: torch.full(shape, UNKNOWN) for task in model.head.classes}
         if model.head.video is not None:
             labels["ahead"] = torch.full((1, 2, len(model.head.video.horizons)), UNKNOWN)
+            if (sequence := model.head.video.sequence) is not None:
+                labels["sequence"] = torch.full((1, 2, sequence.steps), UNKNOWN)
         return replace(batch, frames=frames, lengths=length, observed=observed, labels=labels).to(self.device)
 
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from horst.errors import ConfigError
-from horst.models.methods.e3d_lstm import E3DLSTM, E3DLSTMConfig, Recall, recall
+from horst.models.methods.e3d_lstm import E3DLSTM, E3DLSTMConfig, Recall, existing, recall
 
 
 def small(**options: Any) -> E3DLSTM:
@@ -24,6 +24,17 @@ def small(**options: Any) -> E3DLSTM:
 
 def clip(frames: int, height: int = 4, width: int = 5) -> Tensor:
     return torch.randn(2, frames, 3, height, width, dtype=torch.float64)
+
+
+def folded(x: Tensor) -> Tensor:
+    """(..., C, D, H, W) to the maps of the core, (..., D C, H, W)."""
+    return x.transpose(-4, -3).flatten(-4, -3)
+
+
+def found_in(query: Tensor, history: Tensor, count: Tensor, mode: Recall) -> Tensor:
+    """`recall` of the query (B, C, D, H, W) in the cells (B, S, C, D, H, W), of which the last `count` exist."""
+    there = existing(count, history.shape[1])
+    return recall(folded(query), folded(history).unbind(1), there, mode, query.shape[2])
 
 
 def by_hand(query: Tensor, cells: list[Tensor], mode: Recall) -> Tensor:
@@ -47,10 +58,10 @@ def test_recall_is_attention_over_existing_cells(mode: Recall) -> None:
     history = torch.randn(5, slots, 3, 2, 3, 2, dtype=torch.float64)
     for b, age in enumerate(ages):
         history[b, : max(slots - age, 0)] = 0
-    found = recall(query, history, torch.tensor(ages), mode)
+    found = found_in(query, history, torch.tensor(ages), mode)
     for b, age in enumerate(ages):
         cells = list(history[b, max(slots - age, 0) :])
-        torch.testing.assert_close(found[b], by_hand(query[b], cells, mode))
+        torch.testing.assert_close(found[b], folded(by_hand(query[b], cells, mode)))
     assert (found[0] == 0).all()
 
 
@@ -59,9 +70,9 @@ def test_recall_of_one_cell() -> None:
     query, count = torch.rand(2, 3, 2, 3, 2), torch.ones(2, dtype=torch.int64)
     history = torch.zeros(2, 4, 3, 2, 3, 2)
     history[:, -1] = torch.randn(2, 3, 2, 3, 2)
-    torch.testing.assert_close(recall(query, history, count, "position"), history[:, -1])
+    torch.testing.assert_close(found_in(query, history, count, "position"), folded(history[:, -1]))
     history[:, -1] = torch.randn(2, 3, 1, 1, 1)
-    torch.testing.assert_close(recall(query, history, count, "all"), history[:, -1])
+    torch.testing.assert_close(found_in(query, history, count, "all"), folded(history[:, -1]))
 
 
 def layer_norm(x: Tensor, norm: nn.GroupNorm) -> Tensor:
@@ -115,13 +126,13 @@ def test_the_memory_passes_through_the_layers_to_the_next_frame() -> None:
     core = small(hidden=(4, 4, 4), stride=(1, 2, 1))
     seen: list[tuple[Tensor, Tensor]] = []
     for cell in core.layers:
-        cell.register_forward_hook(lambda _, given, out: seen.append((given[3], out[2])))
+        cell.register_forward_hook(lambda _, given, out: seen.append((given[4], out[2])))
     _, state = core(clip(2, 5, 7))
     given, made = ([pair[k] for pair in seen] for k in (0, 1))
     assert (given[0] == 0).all()
     assert all(not torch.equal(before, after) for before, after in seen if before.shape == after.shape)
     for frame in (0, 3):
-        assert torch.equal(given[frame + 1], F.max_pool3d(made[frame], (1, 2, 2)))
+        assert torch.equal(given[frame + 1], F.max_pool2d(made[frame], 2))
         assert torch.equal(given[frame + 2], made[frame + 1])
     rows, columns = torch.arange(5) * 2 // 5, torch.arange(7) * 3 // 7
     assert torch.equal(given[3], made[2][..., rows, :][..., columns])
@@ -140,7 +151,7 @@ def test_the_history_has_a_fixed_size() -> None:
     for age, read in ((1, [False, True]), (2, [True, True])):
         state.count.fill_(age)
         (gradient,) = torch.autograd.grad(core.step(clip(1)[:, 0], state)[0].y.sum(), cells)
-        assert (gradient.abs().amax((0, 2, 3, 4, 5)) > 0).tolist() == read
+        assert (gradient.abs().amax((0, 2, 3, 4)) > 0).tolist() == read
 
 
 @pytest.mark.parametrize(
