@@ -65,6 +65,12 @@ address = started.address_info["gcs_address"]
 command = "horst extract made/data.yaml maps --backbone efficientnet_lite0 --device cpu --ray"
 subprocess.run([*command.split(), address], check=True)
 """
+ENCODER = """
+import transformers
+small = dict(hidden_size=24, num_hidden_layers=1, num_attention_heads=2, intermediate_size=24)
+transformers.VideoMAEModel(transformers.VideoMAEConfig(image_size=64, num_frames=4, **small)).save_pretrained("encoder")
+"""
+EXTRACT = "horst extract made/data.yaml maps --backbone videomae --options '{pretrained: encoder}' --device cpu"
 CLIPS = "horst data make somethings made --clips 4 --size 64 --templates 2"
 CHECKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "": ((), ("horst --version", "horst demo")),
@@ -88,6 +94,7 @@ CHECKS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "horst evaluate run --device cpu",
         ),
     ),
+    "transformers": ((), (CLIPS, f"python -c '{ENCODER}'", EXTRACT)),
     "triton": (("triton",), (f"TRITON_INTERPRET=1 python -c '{TRITON}'",)),
     "wandb": (("wandb",), ("WANDB_MODE=offline python -c 'import wandb; wandb.init().log({\"x\": 1.0})'",)),
 }

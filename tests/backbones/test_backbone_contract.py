@@ -7,23 +7,28 @@ from functools import cache
 from typing import Any
 
 import pytest
+import small_encoders
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import horst.models  # registers the backbone of fused models
 from horst.backbones import BACKBONES, Backbone, create_backbone
 from horst.errors import ConfigError, InputError
 
+assert horst.models
 OPTIONS: dict[str, list[dict[str, Any]]] = {
     "stem": [{}, {"widths": [8], "activation": "silu"}, {"widths": [4, 6, 8]}],
     "bn_inception": [{}],
     "efficientnet_lite0": [{}, {"features_at": "s16"}],
     "maps": [{"channels": 5}],
     "fused": [{"members": [{"name": "stem", "options": {"widths": [4]}}, {"name": "stem"}]}],
-    "timm": [{"model": "test_resnet"}, {"model": "test_efficientnet", "out_index": 1}],
+    "timm": [{"model": "test_resnet"}, {"model": "test_efficientnet", "out_index": 1}, {"model": "test_vit"}],
+    "vjepa2": [small_encoders.options("vjepa2"), {**small_encoders.options("vjepa2"), "grid": [1, 2], "stride": 3}],
+    "videomae": [small_encoders.options("videomae")],
 }
 CASES = [(name, index) for name, cases in OPTIONS.items() for index in range(len(cases))]
-FREEZABLE = ["bn_inception", "efficientnet_lite0", "timm"]
+FREEZABLE = ["bn_inception", "efficientnet_lite0", "timm", "vjepa2", "videomae"]
 
 every_case = pytest.mark.parametrize(("name", "index"), CASES)
 
@@ -44,6 +49,15 @@ def frames_for(backbone: Backbone, height: int, width: int) -> torch.Tensor:
     return torch.randint(0, 256, shape, generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
 
 
+def fitting(backbone: Backbone, height: int, width: int) -> tuple[int, int]:
+    """A size near this one that the backbone takes: transformers take multiples of a patch, or one size."""
+    try:
+        backbone.check_size(height, width)
+    except InputError:
+        return getattr(backbone, "native_size", (16 * (height // 16), 16 * (width // 16)))
+    return height, width
+
+
 def test_every_backbone_has_a_case() -> None:
     assert set(OPTIONS) == set(BACKBONES)
 
@@ -51,8 +65,9 @@ def test_every_backbone_has_a_case() -> None:
 @every_case
 def test_output_size_is_the_size_of_the_map(name: str, index: int) -> None:
     backbone = build(name, index)
-    maps = backbone(frames_for(backbone, 61, 83))
-    assert maps.shape == (2, backbone.channels, *backbone.output_size(61, 83))
+    size = fitting(backbone, 61, 83)
+    maps = backbone(frames_for(backbone, *size))
+    assert maps.shape == (2, backbone.channels, *backbone.output_size(*size))
     assert maps.dtype == torch.float32
 
 
@@ -60,7 +75,16 @@ def test_output_size_is_the_size_of_the_map(name: str, index: int) -> None:
 @settings(max_examples=12, deadline=None)
 @given(height=st.integers(7, 100), width=st.integers(7, 100))
 def test_output_size_at_any_size(name: str, index: int, height: int, width: int) -> None:
+    """Or the same error."""
     backbone = build(name, index)
+    if fitting(backbone, height, width) != (height, width):
+        for refused in (
+            lambda: backbone.output_size(height, width),
+            lambda: backbone(frames_for(backbone, height, width)),
+        ):
+            with pytest.raises(InputError, match=f"{height} x {width}"):
+                refused()
+        return
     with torch.no_grad():
         assert backbone(frames_for(backbone, height, width)).shape[2:] == backbone.output_size(height, width)
 
@@ -68,7 +92,7 @@ def test_output_size_at_any_size(name: str, index: int, height: int, width: int)
 @every_case
 def test_bytes_and_floats_give_the_same_map(name: str, index: int) -> None:
     backbone = build(name, index)
-    frames = frames_for(backbone, 40, 40)
+    frames = frames_for(backbone, *fitting(backbone, 40, 40))
     torch.testing.assert_close(backbone(frames), backbone(frames.float()), rtol=0, atol=0)
 
 
@@ -77,7 +101,8 @@ def test_the_map_is_in_the_dtype_of_the_model(name: str, index: int) -> None:
     # On the meta device, which follows dtypes without computing: not every CPU convolves bfloat16 quickly.
     backbone = copy.deepcopy(build(name, index)).to("meta", torch.bfloat16)
     for dtype in (torch.uint8, torch.float32):
-        frames = torch.empty(1, backbone.input_channels, 40, 40, dtype=dtype, device="meta")
+        shape = (1, backbone.input_channels, *fitting(backbone, 40, 40))
+        frames = torch.empty(shape, dtype=dtype, device="meta")
         assert backbone(frames).dtype == torch.bfloat16
 
 
@@ -96,7 +121,7 @@ def test_frozen_by_default_stays_in_evaluation_and_gives_no_gradients(name: str)
     before = {key: value.clone() for key, value in backbone.state_dict().items()}
     torch.nn.Sequential(backbone).train()
     assert not any(module.training for module in backbone.modules())
-    assert not backbone(frames_for(backbone, 40, 40)).requires_grad
+    assert not backbone(frames_for(backbone, *fitting(backbone, 40, 40))).requires_grad
     assert not any(parameter.requires_grad for parameter in backbone.parameters())
     for key, value in backbone.state_dict().items():
         assert torch.equal(value, before[key]), key
@@ -107,7 +132,7 @@ def test_not_frozen_trains(name: str) -> None:
     options = {} if name == "stem" else {"frozen": False}
     backbone = create_backbone(name, **OPTIONS[name][0], **options)
     assert backbone.training
-    backbone(frames_for(backbone, 70, 70)).square().mean().backward()
+    backbone(frames_for(backbone, *fitting(backbone, 70, 70))).square().mean().backward()
     assert all(p.grad is not None for p in backbone.parameters()), "a parameter that nothing uses"
     assert not backbone.eval().training
 

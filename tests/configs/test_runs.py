@@ -13,6 +13,7 @@ import pytest
 import torch
 import yaml
 
+from horst.backbones import create_backbone
 from horst.configs import config_name, find_config, list_configs
 from horst.data.readers.epic import NAMES as EPIC_NAMES
 from horst.data.readers.ssv2 import read_ssv2
@@ -226,7 +227,7 @@ def test_the_models_of_the_ablations_differ_from_horst_in_what_the_row_says() ->
                 assert core.order == int(kind.rpartition("-")[2])
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if re.fullmatch(r"ek\d+/horst_.*", name)])
+@pytest.mark.parametrize("name", [name for name in NAMES if re.fullmatch(r"ek\d+/horst_.*(paper|released)", name)])
 def test_runs_on_maps_that_a_comment_describes(name: str, tmp_path: Path) -> None:
     base = find_config(f"bases/{name.split('/')[0]}").read_text()
     changes: dict[str, Any] = yaml.safe_load("\n".join(re.findall(r"^#   (.*)$", base, re.M)))
@@ -239,6 +240,21 @@ def test_runs_on_maps_that_a_comment_describes(name: str, tmp_path: Path) -> Non
     assert (config.model.tsn, config.model.freeze_backbone) == (None, False)
     assert config.augment.operations == 0
     assert not config.augment.mirror
+
+
+def test_the_maps_of_vjepa2_are_those_of_the_command_in_its_file() -> None:
+    text, config = find_config("ek100/horst_vjepa2").read_text(), RunConfig.from_file("ek100/horst_vjepa2")
+    (options,) = re.findall(r"--options '(.*)'", text)
+    with torch.device("meta"):
+        encoder = create_backbone("vjepa2", **{**yaml.safe_load(options), "config": {}})
+    model = build(config)
+    assert model.backbone.input_channels == encoder.channels
+    assert config.data.clip.size == encoder.output_size(256, 256)
+    given = yaml.safe_load(options)
+    assert given.pop("pretrained") == "facebook/vjepa2-vitl-fpc64-256"
+    live = model_config("horst_ek100_vjepa2", variant="released")  # which `horst info` describes
+    assert given.items() <= live.backbone.options.items()
+    assert live.core == model.config.core
 
 
 def test_paper_data_are_what_the_readers_call_them() -> None:

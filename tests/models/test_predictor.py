@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import small_encoders
 import torch
 from torch import Tensor
 
@@ -19,6 +20,7 @@ NARROW: dict[str, dict[str, Any]] = {
     "horst_ek55_unroll": {"hidden": (8, 8), "backbone": {"name": "maps", "channels": 12}, "order": 3},
     "horst_ek100": {"hidden": (8, 8), "backbone": {"name": "maps", "channels": 12}, "order": 3},
     "horst_ek100_unroll": {"hidden": (8, 8), "backbone": {"name": "maps", "channels": 12}, "order": 3},
+    "horst_ek100_vjepa2": {"hidden": (8, 8), "backbone": {"stride": 2, **small_encoders.VJEPA2}, "order": 3},
     "horst_tiny": {"order": 3},
     "horst_tiny_anticipation": {"order": 3},
     "horst_tiny_anticipation_unroll": {"order": 3},
@@ -27,14 +29,16 @@ NARROW: dict[str, dict[str, Any]] = {
 
 def narrow(name: str, variant: str) -> Predictor:
     torch.manual_seed(0)
-    return create_model(name, variant=variant, **NARROW[name]).double().eval()
+    size = {"size": (small_encoders.SIDE, small_encoders.SIDE)} if name.endswith("vjepa2") else {}
+    return create_model(name, variant=variant, **NARROW[name], **size).double().eval()
 
 
 def clip(model: Predictor, batch: int = 2, frames: int = 6) -> Tensor:
     torch.manual_seed(1)
     channels = model.backbone.input_channels
     if channels == 3:
-        return torch.randint(0, 256, (batch, frames, 3, 33, 41), dtype=torch.uint8)
+        size = model.size if model.backbone.window > 1 else (33, 41)
+        return torch.randint(0, 256, (batch, frames, 3, *size), dtype=torch.uint8)
     return torch.randn(batch, frames, channels, 5, 6).double()
 
 

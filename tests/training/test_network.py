@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import small_runs
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from horst.heads import Logits, UnrollingHead
 from horst.models import Predictor, create_model
@@ -91,8 +91,8 @@ def test_padding_changes_nothing(name: str) -> None:
 
 
 def test_a_frozen_backbone_stays_as_it_was() -> None:
-    model = model_of("horst_tiny")
-    model.backbone = nn.Sequential(model.backbone, nn.BatchNorm2d(16))  # type: ignore[assignment]
+    stem = {**small_runs.TINY["backbone"], "norm": "batch"}  # type: ignore[dict-item]
+    model = create_model("horst_tiny", **{**small_runs.TINY, "backbone": stem}, num_classes=5, size=SIZE)
     before = {name: value.clone() for name, value in model.backbone.state_dict().items()}
     network = TrainingNetwork(model, freeze_backbone=True).train()
     loss_of(network, *clips(5)).sum().backward()

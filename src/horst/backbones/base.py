@@ -54,6 +54,7 @@ class Backbone(nn.Module):
     input_channels: int = 3  # of the frames
     made_from: Part | None = None  # the name and options with which `create_backbone` made it
     smallest: int = 1  # the least height and width of a frame
+    window: int = 1  # how many frames of a stream, this one included, a map depends on; see `WindowBackbone`
     precomputed: bool = False  # whether it takes feature maps instead of images
     normalise: nn.Module
 
@@ -74,6 +75,31 @@ class Backbone(nn.Module):
         """The size of the map for frames of height x width."""
         raise NotImplementedError
 
+    def check_size(self, height: int, width: int) -> None:
+        """InputError for frames that it does not take."""
+        if min(height, width) < self.smallest:
+            least = f"{self.smallest} x {self.smallest} pixels"
+            raise InputError(f"{type(self).__name__} takes at least {least}; got {height} x {width}")
+
+    def init_memory(self, batch_size: int, height: int, width: int) -> Any:
+        """What it remembers of each stream before the first frame; None: a map depends on its own frame only."""
+        return None
+
+    def clip(self, frames: Tensor, memory: Any = None, lengths: Sequence[int] | None = None) -> tuple[Tensor, Any]:
+        """Maps (B, T, channels, h, w) of clips (B, T, 3, H, W), and the memory after `lengths` frames of each.
+
+        `memory`: after the frames before; None: these are the first.
+        """
+        return self(frames.flatten(0, 1)).unflatten(0, frames.shape[:2]), None
+
+    def step(self, frame: Tensor, memory: Any) -> tuple[Tensor, Any]:
+        """Maps (B, channels, h, w) of the next frame (B, 3, H, W) of every stream, and the memory after it."""
+        return self(frame), None
+
+    def saved_options(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The options that build this backbone again without its first weights; `given`: those that built it."""
+        return given
+
     def use_backend(self, name: Wanted) -> None:
         """Choose the implementation, if there are several; see `horst.ops.backend`."""
         check_type("backend", name, Wanted)
@@ -87,8 +113,7 @@ class Backbone(nn.Module):
         name, shape = type(self).__name__, tuple(frames.shape)
         if len(shape) != 4 or shape[1] != self.input_channels:
             raise InputError(f"{name} takes (N, {self.input_channels}, H, W), batch and time flattened; got {shape}")
-        if min(shape[2:]) < self.smallest:
-            raise InputError(f"{name} takes at least {self.smallest} x {self.smallest} pixels; got {shape}")
+        self.check_size(*shape[2:])
         with torch.no_grad() if self.frozen else contextlib.nullcontext():
             return self.features(self.preprocess(frames))
 
@@ -108,8 +133,16 @@ register_backbone = BACKBONES.register  # A decorator that adds a backbone: `@re
 def create_backbone(name: str, **options: Any) -> Backbone:
     """A backbone by name; ConfigError for an unknown name or option."""
     backbone: Backbone = BACKBONES.create(name, **options)
-    backbone.made_from = Part(name=name, options=options)
+    backbone.made_from = Part(name=name, options=backbone.saved_options(options))
     return backbone
+
+
+def check_patches(name: str, size: tuple[int, int], patch: tuple[int, int]) -> None:
+    """InputError if the patches of a transformer do not divide a frame."""
+    if any(pixels % side for pixels, side in zip(size, patch, strict=True)):
+        near = " x ".join(str(max(1, round(pixels / side)) * side) for pixels, side in zip(size, patch, strict=True))
+        cells = f"patches of {patch[0]} x {patch[1]} pixels, which do not divide {size[0]} x {size[1]}"
+        raise InputError(f"{name} reads {cells}: use frames of {near}, for example")
 
 
 @register_backbone("maps")

@@ -169,7 +169,7 @@ def extract(
 
     Args:
         data: The data set's YAML file.
-        backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem or timm.
+        backbone: Name of the backbone: bn_inception, efficientnet_lite0, stem, timm, vjepa2 or videomae.
         options: Its options, such as {pretrained: true}.
         weights: RULSTM's TSN checkpoint for bn_inception, or a model (folder, run, hf://user/name) with a backbone.
         part: Which part of the work this process does, from 0; 0 by default.
@@ -234,7 +234,7 @@ def convert(
 def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
     import yaml
 
-    from horst.backbones import BNInception, create_backbone, load_tsn, read_tsn
+    from horst.backbones import BNInception, WindowBackbone, create_backbone, load_tsn, read_tsn
     from horst.models import open_model
 
     if weights is not None and not Path(weights).is_file():
@@ -247,6 +247,8 @@ def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
     if weights is None:
         if name in ("bn_inception", "stem"):
             raise ConfigError(f"{name} has random weights: pass --weights, RULSTM's TSN checkpoint or a saved model")
+        if isinstance(network, WindowBackbone) and not chosen.get("pretrained"):
+            raise ConfigError(f"{name} has random weights: give --options a folder or a name of the Hub as pretrained")
         return network
     if not isinstance(network, BNInception):
         raise ConfigError(f"--weights is for bn_inception, or a saved model; {name} takes none")

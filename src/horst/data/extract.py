@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,13 +35,16 @@ from horst.data.features import (
 )
 from horst.data.jobs import run_jobs
 from horst.data.source import media_names, open_source
+from horst.data.windows import FrameRun, Window, anticipation_windows, recognition_runs
 from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import claim_folder, disk_errors, remove_abandoned
 from horst.registry import Part
 from horst.video.frame import Image
 
+T = TypeVar("T")
 Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
 Read = Callable[[Example, ClipConfig], Clip]
+Batches = Iterator[tuple[Sequence[int], Maps]]  # maps with the numbers of their frames
 Backbone = Any  # a `horst.backbones.Backbone`: this package must not import it
 
 
@@ -66,7 +69,8 @@ def extract(
     """Write the maps of part `part` of `parts` (from 0) of a data set into `folder`, or continue a run.
 
     The backbone is moved to `device` and put into evaluation mode. Recognition: complete clips at the config's rate,
-    whatever it observes. Anticipation: all frames of the mode "rulstm", which include those of "strict". If the config
+    whatever it observes. Anticipation: all frames of the mode "rulstm", which include those of "strict". The windows of
+    a `WindowBackbone` begin with the clip, in anticipation with the video, as those of a live stream. If the config
     does not state the size of frames, the backbone's own is used, if it has one. Videos that changed since they were
     extracted are extracted again.
     """
@@ -92,9 +96,13 @@ def extract(
         claim_folder(folder, index, "feature store")
     mine = range(part, len(names), parts)
     remove_abandoned(folder, {maps_file(folder, number).name for number in mine})
+    anticipates = annotations.task == "anticipation"
     frames: Callable[[list[Example], ExtractedVideo], Numbered] = partial(recognition_stream, source.read, clip)
-    if annotations.task == "anticipation":
+    if anticipates:
         frames = partial(anticipation_stream, source.read if by_id else None, clip)
+    windowed = backbone.window > 1
+    if windowed and anticipates:
+        _check_windows(backbone, packed=by_id)
     backbone.to(device)
     backbone.eval()
     media_stamps = source.media_stamps(source.annotations.examples)
@@ -102,9 +110,16 @@ def extract(
 
     def work(number: int) -> None:
         video = ExtractedVideo(media_stamp=stamps[number])
-        stream = frames(videos[names[number]], video)
-        batches = iter(lambda: list(islice(stream, batch)), [])
-        maps = (([n for n, _ in b], _maps(backbone, device, index["map"], [i for _, i in b])) for b in batches)
+        examples, shape = videos[names[number]], index["map"]
+        maps: Batches
+        if windowed and anticipates:
+            windows = anticipation_windows(clip, backbone.window, examples, video)
+            maps = _window_maps(backbone, device, shape, windows, batch)
+        elif windowed:
+            maps = _run_maps(backbone, device, shape, recognition_runs(source.read, clip, examples, video), batch)
+        else:
+            chunks = _chunks(frames(examples, video), batch)
+            maps = (([n for n, _ in b], _maps(backbone, device, shape, [i for _, i in b])) for b in chunks)
         with disk_errors(folder, DataError):
             write_maps(maps_file(folder, number), maps, video)
 
@@ -123,9 +138,53 @@ def extracted(folder: Path) -> ExtractReport:
 
 
 def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
-    frames = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
     with torch.inference_mode():
-        maps = backbone(frames).half()
+        return _stored(backbone(_frames(images, device)), shape)
+
+
+def _run_maps(backbone: Backbone, device: Any, shape: list[int], runs: Iterator[FrameRun], batch: int) -> Batches:
+    """Of a `WindowBackbone`, clip by clip. Its memory is carried on from batch to batch."""
+    for numbers, images in runs:
+        memory = None
+        for begin in range(0, len(numbers), batch):
+            some = slice(begin, begin + batch)
+            with torch.inference_mode():
+                maps, memory = backbone.clip(_frames(images[some], device).unsqueeze(0), memory)
+                stored = _stored(maps[0], shape)
+            yield numbers[some], stored
+
+
+def _window_maps(backbone: Backbone, device: Any, shape: list[int], windows: Iterator[Window], batch: int) -> Batches:
+    """Of a `WindowBackbone`, window by window."""
+    for some in _chunks(windows, batch):
+        with torch.inference_mode():
+            frames = torch.stack([_frames(images, device) for _, images in some])
+            maps, _ = backbone.clip(frames[:, -1:], backbone.after(frames[:, :-1]))
+            stored = _stored(maps[:, 0], shape)
+        yield [number for number, _ in some], stored
+
+
+def _chunks(stream: Iterator[T], size: int) -> Iterator[list[T]]:
+    return iter(lambda: list(islice(stream, size)), [])
+
+
+def _check_windows(backbone: Backbone, *, packed: bool) -> None:
+    """ConfigError if windows before actions cannot be made."""
+    name = type(backbone).__name__
+    if packed:
+        reason = "which packed clips do not contain: extract from the videos"
+        raise ConfigError(f"the windows of {name} reach back before the clips, {reason}")
+    if backbone.stride > 1:
+        instead = "in anticipation clip.stride is the time between windows: leave stride out"
+        raise ConfigError(f"stride of {name} is {backbone.stride}; {instead}")
+
+
+def _frames(images: Sequence[Image], device: Any) -> torch.Tensor:
+    return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).to(device)  # (N, H, W, 3) -> (N, 3, H, W)
+
+
+def _stored(found: torch.Tensor, shape: list[int]) -> Maps:
+    maps = found.half()
     if list(maps.shape[1:]) != shape:
         raise DataError(f"the backbone gives maps of {list(maps.shape[1:])}; it announced {shape}")
     if not torch.isfinite(maps).all():

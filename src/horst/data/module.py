@@ -7,7 +7,6 @@ Everything random about a clip is drawn from (seed, epoch, index of the clip). I
 or replicas, and after a resume in the middle of an epoch.
 """
 
-from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Literal
@@ -24,11 +23,9 @@ from horst.data.loader import ClipBatches, ClipLoader, world_and_rank
 from horst.data.preload import PreloadedClips
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError
-from horst.extras import import_torchvision, require
+from horst.extras import import_lightning
 
-with suppress(ModuleNotFoundError):
-    import_torchvision()  # before Lightning's metrics, which import it if it is installed
-require("lightning", "train")
+import_lightning()
 import lightning as lightning  # noqa: E402
 
 

@@ -77,6 +77,9 @@ def contract(model: Predictor, what: What, *, frames: int | None = None, unroll:
 def _check(model: Predictor, what: What, frames: int | None, unroll: int | None) -> None:
     if frames is not None and (what == "step" or frames < 1):
         raise ConfigError(f"frames is {frames}; it must be 1 or more, and only for what='clip' (here {what!r})")
+    if model.backbone.window > 1:
+        name, maps = type(model.backbone).__name__, "export a model trained on its extracted maps (horst extract)"
+        raise ConfigError(f"the backbone {name} reads a window of frames, which graphs do not contain: {maps}")
     if what == "step" and not model.core.streaming:
         raise ConfigError(f"{model.core.config.title} takes only whole clips: export what='clip'")
     if model.head.unrolls and unroll is None:

@@ -88,8 +88,10 @@ def _features(job: FinetuneJob, base: Predictor, report: Report) -> tuple[list[C
         clip = job.clip(index)
         frames = resample_clip(clip.frames, clip.times, base.fps, base.size)
         with torch.inference_mode():
-            # frame by frame: on a CPU the maps of one large frame stay in the cache
-            maps = torch.cat([backbone(frame) for frame in frames.split(1)])
+            if base.backbone.window > 1:
+                maps = base.backbone.clip(frames.unsqueeze(0))[0][0]
+            else:  # frame by frame: on a CPU the maps of one large frame stay in the cache
+                maps = torch.cat([backbone(frame) for frame in frames.split(1)])
             features.append((index, _means(base, maps)))
             still.append(_means(base, maps[:1].expand(STILL_FRAMES, -1, -1, -1))[-1])
         report(FinetuneProgress(0.95 * (index + 1) / len(job.sources), "computing features"))

@@ -170,6 +170,8 @@ class _EagerStep:
 
     def step(self, frames: Tensor, unroll: Unroll, attention: bool, same: Mapping[int, int]) -> StepOutput:
         rows, different, shown = self.distinct(same)
+        if self.model.backbone.window > 1:  # equal frames have other maps after other frames
+            return self._step_windows(frames, rows, unroll, attention)
         maps = self.backbone(frames[different].to(rows.device))
         if len(different) < len(shown):
             maps = maps[shown]
@@ -178,9 +180,19 @@ class _EagerStep:
             return _output(out)
         before = self.now.map(lambda x: x.index_select(0, rows))
         out, after = self.model.step_maps(maps, before, unroll=unroll, attention=attention)
+        return self._written(out, after, rows)
+
+    def _step_windows(self, frames: Tensor, rows: Tensor, unroll: Unroll, attention: bool) -> StepOutput:
+        before = self.now.map(lambda x: x.index_select(0, rows))
+        chosen = frames.to(rows.device).index_select(0, rows)
+        out, after = self.model.step(chosen, before, unroll=unroll, attention=attention)
+        return self._written(out, after, rows)
+
+    def _written(self, out: PredictorOutput, after: State, rows: Tensor) -> StepOutput:
+        """Write the state of some streams into that of all."""
         for buffer, new in _pairs(self.now, after):
             buffer.index_copy_(0, rows, new)
-        return _output(out, lambda x: _spread(x, rows, len(frames)))
+        return _output(out, lambda x: _spread(x, rows, len(self.active)))
 
     def distinct(self, same: Mapping[int, int]) -> tuple[Tensor, list[int], list[int]]:
         """The active rows, the rows with distinct frames, and for each active row the index of its frame in these."""

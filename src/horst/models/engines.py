@@ -34,6 +34,11 @@ def choose_engine(
     if wanted == "auto" and (variable := os.environ.get(VARIABLE)):
         wanted, by = variable, f"set by {VARIABLE}"  # type: ignore[assignment]
     check_type("engine", wanted, EngineName)
+    if model.backbone.window > 1:
+        why = f"the backbone {type(model.backbone).__name__} has a memory, which only torch runs"
+        if wanted == "onnxruntime":
+            raise ConfigError(f"the engine onnxruntime ({by}) cannot run: {why}")
+        return "torch", why, None
     backend = model.core.backend(device)
     has_kernels = isinstance(model.core, HORST) and not model.head.unrolls
     if wanted != "onnxruntime" and backend.name == "triton" and has_kernels:

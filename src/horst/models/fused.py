@@ -107,6 +107,9 @@ class FusedBackbone(Backbone):
         """`members`: the name and the options of each."""
         super().__init__()
         self.members = nn.ModuleList(create_backbone(m["name"], **m.get("options", {})) for m in _mappings(members))
+        if windowed := [member for member in self._each() if member.window > 1]:
+            name = type(windowed[0]).__name__
+            raise ConfigError(f"{name} reads a window of frames and cannot be fused: fuse models on its extracted maps")
         self.channels = sum(member.channels for member in self._each())
         self.smallest = max(member.smallest for member in self._each())
         self.input_channels = self._each()[0].input_channels

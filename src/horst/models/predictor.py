@@ -8,19 +8,19 @@
 State is passed in and returned, so one model serves any number of streams.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import torch
 from torch import Tensor, nn
 
-from horst.backbones import Backbone, create_backbone
+from horst.backbones import Backbone, WindowMemory, create_backbone
 from horst.config import from_dict
-from horst.errors import ConfigError, InputError
+from horst.errors import ConfigError, InputError, StateError
 from horst.heads import Head, Logits, Unroll, Unroller, create_head
-from horst.layers import Core, CoreConfig, CoreOutput, Device, create_core
+from horst.layers import Core, CoreConfig, CoreOutput, Device, State, create_core
 from horst.masks import Lengths, check_lengths, length_mask
 from horst.registry import Part
 
@@ -84,6 +84,25 @@ class PredictorOutput:
 
 
 Predicted = tuple[PredictorOutput, Any]  # with the state after it
+
+
+@dataclass(frozen=True, slots=True)
+class WindowState(State):
+    """The state of a model whose backbone has a memory. That of other models is the state of their core."""
+
+    core: Any
+    memory: WindowMemory
+
+    @property
+    def count(self) -> Tensor:  # type: ignore[override]
+        return self.core.count
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        yield from self.core.tensors()
+        yield from ((f"window_{name}", tensor) for name, tensor in self.memory.tensors())
+
+    def map(self, function: Callable[[Tensor], Tensor]) -> Self:
+        return replace(self, core=self.core.map(function), memory=self.memory.map(function))
 
 
 class Predictor(nn.Module):
@@ -277,7 +296,13 @@ class Predictor(nn.Module):
         self, batch_size: int, height: int, width: int, *, device: Device = None, dtype: torch.dtype | None = None
     ) -> Any:
         """The state before the first frame, for frames of height x width."""
-        return self.core.init_state(batch_size, *self.backbone.output_size(height, width), device=device, dtype=dtype)
+        size = self.backbone.output_size(height, width)
+        state = self.core.init_state(batch_size, *size, device=device, dtype=dtype)
+        memory = self.backbone.init_memory(batch_size, height, width)
+        if memory is None:
+            return state
+        moved = memory.map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
+        return WindowState(state, moved)
 
     def forward(
         self,
@@ -292,20 +317,27 @@ class Predictor(nn.Module):
         self._check(frames, "clip", 5, "(B, T, C, H, W)", state)
         seen = check_lengths(lengths, *frames.shape[:2])
         unroll = self._unroll(unroll, state, frames.shape[1], clip=True)
-        maps = self.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
-        out, state = self.core(maps, state, lengths, attention=attention)
+        before, memory = _parts(state)
+        maps, memory = self.backbone.clip(frames, memory, None if lengths is None else seen)
+        out, after = self.core(maps, before, lengths, attention=attention)
         valid = None
         if lengths is not None and self.training:  # a batch norm does not count padding
             valid = length_mask(torch.tensor(seen, device=frames.device), frames.shape[1])
-        return PredictorOutput(self.read(out, valid, unroll=unroll), out), state
+        return PredictorOutput(self.read(out, valid, unroll=unroll), out), _joined(after, memory)
 
     def step(self, frame: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False) -> Predicted:
         """One frame (B, 3, H, W) of every stream."""
         self._check(frame, "frame", 4, "(B, C, H, W)", state)
-        return self.step_maps(self.backbone(frame), state, unroll=unroll, attention=attention)
+        before, memory = _parts(state)
+        maps, memory = self.backbone.step(frame, memory)
+        out, after = self.step_maps(maps, before, unroll=unroll, attention=attention)
+        return out, _joined(after, memory)
 
     def step_maps(self, maps: Tensor, state: Any, *, unroll: Unroll = None, attention: bool = False) -> Predicted:
-        """The rest of a step, after the backbone: its maps (B, C, h, w) of the frame of every stream."""
+        """The rest of a step, after the backbone: its maps (B, C, h, w) of the frame of every stream.
+
+        `state` is that of the core.
+        """
         unroll = self._unroll(unroll, state, 1, clip=False)
         out, state = self.core.step(maps, state, attention=attention)
         return PredictorOutput(self.read(out, unroll=unroll), out), state
@@ -332,7 +364,12 @@ class Predictor(nn.Module):
             raise InputError(f"the {what} is on {frames.device} and the model on {device}: move one of them")
         if state is not None or what == "frame":
             size = self.backbone.output_size(frames.shape[-2], frames.shape[-1])
-            self.core.check_state(state, frames.shape[0], *size)
+            if (self.backbone.window > 1) != isinstance(state, WindowState):
+                raise StateError(
+                    f"the state is a {type(state).__name__}, of another model: pass what init_state or an earlier call "
+                    "of this model returned"
+                )
+            self.core.check_state(_parts(state)[0], frames.shape[0], *size)
 
     def _unroll(self, unroll: Unroll, state: Any, frames: int, *, clip: bool) -> Unroll:
         """The horizons for the head. A clip that continues another one counts on from its end."""
@@ -347,6 +384,15 @@ class Predictor(nn.Module):
             unroll = [self.head.steps - max(seen) - t for t in range(frames)]
         self.head.horizons(unroll, frames, clip)
         return unroll
+
+
+def _parts(state: Any) -> tuple[Any, WindowMemory | None]:
+    """The states of the core and of the backbone."""
+    return (state.core, state.memory) if isinstance(state, WindowState) else (state, None)
+
+
+def _joined(core: Any, memory: WindowMemory | None) -> Any:
+    return core if memory is None else WindowState(core, memory)
 
 
 def check_labels(labels: Labels, classes: dict[str, int]) -> Labels:

@@ -242,7 +242,8 @@ def _with_backbone(config: PredictorConfig, chosen: str | dict[str, Any]) -> Pre
             before = create_backbone(config.backbone.name, **config.backbone.options)
             options.setdefault("channels", before.channels)
             size = before.output_size(*size)
-        # only its shape is needed, so no weights are loaded
-        after = create_backbone(name, **{key: value for key, value in options.items() if key != "pretrained"})
+        # Only its shape is needed, so no weights are loaded. The shape of some is that of the model at an address.
+        addressed = {key: v for key, v in options.items() if key != "pretrained" or isinstance(v, str)}
+        after = create_backbone(name, **addressed)
     core = replace(config.core, in_channels=after.channels)
     return replace(config, backbone=Part(name=name, options=options), core=core, size=size)

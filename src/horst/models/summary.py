@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from horst.backbones import Backbone, WindowBackbone
 from horst.layers import HORST, CoreOutput
 from horst.models.predictor import Predictor, PredictorConfig
 from horst.ops import joint_ops, statt_ops, temporal_ops, weighing_ops
@@ -57,7 +58,7 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
         frame = torch.zeros(1, model.backbone.input_channels, height, width)
         model.init_state(1, height, width)  # raises if the frames are too small
         flop, x = _flop(model.backbone, frame)
-        rows, attention = [_part(config.backbone.name, x, model.backbone, flop)], []
+        rows, attention = [_backbone(config.backbone.name, x, model.backbone, flop, (height, width))], []
         if isinstance(model.core, HORST):
             for i, cell in enumerate(model.core.cells):
                 state = cell.init_state(1, *x.shape[-2:])
@@ -85,6 +86,15 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
         rows.append(replace(row, output=tuple(head.classes.values())))
     totals = {name: sum(getattr(row, name) for row in rows) for name in ("parameters", "flop", "state_bytes")}
     return Summary(**totals, rows=tuple(rows), attention=tuple(attention))
+
+
+def _backbone(name: str, output: Tensor, backbone: Backbone, flop: int, size: tuple[int, int]) -> PartCosts:
+    """`flop`: of one call, which for a `WindowBackbone` is a window; its cost is spread over the frames of a stride."""
+    if not isinstance(backbone, WindowBackbone):
+        return _part(name, output, backbone, flop)
+    every = "frame" if backbone.stride == 1 else f"{backbone.stride} frames"
+    name += f" (a window of {backbone.window} frames, {flop / 1e9:.3f} GFLOP, every {every})"
+    return _part(name, output, backbone, flop // backbone.stride, backbone.init_memory(1, *size))
 
 
 def _part(name: str, output: Tensor, module: nn.Module, flop: int, state: Any = None) -> PartCosts:

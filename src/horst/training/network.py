@@ -66,25 +66,26 @@ class TrainingNetwork(nn.Module):
 
     def windows(self, frames: Tensor, valid: Tensor, length: int) -> Iterator[tuple[slice, tuple[Tensor, ...]]]:
         """`forward` in windows of `length` frames. The state is carried on, its gradient is not."""
-        state = None
+        state = memory = None
         for begin in range(0, frames.shape[1], length):
             window = slice(begin, begin + length)
             with self._autocast(frames):
-                maps = self._maps(frames[:, window])
+                maps, memory = self._maps(frames[:, window], memory)
                 out, state = self.model.core(maps, state)
                 encoded = self._encoded(maps, out)
             yield window, self.read(encoded, valid[:, window])
             state = state.map(Tensor.detach)
+            memory = None if memory is None else memory.map(Tensor.detach)
 
     def encode(self, frames: Tensor) -> tuple[Tensor, ...]:
         """Backbone and core: what the head reads, then the pooled maps and predicted features if there is a loss."""
         with self._autocast(frames):
-            maps = self._maps(frames)
+            maps, _ = self._maps(frames)
             return self._encoded(maps, self.model.core.encode(maps))
 
-    def _maps(self, frames: Tensor) -> Tensor:
+    def _maps(self, frames: Tensor, memory: Any = None) -> tuple[Tensor, Any]:
         with torch.no_grad() if self.freeze_backbone else nullcontext():
-            return self.model.backbone(frames.flatten(0, 1)).unflatten(0, frames.shape[:2])
+            return self.model.backbone.clip(frames, memory)
 
     def _encoded(self, maps: Tensor, out: CoreOutput) -> tuple[Tensor, ...]:
         seen = tuple(out.named(name) for name in self.model.head.reads)

@@ -42,6 +42,15 @@ def horst_ek100() -> PredictorConfig:
     return _epic((512, 512), num_classes=3806, num_verbs=97, num_nouns=300)
 
 
+@register_model
+def horst_ek100_vjepa2() -> PredictorConfig:
+    """horst_ek100 above the encoder of V-JEPA 2 (ViT-L, 4 s of video), random until its backbone gets `pretrained`."""
+    encoder = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+    # 8 x 8 cells: an eighth of a kitchen's width, as the paper's maps of 8 x 14, at a quarter of the storage of 16 x 16
+    backbone = Part(name="vjepa2", options={"config": encoder, "window": 16, "grid": [8, 8]})
+    return replace(horst_ek100(), backbone=backbone, size=(256, 256))
+
+
 @register_model(pretrained="kitchen")
 def horst_tiny_anticipation() -> PredictorConfig:
     """horst_tiny for anticipation, at four frames per second."""
