@@ -109,9 +109,11 @@ def test_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     make = ["data", "make", "somethings", "made", "--clips", "12", "--size", "32", "--processes", "1"]
     check = ["data", "check", "made/data.yaml", "--processes", "1"]
     assert main(make) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[:2] == ["made/data.yaml", "10 train and 2 val examples of 24 actions, such as"]
-    name, _, action = said[2].strip().partition(": ")
+    printed = capsys.readouterr()
+    assert printed.out == "made/data.yaml\n"
+    said = printed.err.splitlines()
+    start = said.index("10 train and 2 val examples of 24 actions, such as")
+    name, _, action = said[start + 1].strip().partition(": ")
     assert Path(name).is_file()
     assert action in [row[0] for row in check_data(open_source(DataConfig.from_file("made/data.yaml"))).histogram]
     assert main(check) == 0

@@ -64,6 +64,7 @@ class Process:
     name: str
     looks: int
     status: int
+    failed_log: Path | None = None
 
     def poll(self) -> int | None:
         self.looks -= 1

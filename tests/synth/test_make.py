@@ -135,7 +135,7 @@ def test_check(somethings: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert [path for path, _ in report.bad] == [str(videos[1])]
     assert f"clip {train[0]['id']}" in [what for what, _ in report.overlap]
     assert main(["data", "check", str(copy / "data.yaml"), "--depth", "frames", "--processes", "1"]) == 2
-    assert "1 files are missing and 1 are damaged" in capsys.readouterr().err
+    assert "of 6 files, 1 missing, 1 damaged" in capsys.readouterr().err
 
 
 def test_extract(kitchen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

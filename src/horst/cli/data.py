@@ -78,12 +78,12 @@ def make_kitchen(
 
 
 def _print_made(file: Path) -> None:
-    """The file of a data set that was made, and some of its examples: file names do not tell the actions."""
+    """The file of a data set that was made. On stderr some of its examples: file names do not tell the actions."""
     from horst.data.config import DataConfig
     from horst.data.source import open_source
 
-    console, annotations = Console(highlight=False), open_source(DataConfig.from_file(file)).annotations
-    console.print(str(file))
+    Console(highlight=False).print(str(file))
+    console, annotations = Console(stderr=True, highlight=False), open_source(DataConfig.from_file(file)).annotations
     counts = " and ".join(f"{count:,} {split}" for split, count in annotations.counts().items())
     console.print(f"{counts} examples of {len(annotations.classes['action'])} actions, such as")
     for example in annotations.examples[:MADE]:
