@@ -35,9 +35,10 @@ BLOCK = re.compile(r"^```sh\n(?:horst study (\w+).*|python tools/make_results.py
 COLUMNS = (
     ("action/top1@25%", "area"),
     ("action/top1@1s", "action/top1@0.5s", "action/recall1@1s", "action/recall1@0.5s"),
+    ("action/map@0s", "action/mcap@0s", "action/top1@0s", "action/map@1s"),
     ("action/top5@1s", "action/recall5@1s"),
 )
-COMPARED = ("area", "action/top1@0.5s", "action/top5@1s")
+COMPARED = ("area", "action/top1@0.5s", "action/map@0s", "action/top5@1s")
 
 
 def copy(name: str) -> None:
