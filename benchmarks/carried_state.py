@@ -1,6 +1,6 @@
 """Whether a state that is carried through a video helps, against clips of a fixed length whose state starts at zero.
 
-    python -m benchmarks.carried_state                          # cad120/horst, clips of 3.5 s, three seeds: half an hour
+    python -m benchmarks.carried_state                   # cad120/horst, clips of 3.5 s, three seeds: half an hour
     python -m benchmarks.carried_state cad120/gru --seeds 0
 
 Both train a run on whole videos by its recipe, with one fold for each person. "Carried" is the run as it is. "Clips"
@@ -11,20 +11,21 @@ video it reads the clip that ends there. The validation examples of all folds ar
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import torch
-from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
 from horst.configs import find_study
+from horst.console import Console
 from horst.data.loader import ClipBatches
 from horst.evaluation import evaluate as evaluation
 from horst.evaluation.predictions import Predictions, pool
@@ -59,7 +60,7 @@ def of_clips(model: Predictor, frames: Tensor, length: int) -> Logits:
     clips = frames[:, 1:].unfold(1, length, 1).movedim(-1, 2)  # (B, T - length, length, ...)
     parts = [model(part)[0].logits for part in clips.flatten(0, 1).split(WINDOWS)]
 
-    def whole(name: str) -> Tensor | None:
+    def whole(name: str) -> Any:
         if (begin := getattr(first, name)) is None:
             return None
         later = torch.cat([getattr(part, name)[:, -1] for part in parts])
@@ -75,7 +76,9 @@ def trained(config: RunConfig, folder: Path, length: int | None) -> tuple[Predic
     model = open_model(run.last)
 
     def clip_output(model: Predictor, frames: Tensor, lengths: Any, *_: Any) -> Any:
-        return model(frames, lengths=lengths)[0] if length is None else mock.Mock(logits=of_clips(model, frames, length))
+        if length is None:
+            return model(frames, lengths=lengths)[0]
+        return SimpleNamespace(logits=of_clips(model, frames, length))
 
     with mock.patch.object(evaluation, "clip_output", clip_output):
         return evaluation.predict_and_evaluate(model, ClipBatches(config.data, batch_size=4))
@@ -106,11 +109,8 @@ def main() -> None:
             rows.append(remeasure(pool([predictions for predictions, _ in found]), found[0][1]))
             table.add_row(kind, str(seed), *(f"{100 * rows[-1][metric]:.1f}" for metric in METRICS))
             print(kind, seed, *(f"{metric} {100 * rows[-1][metric]:.1f}" for metric in METRICS), flush=True)
-        mean = defaultdict(float)
-        for row in rows:
-            for metric in METRICS:
-                mean[metric] += 100 * row[metric] / len(rows)
-        table.add_row(kind, "mean", *(f"{mean[metric]:.1f}" for metric in METRICS))
+        means = (100 * statistics.mean(row[metric] for row in rows) for metric in METRICS)
+        table.add_row(kind, "mean", *(f"{mean:.1f}" for mean in means))
     Console().print(table)
 
 

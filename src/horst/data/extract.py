@@ -20,7 +20,7 @@ import numpy as np
 import torch
 
 from horst.config import check_positive
-from horst.data.clips import EPIC_FPS, Clip, ClipConfig, Timed, read_frames, seen_frames
+from horst.data.clips import EPIC_FPS, ClipConfig, Timed, read_frames, seen_frames
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Example
 from horst.data.features import (
@@ -35,7 +35,7 @@ from horst.data.features import (
 )
 from horst.data.jobs import run_jobs
 from horst.data.source import media_names, open_source
-from horst.data.windows import FrameRun, Window, anticipation_windows, recognition_runs
+from horst.data.windows import FrameRun, Read, Window, anticipation_windows, readable_clips, recognition_runs
 from horst.errors import ConfigError, DataError, InputError, VideoError
 from horst.io import claim_folder, disk_errors, remove_abandoned
 from horst.registry import Part
@@ -43,7 +43,6 @@ from horst.video.frame import Image
 
 T = TypeVar("T")
 Numbered = Iterator[tuple[int, Image]]  # frames with their numbers in the store
-Read = Callable[[Example, ClipConfig], Clip]
 Batches = Iterator[tuple[Sequence[int], Maps]]  # maps with the numbers of their frames
 Backbone = Any  # a `horst.backbones.Backbone`: this package must not import it
 
@@ -214,23 +213,12 @@ def _index(annotations: Annotations, videos: list[str], clip: ClipConfig, backbo
 def recognition_stream(read: Read, config: ClipConfig, examples: Iterable[Example], video: ExtractedVideo) -> Numbered:
     """Recognition: the frames of every clip of a video, each once. Clips that cannot be read are added to `video`."""
     seen: set[int] = set()
-    failed: dict[tuple[float, float | None], str] = {}
-    for example in examples:
-        place = (example.start, example.end)
-        if place not in failed:
-            failed[place] = ""
-            try:
-                clip = read(example, config)
-            except (VideoError, InputError) as error:
-                failed[place] = str(error)
-            else:
-                numbers = [round(t * MICROSECONDS) for t in clip.times.tolist()]
-                video.clips.append((*place, numbers, clip.note))
-                new = {n: image for n, image in zip(numbers, clip.frames, strict=True) if n not in seen}
-                seen.update(new)
-                yield from new.items()
-        if failed[place]:
-            video.add_bad(example, failed[place])
+    for place, clip in readable_clips(read, config, examples, video):
+        numbers = [round(t * MICROSECONDS) for t in clip.times.tolist()]
+        video.clips.append((*place, numbers, clip.note))
+        new = {n: image for n, image in zip(numbers, clip.frames, strict=True) if n not in seen}
+        seen.update(new)
+        yield from new.items()
 
 
 def anticipation_stream(

@@ -5,7 +5,7 @@ of a frame reaches back before the positions of an action, at the distance of th
 that of a live stream does. It is the same for all actions that observe the frame.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -21,11 +21,10 @@ FrameRun = tuple[list[int], Any]  # numbers in the store, and the frames of one 
 Window = tuple[int, list[Image]]  # the number of its last frame in the store, and all its frames
 
 
-def recognition_runs(
-    read: Read, config: ClipConfig, examples: Sequence[Example], video: ExtractedVideo
-) -> Iterator[FrameRun]:
-    """Every clip of a video, each once. Clips that cannot be read are added to `video`."""
-    seen: set[int] = set()
+def readable_clips(
+    read: Read, config: ClipConfig, examples: Iterable[Example], video: ExtractedVideo
+) -> Iterator[tuple[tuple[float, float | None], Clip]]:
+    """The clips of a video with their start and end, each once. Clips that cannot be read are added to `video`."""
     failed: dict[tuple[float, float | None], str] = {}
     for example in examples:
         place = (example.start, example.end)
@@ -36,17 +35,26 @@ def recognition_runs(
             except (VideoError, InputError) as error:
                 failed[place] = str(error)
             else:
-                numbers = list[int]()
-                for time in clip.times.tolist():
-                    number = round(time * MICROSECONDS)
-                    while number in seen:  # a frame of two clips has two maps: the second a microsecond later
-                        number += 1
-                    seen.add(number)
-                    numbers.append(number)
-                video.clips.append((*place, numbers, clip.note))
-                yield numbers, clip.frames
+                yield place, clip
         if failed[place]:
             video.add_bad(example, failed[place])
+
+
+def recognition_runs(
+    read: Read, config: ClipConfig, examples: Sequence[Example], video: ExtractedVideo
+) -> Iterator[FrameRun]:
+    """The frames of every clip of a video."""
+    seen: set[int] = set()
+    for place, clip in readable_clips(read, config, examples, video):
+        numbers = list[int]()
+        for time in clip.times.tolist():
+            number = round(time * MICROSECONDS)
+            while number in seen:  # a frame of two clips has two maps: the second a microsecond later
+                number += 1
+            seen.add(number)
+            numbers.append(number)
+        video.clips.append((*place, numbers, clip.note))
+        yield numbers, clip.frames
 
 
 def anticipation_windows(
