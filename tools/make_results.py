@@ -116,18 +116,16 @@ def _row(entry: dict[str, Any]) -> StudyRow:
 
 
 def small_table(rows: Sequence[StudyRow], baseline: str | None) -> list[str]:
-    """Two metrics, the difference in one of them, and how many differences are significant.
-
-    Of rows of averaged seeds, only that of the baseline.
-    """
+    """Some metrics, the difference in one of them, and how many differences are significant. Rows of averaged seeds are
+    left out; results.md has them."""
     metrics = next(columns for columns in COLUMNS if columns[-1] in rows[0].values)
     compared = next((m for m in COMPARED if any(m in row.differences for row in rows)), None)
     titles = {row.name: row.title for row in rows}
     heads = [f"difference in {metric_title(compared)}", "significant"] if compared else []
     lines = markdown_head(["", *map(metric_title, metrics), *heads])
     for row in rows:
-        if row.name.endswith(ENSEMBLE) and row.name != f"{baseline}{ENSEMBLE}":
-            continue  # results.md has them all
+        if row.name.endswith(ENSEMBLE):
+            continue
         cells = [row.title, *(metric_value(m, row.values[m].value) for m in metrics)]
         if compared:
             gap, tested = row.differences.get(compared), _tested([row])

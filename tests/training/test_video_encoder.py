@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import small_encoders
 import small_runs
 import torch
 
+from horst.errors import HorstError
 from horst.models import create_model, open_model
 from horst.training.fit import train
 from horst.training.network import TrainingNetwork
@@ -32,6 +34,17 @@ def test_a_run_trains_all_but_the_encoder(somethings: Path, tmp_path: Path) -> N
     torch.manual_seed(config.seed)
     fresh = create_model(config.model.name, num_classes=model.num_classes, **config.model.options, size=(SIDE, SIDE))
     assert any(not torch.equal(a, b) for a, b in zip(model.core.parameters(), fresh.core.parameters(), strict=True))
+
+
+def test_frames_that_do_not_fit_the_encoder_are_refused_before_training(somethings: Path, tmp_path: Path) -> None:
+    small_encoders.save("vjepa2", tmp_path / "encoder")
+    backbone = {"name": "vjepa2", "pretrained": str(tmp_path / "encoder")}
+    config = small_runs.config(
+        somethings, model={"options": {**NARROW, "backbone": backbone}}, data={"clip": {"size": [SIDE, SIDE + 1]}}
+    )
+    with pytest.raises(HorstError, match=f"{SIDE + 1}"):
+        train(config, tmp_path / "run", console=small_runs.silent())
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_windows_of_long_videos_carry_the_encoders_memory_on() -> None:

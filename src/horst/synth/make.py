@@ -101,7 +101,9 @@ def _complete(folder: Path, spec: DatasetSpec) -> bool:
         return False
     made, asked = read_json(folder / MADE), json.loads(json.dumps(asdict(spec)))
     if made != asked:
-        raise DataError(f"{folder} holds {made}, not {asked}: choose another folder, or delete it")
+        others = [f"{key} {made.get(key)} instead of {new}" for key, new in asked.items() if made.get(key) != new]
+        other = ", ".join(others)
+        raise DataError(f"{folder} was made with {other or made}: choose another folder (data.folder), or delete it")
     if CONFIG not in there:
         return False
     if spec.packed:

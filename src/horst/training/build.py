@@ -42,6 +42,7 @@ def build_model(config: RunConfig, annotations: Annotations) -> Predictor:
         raise ConfigError(f"clip.sequence is for {is_for}: leave it out")
     described = replace(described, head=head)
     model = Predictor.from_config(described)
+    model.backbone.output_size(*model.size)  # an error here, not in the first step: its patches may not divide frames
     model.labels = {task: list(names) for task, names in annotations.classes.items() if task in model.head.classes}
     if choice.tsn is not None:
         if not isinstance(model.backbone, BNInception):
