@@ -56,6 +56,14 @@ def runs(somethings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.fixture(scope="module")
+def fused(runs: Path) -> Path:
+    """Two seeds as one folder, which tests do not change."""
+    folder = runs / "fused"
+    assert main(["fuse", str(runs / "a-0"), str(runs / "b-0"), "--folder", str(folder)]) == 0
+    return folder
+
+
 def files(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
@@ -164,6 +172,48 @@ def test_runs_of_other_inputs_have_results_and_no_model(runs: Path, somethings: 
     with pytest.raises(CheckpointError, match=r"no model that reads frames: .*small.* differ in frames of size"):
         horst.open_model(place)
     assert main(["predict", str(place), "camera:0"]) == 2
+
+
+def test_export_refuses_a_fused_folder(fused: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for what in ("step", "clip"):
+        assert main(["export", str(fused), "--what", what, "--output", str(tmp_path / "graph.onnx")]) == 2
+        assert "export the models of its runs one by one" in capsys.readouterr().err.replace("\n", " ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_table_has_a_row_of_fused_runs(
+    runs: Path, fused: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy, other = copied(fused, tmp_path / "fused"), copied(fused, tmp_path / "other-split")
+    (other / "evaluation" / "val.json").rename(other / "evaluation" / "test.json")
+    capsys.readouterr()
+    folders = [runs / "a-0", runs / "b-0", fused, copy, other]
+    assert main(["table", *map(str, folders), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err.replace("\n", "") == f"left out, because they are not runs: {other}"
+    ((seeds, *both),) = (table["lines"] for table in json.loads(shown.out))
+    assert seeds["seeds"] == [0, 1]
+    area = Evaluation.load(fused / "evaluation" / "val.json").metrics["area"]
+    for line, folder in zip(both, (fused, copy), strict=True):
+        assert (line["name"], line["runs"], line["seeds"]) == (f"fused ({folder})", [str(folder)], [])
+        assert line["values"]["area"] == pytest.approx(100 * area)
+    assert main(["table", str(other)]) == 2
+    assert "fuse its runs with --split val" in capsys.readouterr().err.replace("\n", " ")
+
+
+def test_commands_leave_a_fused_folder_as_it_is(
+    fused: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`horst evaluate` prints what `horst fuse` cannot measure, and `horst report` writes to the current folder."""
+    monkeypatch.chdir(tmp_path)
+    before = {name: (fused / name).read_bytes() for name in files(fused)}
+    assert "decided" in Evaluation.load(fused / "evaluation" / "val.json").unmeasured
+    capsys.readouterr()
+    assert main(["evaluate", str(fused), "--device", "cpu"]) == 0
+    assert "decided after" in capsys.readouterr().out
+    assert main(["report", str(fused), "--clips", "0", "--device", "cpu"]) == 0
+    assert files(tmp_path) == {"fused-report.html"}
+    assert {name: (fused / name).read_bytes() for name in files(fused)} == before
 
 
 def bad_runs(runs: Path, somethings: Path, root: Path) -> dict[str, tuple[Path, type[Exception], str]]:

@@ -151,7 +151,8 @@ def report(
     Args:
         split: Split to evaluate on.
         clips: How many to show: some right, some wrong, some whose prediction changes.
-        output: The HTML file; RUN/evaluation/<split>.html by default, or <model>-report.html.
+        output: The HTML file; RUN/evaluation/<split>.html by default; <model>-report.html in the current folder if the
+            model is not a run.
     """
     from horst.io import write_text
 
@@ -181,15 +182,15 @@ def table(*runs: RunFolder, as_json: Json = False) -> None:
     """Print evaluated runs as Markdown tables, with the paper's numbers beside those that reproduce a row of it.
 
     Args:
-        runs: Folders or addresses of runs; others are left out. Runs that differ in their seed alone share a row.
+        runs: Folders or addresses of runs or fused runs; others are left out. Runs that differ in their seed alone
+            share a row.
     """
-    from horst.evaluation.table import NOT_READ, table, table_data
-    from horst.places import RUN, local_folder
+    from horst.evaluation.table import is_listed, table, table_data
 
-    if (others := [run for run in runs if not (local_folder(run, skip=NOT_READ) / RUN).is_file()]) and len(
-        others
-    ) < len(runs):
-        Console(stderr=True).print(f"left out, as they are no runs: {', '.join(map(str, others))}", highlight=False)
+    others = [run for run in runs if not is_listed(run)]
+    if 0 < len(others) < len(runs):
+        names = ", ".join(map(str, others))
+        Console(stderr=True).print(f"left out, because they are not runs: {names}", highlight=False)
         runs = tuple(run for run in runs if run not in others)
     if as_json:
         print(json.dumps(table_data(runs), indent=1))

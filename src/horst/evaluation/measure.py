@@ -103,7 +103,7 @@ def unmeasured(predictions: Predictions, annotations: Annotations) -> dict[str, 
         z = counted.following.shape[1]
         found[sequences.metric_name(z)] = f"no evaluated action is the first of {z} in its video"
     if counted.task == "recognition" and len(counted.positions) > 1 and _answers_unknown(counted):
-        found["decided"] = "the predictions at each frame are not known: runs that were fused differ there"
+        found["decided"] = "evaluations keep scores only at the evaluated positions; fused runs need them at each frame"
     if annotations.name == EK55 and not any(name.startswith("many-shot") for name in annotations.subsets):
         found["recall5/many-shot"] = "the data has no such classes: their lists are missing"
     named = {name.split()[0] for name in annotations.example_sets}

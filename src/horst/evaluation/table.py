@@ -2,6 +2,7 @@
 
     RUN/config.yaml             the run; `paper: {table, row}` names the row to compare with
     RUN/evaluation/val.json     its evaluation
+    FUSED/fusion.json           fused runs (`horst.training.fusion`), with an evaluation as that of a run
 
 A table never mixes data sets. A run is in a table of the paper only if it was evaluated on the table's data set, with
 the same number of classes and clips, and if its model and clips are those of the row (`horst.evaluation.paper`).
@@ -25,21 +26,21 @@ from horst.evaluation.predictions import position_name
 from horst.evaluation.report import ACCURACIES, EDIT_DISTANCE, markdown_head, markdown_row, metric_title
 from horst.heads import TASKS
 from horst.io import is_url
-from horst.places import local_folder
+from horst.places import FUSION, local_folder, model_title
 from horst.remote import CHECKPOINT
 
 SPLIT = "val"
 CONFIG = "config.yaml"
-NOT_READ = (CHECKPOINT, "best", "last")  # of a run at an address
+NOT_READ = (CHECKPOINT, "best", "last", "model.safetensors", "models")  # of a run, or fused runs, at an address
 OVER_SEEDS = "mean ± standard deviation over seeds"
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedRun:
-    """A run and its evaluation."""
+    """A run, or fused runs, and the evaluation."""
 
     place: str  # its folder or address
-    config: dict[str, Any]  # the contents of config.yaml
+    config: dict[str, Any]  # the contents of config.yaml; of fused runs: their name and place, without a seed
     evaluation: Evaluation
 
     @property
@@ -77,7 +78,7 @@ class ResultLine:
     name: str
     values: dict[str, float]  # per cent by metric
     deviations: dict[str, float] = field(default_factory=dict)  # standard deviations over seeds
-    seeds: list[int] = field(default_factory=list)  # empty for the paper's rows
+    seeds: list[int] = field(default_factory=list)  # empty for the paper's rows and for fused runs
     runs: list[str] = field(default_factory=list)  # folders or addresses
 
 
@@ -135,12 +136,38 @@ def mismatch(group: RunGroup) -> str | None:
     )
 
 
-def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
-    """DataError if it is not a run, has not been evaluated, or is damaged."""
+def is_listed(folder: str | Path) -> bool:
+    """Whether it is a run, or fused runs that were evaluated on the split of the tables."""
     here = local_folder(folder, skip=NOT_READ)
-    path, results = here / CONFIG, here / "evaluation" / f"{SPLIT}.json"
-    if not path.is_file():
+    return (here / CONFIG).is_file() or ((here / FUSION).is_file() and _results(here).is_file())
+
+
+def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
+    """DataError if it is neither a run nor fused runs, has not been evaluated, or is damaged."""
+    here = local_folder(folder, skip=NOT_READ)
+    results = _results(here)
+    if (here / CONFIG).is_file():
+        config, remedy = _read_config(here / CONFIG), f"run 'horst evaluate {folder}' first"
+    elif (here / FUSION).is_file():
+        config, remedy = {"name": model_title(folder), "fused": str(folder)}, f"fuse its runs with --split {SPLIT}"
+    else:
         raise DataError(f"{folder} is no run folder: there is no {CONFIG} in it")
+    if not results.is_file():
+        raise DataError(f"{folder} has not been evaluated on {SPLIT} yet: {remedy}")
+    evaluation = Evaluation.load(results)
+    if any(type(evaluation.counts.get(key)) is not int for key in ("examples", "missing")):
+        raise DataError(f"{results} is damaged: its counts lack examples or missing; evaluate the run again")
+    if evaluation.split != SPLIT:
+        raise DataError(f"{results} is of the split {evaluation.split!r}, not of {SPLIT!r}: evaluate the run again")
+    return EvaluatedRun(str(folder), config, evaluation)
+
+
+def _results(folder: Path) -> Path:
+    return folder / "evaluation" / f"{SPLIT}.json"
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """The config of a run. DataError if it is damaged."""
     try:
         config = read_yaml(path)
         if not isinstance(config, dict) or type(config.get("name")) is not str or type(config.get("seed")) is not int:
@@ -151,23 +178,16 @@ def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
             paper_table(paper["table"]).row(paper["row"])
     except ConfigError as error:
         raise DataError(str(error) if str(path) in str(error) else f"{path}: {error}") from error
-    if not results.is_file():
-        raise DataError(f"{folder} has not been evaluated yet: run 'horst evaluate {folder}' first")
-    evaluation = Evaluation.load(results)
-    if any(type(evaluation.counts.get(key)) is not int for key in ("examples", "missing")):
-        raise DataError(f"{results} is damaged: its counts lack examples or missing; evaluate the run again")
-    if evaluation.split != SPLIT:
-        raise DataError(f"{results} is of the split {evaluation.split!r}, not of {SPLIT!r}: evaluate the run again")
-    return EvaluatedRun(str(folder), config, evaluation)
+    return config
 
 
 def group_runs(folders: Sequence[str | Path]) -> list[RunGroup]:
     """Runs grouped by recipe, in their order. A folder that is named twice counts once; a seed must occur once."""
     once = {str(folder).rstrip("/") if is_url(folder) else Path(folder).resolve(): folder for folder in folders}
-    by_recipe: dict[str, dict[int, EvaluatedRun]] = {}
+    by_recipe: dict[str, dict[int | None, EvaluatedRun]] = {}
     for run in map(read_evaluated_run, once.values()):
         seeds = by_recipe.setdefault(run.recipe, {})
-        twin = seeds.setdefault(run.config["seed"], run)
+        twin = seeds.setdefault(run.config.get("seed"), run)
         if twin is not run:
             raise DataError(f"{twin.place} and {run.place} are the same run with the same seed: name one of them")
     groups = [tuple(seeds.values()) for seeds in by_recipe.values()]
@@ -225,7 +245,7 @@ def _line(group: RunGroup, columns: dict[str, str], suffix: str = "") -> ResultL
         name=group.name + suffix,
         values={metric: 100 * statistics.fmean(values) for metric, values in found.items()},
         deviations={metric: 100 * statistics.stdev(values) for metric, values in found.items() if len(values) > 1},
-        seeds=[run.config["seed"] for run in group.runs],
+        seeds=[run.config["seed"] for run in group.runs if "seed" in run.config],
         runs=[run.place for run in group.runs],
     )
 

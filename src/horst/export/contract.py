@@ -14,6 +14,7 @@ from torch import Tensor
 import horst
 from horst.errors import ConfigError
 from horst.models import Predictor
+from horst.models.fused import FusedCore
 
 What = Literal["step", "clip"]
 Format = Literal["onnx", "torch", "aoti"]
@@ -80,6 +81,9 @@ def _check(model: Predictor, what: What, frames: int | None, unroll: int | None)
     if model.backbone.window > 1:
         name, maps = type(model.backbone).__name__, "export a model trained on its extracted maps (horst extract)"
         raise ConfigError(f"the backbone {name} reads a window of frames, which graphs do not contain: {maps}")
+    if isinstance(model.core, FusedCore):
+        remedy = "export the models of its runs one by one, and average their probabilities"
+        raise ConfigError(f"a fused model has the states of several models, which graphs do not contain: {remedy}")
     if what == "step" and not model.core.streaming:
         raise ConfigError(f"{model.core.config.title} takes only whole clips: export what='clip'")
     if model.head.unrolls and unroll is None:
