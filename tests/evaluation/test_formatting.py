@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from horst.evaluation.report import MINUS, markdown_head, markdown_row, metric_title, metric_value, percent
+from horst.evaluation.report import (
+    MINUS,
+    markdown_head,
+    markdown_row,
+    metric_title,
+    metric_value,
+    percent,
+    value_with_unit,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +30,14 @@ def test_titles(metric: str, title: str) -> None:
     assert metric_title(metric) == title
     task, slash, _ = metric.partition("/")
     assert metric_title(metric, action=True) == (f"action {title}" if slash and task == "action" else title)
+
+
+def test_an_edit_distance_is_a_fraction_of_the_next_actions() -> None:
+    assert metric_title("action/ed@4") == metric_title("action/ed@4", action=True) == "edit distance, next 4"
+    assert metric_title("action/ed@4/greedy", action=True) == "edit distance, next 4 (greedy)"
+    assert metric_value("action/ed@4", 0.8691) == value_with_unit("action/ed@4", 0.8691) == "0.869"
+    assert value_with_unit("action/top1@1s", 0.8691) == "86.9%"
+    assert value_with_unit("action/time_to_action", 0.8691) == "0.87 s"
 
 
 def test_numbers() -> None:

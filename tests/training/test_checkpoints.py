@@ -13,8 +13,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from horst.evaluation.measure import is_better
 from horst.training.callbacks import AveragedWeights, CompletionCallback
-from horst.training.checkpoints import SAVE_EVERY, SYNC_EVERY, CheckpointCallback, is_better, metrics_csv
+from horst.training.checkpoints import SAVE_EVERY, SYNC_EVERY, CheckpointCallback, metrics_csv
 from horst.training.fit import prepare, train
 from horst.training.run import Run
 
@@ -92,12 +93,20 @@ def test_a_run_ends_the_same_whatever_was_kept_on_its_way(
 
 
 def test_an_epoch_without_a_number_is_never_the_best() -> None:
-    assert not is_better(math.nan, None)
-    assert not is_better(math.nan, 0.1)
-    assert not is_better(None, None)
-    assert is_better(0.0, None)
-    assert not is_better(0.5, 0.5)  # the first of equal ones stays
-    assert is_better(0.6, 0.5)
+    assert not is_better("area", math.nan, None)
+    assert not is_better("area", math.nan, 0.1)
+    assert not is_better("area", None, None)
+    assert is_better("area", 0.0, None)
+    assert not is_better("area", 0.5, 0.5)  # the first of equal ones stays
+    assert is_better("area", 0.6, 0.5)
+
+
+def test_the_lowest_edit_distance_is_the_best() -> None:
+    for metric in ("action/ed@4", "action/ed@4/greedy"):
+        assert is_better(metric, 0.5, 0.6)
+        assert not is_better(metric, 0.6, 0.5)
+        assert not is_better(metric, 0.5, 0.5)
+        assert not is_better(metric, math.nan, 0.5)
 
 
 def test_columns_that_an_epoch_does_not_have_are_empty() -> None:

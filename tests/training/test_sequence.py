@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import small_runs
 import torch
+import videos
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
@@ -190,9 +191,30 @@ def test_a_run_learns_a_cycle(
     assert "edit distance of the next 4 actions, closest of 5 samples: 0.0" in capsys.readouterr().out
     assert main(["evaluate", str(trained), "--device", "cpu"]) == 0
     assert main(["table", str(trained)]) == 0
-    assert "action edit distance at 4" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    table = [line.split(" | ") for line in out.splitlines() if line.startswith("| ")]
+    column = table[0].index("edit distance, next 4")
+    evaluated = json.loads((trained / "evaluation" / "val.json").read_text())
+    assert table[2][column] == f"{evaluated['metrics']['action/ed@4']:.3f}"
+    assert "- Edit distance: of the next actions, a fraction of 1; lower is better." in out.splitlines()
     assert main(["report", str(trained), "--device", "cpu"]) == 0
     assert "edit distance of the next 4 actions" in (trained / "evaluation" / "val.html").read_text()
+
+
+def test_a_run_keeps_the_epoch_with_the_lowest_edit_distance(cycle: Path, tmp_path: Path) -> None:
+    """The learning rate is too high, so that the last epoch is not the best one."""
+    text, name = io.StringIO(), "action/ed@4"
+    config = run(
+        cycle,
+        optimiser={"name": "sgd", "lr": 3.0, "lookahead": False},
+        trainer={"epochs": 6, "monitor": name, "validate_every": 1},
+    )
+    folder = train(config, tmp_path / "run", console=Console(file=text, width=200)).folder
+    values = [float(row[f"val/{name}"]) for row in small_runs.metrics(folder)]
+    assert values[-1] > min(values) < values[0]
+    assert f"done, best {name} {min(values):.3f}. " in text.getvalue()
+    found = evaluate(load(folder / "best"), ClipBatches(config.data, batch_size=2), progress=False)
+    assert found.metrics[name] == pytest.approx(min(values), abs=1e-5)
 
 
 def test_sequences_are_predicted_at_the_last_frame_before_the_next_action(cycle: Path) -> None:
@@ -294,6 +316,39 @@ def test_streams_have_the_next_actions(tmp_path: Path) -> None:
     assert "sequence" not in other.to_dict()
 
 
+def test_predict_prints_the_actions_after_the_next_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of()
+    model.labels = {"action": ["open", "pour", "take"]}
+    save(model, tmp_path / "model")
+    clip = videos.clip(tmp_path / "clip.mp4", frames=3, fps=5)
+    command = ["predict", str(tmp_path / "model"), str(clip), "--device", "cpu"]
+    assert main([*command, "--json"]) == 0
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    _, *then = [one["name"] for one in first["sequence"]]
+    head = f"   0.00 s  {first['answer']}  {100 * first['top']['action'][0]['probability']:.0f}%"
+    whole = f"{head}, then {', '.join(then)}"
+    for width, line in (
+        (len(whole), whole),
+        (len(whole) - 1, f"{head}, then {then[0]}, {then[1]}, ..."),
+        (len(whole) - 2, f"{head}, then {then[0]}, ..."),
+        (len(head) + 5, head),
+    ):
+        monkeypatch.setenv("COLUMNS", str(width))
+        assert main(command) == 0
+        assert capsys.readouterr().out.splitlines()[0] == line
+    assert main([*command, "--threshold", "1"]) == 0  # there is no answer that anything could follow
+    assert "then" not in capsys.readouterr().out
+
+
+def test_export_tells_that_it_leaves_out_the_sequence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    save(model_of("gru_tiny"), tmp_path / "model")
+    assert main(["export", str(tmp_path / "model"), "--format", "torch", "--output", str(tmp_path / "x.pt2")]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert "the graph does not contain the next 4 actions of clip.sequence" in out
+
+
 @pytest.mark.parametrize("z", [0, -1, 1.5, True])
 def test_a_sequence_has_at_least_one_action(z: Any) -> None:
     with pytest.raises(ConfigError, match=r"sequence.*whole number"):
@@ -323,6 +378,8 @@ def test_videos_with_too_few_actions_are_not_measured(tmp_path: Path) -> None:
     assert "action/ed@4" not in found.metrics
     assert found.unmeasured["action/ed@4"] == "no evaluated action is the first of 4 in its video"
     assert any("not measured: action/ed@4" in line for line in notes(found))
+    with pytest.raises(ConfigError, match=r"monitor is 'action/ed@4', which validation does not give"):
+        prepare(run(folder, batches={"size": 1}, trainer={"monitor": "action/ed@4"}))
     single = layouts.write_ms_tcn(tmp_path / "single", {"train_1": [0, 0], "test_1": [1, 1]})
     with pytest.raises(ConfigError, match="has more than 1 action: choose a smaller number"):
         prepare(run(single, batches={"size": 1}))

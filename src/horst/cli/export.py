@@ -52,6 +52,8 @@ def export(
         )
     console.print(f"{report.path}: {report.size / 1e6:.1f} MB")
     console.print(f"parity over {report.frames} frames of 2 streams: largest difference of logits {report.error:.1e}")
+    if made.head.video is not None and made.head.video.sequence is not None:
+        console.print(f"the graph does not contain the next {made.head.video.sequence.steps} actions of clip.sequence")
     threads = f"{report.threads} CPU thread{'s' if report.threads > 1 else ''}"
     console.print(
         f"a frame of one stream, {threads}: {RUNTIMES[format]} {report.graph_ms:.2f} ms, "

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
+from rich.cells import cell_len
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
@@ -178,7 +179,9 @@ class _Screen:
         answer = prediction.answer()
         if answer != self._answer:
             ((_, chance),) = prediction.top(1)
-            self.console.print(f"{prediction.time:7.2f} s  {answer or '...'}  {100 * chance:.0f}%", highlight=False)
+            line = visible(f"{prediction.time:7.2f} s  {answer or '...'}  {100 * chance:.0f}%", lines=False)
+            then = _then(prediction, self.console.width - cell_len(line) - 2)
+            self.console.print(f"{line}, {then}" if then else line, highlight=False)
             self._answer = answer
 
     def _view(self, prediction: Prediction) -> Group:
@@ -188,4 +191,17 @@ class _Screen:
             style = "bold green" if i == 0 and prediction.answer() is not None else ""
             bar = Text("█" * round(BAR * chance), style or "blue")
             table.add_row(Text(visible(name), style), bar, f"{100 * chance:4.1f}%")
-        return Group(Text(visible(title), "dim"), table)
+        then = _then(prediction, self.console.width)
+        return Group(Text(visible(title), "dim"), table, *([Text(then)] if then else []))
+
+
+def _then(prediction: Prediction, width: int) -> str:
+    """The actions after the predicted one, as many as fit: then B, C. Empty without an answer or a sequence."""
+    if prediction.sequence is None or prediction.answer() is None:
+        return ""
+    names = [visible(name, lines=False) for name, _ in prediction.next_actions()[1:]]  # the answer is the first one
+    for count in range(len(names), 0, -1):
+        text = f"then {', '.join(names[:count])}{', ...' if count < len(names) else ''}"
+        if cell_len(text) <= width:
+            return text
+    return ""

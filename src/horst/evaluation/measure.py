@@ -13,6 +13,7 @@
 If the model predicts no verbs and nouns, their scores are summed from the actions.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from horst.evaluation.predictions import Predictions, label_tensor, position_nam
 from horst.heads import TASKS
 
 PARTS = ("verb", "noun")  # parts of an action, in the order of `Annotations.action_parts`
+LOWER_IS_BETTER = ("calibration", "decided", "ed")  # kinds: the part of a name between "/" and "@"
 EK55, EK100 = "EPIC-Kitchens 55", "EPIC-Kitchens 100"
 
 
@@ -130,8 +132,22 @@ def primary_metric(task: Task, clip: ClipConfig | None = None, data: str = "") -
     return f"action/{kind}@{position_name(task, min(there, key=lambda tau: abs(tau - 1)))}"
 
 
+def lower_is_better(metric: str) -> bool:
+    return metric.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER
+
+
+def is_better(metric: str, value: float | None, best: float | None) -> bool:
+    """Whether an epoch's value of a metric is better than the best so far. NaN, the recall of no class, never is."""
+    if value is None or math.isnan(value):
+        return False
+    return best is None or (value < best if lower_is_better(metric) else value > best)
+
+
 def metric_names(annotations: Annotations, split: Split, clip: ClipConfig, predicted: Iterable[str]) -> list[str]:
-    """The metrics that `measure` computes for a split and the tasks `predicted`, of those where higher is better."""
+    """The metrics by which the best epoch can be chosen, of those that `measure` computes for a split.
+
+    `predicted` are the tasks of the model.
+    """
     if annotations.task == "detection":
         return detection.metric_names(clip)
     names = [position_name(annotations.task, position) for position in positions(annotations.task, clip)]
@@ -150,6 +166,9 @@ def metric_names(annotations: Annotations, split: Split, clip: ClipConfig, predi
             found += [f"{task}/recall1@{name}" for name in names if annotations.task == "online"]
         elif len(names) > 1:
             found.append("area")
+    z = clip.sequence if annotations.task == "online" else None
+    if z is not None and any(len(example.segments) > z for example in examples):  # the first one is not predicted
+        found += [sequences.metric_name(z), f"{sequences.metric_name(z)}/greedy"]
     return found
 
 

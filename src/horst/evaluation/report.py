@@ -22,11 +22,10 @@ TITLES = {
     "map": "mAP",
     "mcap": "mcAP",
     "calibration": "calibration error",
-    "ed": "edit distance",
 }
 """Title of a metric by its kind, the part of its name between "/" and "@"."""
 ACCURACIES = ("map", "mcap", "top1", "top5", "recall1", "recall5")
-EDIT_DISTANCE = r"action/ed@\d+"  # of the next actions; lower is better
+EDIT_DISTANCE = r"action/ed@\d+"  # of the next actions; lower is better. Shown as a fraction of 1, as the field does.
 SECONDS = "time_to_action"  # the kind of metric that is in seconds. All others are fractions of 1.
 MINUS = "\N{MINUS SIGN}"
 
@@ -131,13 +130,22 @@ def _by_position(counts: dict[str, int]) -> str:
 
 
 def metric_title(metric: str, *, action: bool = False) -> str:
-    """top-1 at 25%; verb recall@5 at 1s (tail). `action`: name the task "action" too."""
+    """top-1 at 25%; verb recall@5 at 1s (tail); edit distance, next 4. `action`: name the task "action" too."""
     stem, _, place = metric.partition("@")
     task, _, kind = stem.rpartition("/")
     place, _, subset = place.partition("/")
+    if re.match(EDIT_DISTANCE, metric):  # here the place is a number of actions
+        return f"edit distance, next {place}" + (f" ({subset})" if subset else "")
     words = [task] if task and (action or task != "action") else []
     words += [TITLES.get(kind, kind.replace("_", " ")), *(["at", place] if place else [])]
     return " ".join([*words, f"({subset})"] if subset else words)
+
+
+def metric_format(metric: str) -> tuple[int, int, str]:
+    """What a value is multiplied by, its decimals, and its unit."""
+    if metric.endswith(SECONDS):
+        return 1, 2, " s"
+    return (1, 3, "") if re.match(EDIT_DISTANCE, metric) else (100, 1, "%")
 
 
 def percent(value: float | None) -> str:
@@ -148,11 +156,16 @@ def percent(value: float | None) -> str:
 def metric_value(
     metric: str, value: float, low: float | None = None, high: float | None = None, *, signed: bool = False
 ) -> str:
-    """Per cent, or seconds with two decimals, with the interval if there is one: 61.2 [59.0, 63.4]."""
-    scale, form = (1, ".2f") if metric.endswith(SECONDS) else (100, ".1f")
+    """Per cent, seconds, or a fraction for edit distances, with the interval if there is one: 61.2 [59.0, 63.4]."""
+    scale, decimals, _ = metric_format(metric)
     ends = [] if low is None or high is None else [low, high]
-    texts = [f"{scale * v:{'+' if signed else ''}{form}}".replace("-", MINUS) for v in (value, *ends)]
+    texts = [f"{scale * v:{'+' if signed else ''}.{decimals}f}".replace("-", MINUS) for v in (value, *ends)]
     return f"{texts[0]} [{', '.join(texts[1:])}]" if ends else texts[0]
+
+
+def value_with_unit(metric: str, value: float) -> str:
+    """61.2%, 1.23 s, or 0.869 for an edit distance."""
+    return metric_value(metric, value) + metric_format(metric)[2]
 
 
 def markdown_row(cells: Sequence[str]) -> str:

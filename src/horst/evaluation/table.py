@@ -23,7 +23,14 @@ from horst.errors import ConfigError, DataError, InputError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.paper import PaperTable, differences, paper_table, paper_tables
 from horst.evaluation.predictions import position_name
-from horst.evaluation.report import ACCURACIES, EDIT_DISTANCE, markdown_head, markdown_row, metric_title
+from horst.evaluation.report import (
+    ACCURACIES,
+    EDIT_DISTANCE,
+    markdown_head,
+    markdown_row,
+    metric_format,
+    metric_title,
+)
 from horst.heads import TASKS
 from horst.io import is_url
 from horst.places import FUSION, local_folder, model_title
@@ -76,7 +83,7 @@ class ResultLine:
     """A row of the paper, or the row of a group of runs."""
 
     name: str
-    values: dict[str, float]  # per cent by metric
+    values: dict[str, float]  # by metric: per cent, or a fraction of 1 for edit distances
     deviations: dict[str, float] = field(default_factory=dict)  # standard deviations over seeds
     seeds: list[int] = field(default_factory=list)  # empty for the paper's rows and for fused runs
     runs: list[str] = field(default_factory=list)  # folders or addresses
@@ -234,6 +241,8 @@ def _without_paper(title: str, groups: list[RunGroup], reasons: dict[RunGroup, s
     lines = [_line(group, columns, " (not the paper's)" if group in reasons else "") for group in groups]
     shown = {header: metric for header, metric in columns.items() if any(metric in line.values for line in lines)}
     notes = [*(reasons[g] for g in groups if g in reasons), *(note for g in groups for note in _unreadable(g))]
+    if any(re.fullmatch(EDIT_DISTANCE, metric) for metric in shown.values()):
+        notes = ["Edit distance: of the next actions, a fraction of 1; lower is better.", *notes]
     return ResultTable(title, groups[0].evaluation.data, None, shown, 1, lines, notes)
 
 
@@ -241,10 +250,11 @@ def _line(group: RunGroup, columns: dict[str, str], suffix: str = "") -> ResultL
     measured = [run.evaluation.metrics for run in group.runs]
     found = {metric: [one.get(metric, math.nan) for one in measured] for metric in columns.values()}
     found = {metric: values for metric, values in found.items() if not any(map(math.isnan, values))}
+    scale = {metric: metric_format(metric)[0] for metric in found}
     return ResultLine(
         name=group.name + suffix,
-        values={metric: 100 * statistics.fmean(values) for metric, values in found.items()},
-        deviations={metric: 100 * statistics.stdev(values) for metric, values in found.items() if len(values) > 1},
+        values={metric: scale[metric] * statistics.fmean(values) for metric, values in found.items()},
+        deviations={m: scale[m] * statistics.stdev(values) for m, values in found.items() if len(values) > 1},
         seeds=[run.config["seed"] for run in group.runs if "seed" in run.config],
         runs=[run.place for run in group.runs],
     )
@@ -306,5 +316,7 @@ def _classes(data: str, classes: dict[str, int]) -> str:
 def _value(line: ResultLine, metric: str, decimals: int) -> str:
     if metric not in line.values:
         return ""
+    if re.fullmatch(EDIT_DISTANCE, metric):  # the only ones that are not per cent
+        decimals = metric_format(metric)[1]
     text = f"{line.values[metric]:.{decimals}f}"
     return f"{text} ± {line.deviations[metric]:.{decimals}f}" if metric in line.deviations else text

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import horst
 from horst.console import visible
+from horst.evaluation.measure import lower_is_better
 from horst.evaluation.paper import paper_table
 from horst.evaluation.report import MINUS, markdown_head, markdown_row, metric_title, metric_value
 from horst.io import write_text
@@ -16,7 +17,7 @@ from horst.studies.config import Study
 from horst.studies.plan import Job, state
 from horst.studies.plots import curves, differences
 from horst.studies.results import RunResult, SeedResult, read_result, seed_results
-from horst.studies.statistics import LOWER_IS_BETTER, RESAMPLES
+from horst.studies.statistics import RESAMPLES
 from horst.viz import save_svg
 
 JSON, MARKDOWN = "results.json", "results.md"
@@ -147,7 +148,7 @@ def notes(results: StudyResults) -> list[str]:
         found.append("Seeds averaged: the mean of their probabilities is the prediction; costs are those of all seeds.")
     if gaps := [gap for row in results.rows for gap in row.differences.values()]:
         found += difference_notes(gaps)
-    if lower := [m for m in study.metrics if m.partition("@")[0].rpartition("/")[2] in LOWER_IS_BETTER]:
+    if lower := [metric for metric in study.metrics if lower_is_better(metric)]:
         found.append(f"Lower is better: {', '.join(map(metric_title, lower))}.")
     if study.folds:
         found.append(f"{len(study.folds)} folds: each example is predicted by the model that was not trained on it.")

@@ -27,7 +27,6 @@ from horst.evaluation.predictions import Predictions, position_name, positions
 
 LEVEL = 0.95
 RESAMPLES = 2000
-LOWER_IS_BETTER = ("calibration", "decided")
 CHUNK = 250  # resamples of frames at once
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from horst.data.module import lightning
+from horst.evaluation.measure import is_better
 from horst.training.module import TrainingModule
 
 
@@ -105,7 +106,7 @@ class CompletionCallback(lightning.Callback):
         if trainer.current_epoch >= self.epochs:
             return
         found = pl_module.metrics.get(pl_module.monitor)
-        if found is not None and (self.best is None or found > self.best):
+        if is_better(pl_module.monitor, found, self.best):
             self.best = found
             with self.averages.evaluated(pl_module):
                 self.weights = {name: value.detach().clone() for name, value in pl_module.network.state_dict().items()}

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 import os
 import struct
 import time
@@ -15,6 +14,7 @@ import torch
 from horst.data.loader import gather
 from horst.data.module import lightning
 from horst.errors import CheckpointError
+from horst.evaluation.measure import is_better
 from horst.io import write_text
 from horst.models import save
 from horst.training.callbacks import AveragedWeights
@@ -78,7 +78,7 @@ class CheckpointCallback(lightning.Callback):
         options = pl_module.run.trainer
         completing = options.completion_from == "best" and trainer.current_epoch < options.completion_epochs
         value = None if completing else pl_module.metrics.get(pl_module.monitor)
-        better = is_better(value, self.best)
+        better = is_better(pl_module.monitor, value, self.best)
         if better:
             self.best = value
         saved = self._is_saved(trainer, pl_module)
@@ -183,11 +183,6 @@ def check_checkpoint(checkpoint: Path) -> None:
                 raise zipfile.BadZipFile(f"the checksum of {bad} differs")
     except (OSError, zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, struct.error) as error:
         raise CheckpointError(f"{checkpoint} cannot be resumed from: it is damaged ({error})") from error
-
-
-def is_better(value: float | None, best: float | None) -> bool:
-    """Whether an epoch's metric is higher than the best so far. NaN, the recall of no class, never is."""
-    return value is not None and not math.isnan(value) and (best is None or value > best)
 
 
 def metrics_csv(rows: list[dict[str, float]]) -> str:

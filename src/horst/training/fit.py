@@ -17,6 +17,7 @@ from horst.data.module import ClipDataModule, lightning
 from horst.data.segments import WHOLE_VIDEOS, evaluated
 from horst.errors import CheckpointError, ConfigError, HorstError, did_you_mean
 from horst.evaluation.measure import metric_names
+from horst.evaluation.report import value_with_unit
 from horst.training.build import build_model, loss_for, notices
 from horst.training.callbacks import AveragedWeights, CompletionCallback
 from horst.training.checkpoints import CheckpointCallback, check_checkpoint
@@ -175,7 +176,8 @@ def _fit(
         finally:
             loggers.close()
     if trainer.is_global_zero:
-        best = "" if checkpoints.best is None else f", best {module.monitor} {100 * checkpoints.best:.1f}%"
+        name, value = module.monitor, checkpoints.best
+        best = "" if value is None else f", best {name} {value_with_unit(name, value)}"
         console.print(f"done{best}. Next: horst evaluate {run.place}")
     return run
 

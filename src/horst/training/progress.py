@@ -11,6 +11,7 @@ from rich.text import Text
 
 from horst.console import Console
 from horst.data.module import lightning
+from horst.evaluation.report import value_with_unit
 
 SHOW_EVERY = 0.5  # seconds: reading the loss makes the CPU wait for the GPU, so it is read only as often as can be seen
 
@@ -75,7 +76,7 @@ class ProgressCallback(lightning.Callback):
             return
         name = pl_module.monitor
         found = pl_module.metrics.get(name)
-        val = f", validation {name} {100 * found:.1f}%" if found is not None else ""
+        val = f", validation {name} {value_with_unit(name, found)}" if found is not None else ""
         status = ", ".join(self._status(trainer))
         self.console.print(f"epoch {trainer.current_epoch + 1}/{trainer.max_epochs}: {status}{val}")
 
