@@ -41,7 +41,7 @@ def test_eight_runs(
     told = capsys.readouterr().out
     assert nodes.second is None
     assert told.count("tried again") == 1
-    assert told.count(": done, ") == 8
+    assert told.count(": done") == 8  # one may have been done before its node was lost
     table = small_cluster.results(local)
     assert len(table["runs"]) == 8
     assert len({str(run["metrics"]) for run in table["runs"]}) > 1
