@@ -1,6 +1,6 @@
 """Whether a state that is carried through a video helps, against clips of a fixed length whose state starts at zero.
 
-    python -m benchmarks.carried_state                   # cad120/horst, clips of 3.5 s, three seeds: half an hour
+    python -m benchmarks.carried_state                   # cad120/horst, clips of 3.5 s, three seeds
     python -m benchmarks.carried_state cad120/gru --seeds 0
 
 Both train a run on whole videos by its recipe, with one fold for each person. "Carried" is the run as it is. "Clips"

@@ -6,6 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from horst.errors import InputError
 from horst.ops.fused.pool import max_pool
 
 
@@ -23,6 +24,11 @@ def test_equals_pytorch(device: str, dtype: torch.dtype, stride: int, shape: tup
     assert torch.equal(found, wanted)
     probe = torch.randn(wanted.shape, device=device).to(dtype)
     assert torch.equal(*(torch.autograd.grad(y, x, probe)[0] for y in (wanted, found)))
+
+
+def test_a_place_in_the_window_fits_into_a_byte(device: str) -> None:
+    with pytest.raises(InputError, match="stride is 16"):
+        max_pool(torch.zeros(1, 1, 16, 16, device=device), 16)
 
 
 def test_nan_wins(device: str) -> None:

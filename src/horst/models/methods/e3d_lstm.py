@@ -71,6 +71,7 @@ class SameConv3d(nn.Sequential):
 
     def __init__(self, inputs: int, outputs: int, depth: int, kernel: int, *, norm: bool = True) -> None:
         conv = nn.Conv3d(inputs, outputs, (depth, kernel, kernel))
+        # The first part was padding: without it, saved weights would have other names.
         super().__init__(nn.Identity(), conv, *([nn.GroupNorm(1, outputs)] if norm else []))
 
 

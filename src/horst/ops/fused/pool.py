@@ -13,6 +13,8 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from horst.errors import InputError
+
 BLOCK = 1024  # values of a program: 8 per thread
 
 
@@ -87,5 +89,7 @@ class _MaxPool(torch.autograd.Function):
 
 
 def max_pool(x: Tensor, stride: int) -> Tensor:
-    """x (N, C, H, W) after max pooling with windows of stride x stride, channels-last; stride is at most 15."""
+    """x (N, C, H, W) after max pooling with windows of stride x stride, channels-last."""
+    if stride > 15:  # the place in a window is stored in a byte
+        raise InputError(f"the stride is {stride}; the kernel of max pooling takes at most 15")
     return _MaxPool.apply(x, stride, torch.is_grad_enabled() and x.requires_grad)
