@@ -146,7 +146,8 @@ def test_what_holds_tensors_is_compared_by_identity() -> None:
 def test_an_outcome_as_plain_data() -> None:
     given: dict[str, Any] = {
         "run": "a", "seed": 1, "fold": None, "folder": "a-seed1", "metrics": {"area": 0.5}, "examples": 7,
-        "parameters": 3, "gflop": 0.25, "seconds": 1.5, "frames_per_second": None, "commit": None, "command": ["horst"],
+        "examples_digest": None, "parameters": 3, "gflop": 0.25, "seconds": 1.5, "frames_per_second": None,
+        "commit": None, "command": ["horst"],
     }  # fmt: skip
     evaluation: Any = None
     assert RunResult(**given, evaluation=evaluation).to_dict() == given

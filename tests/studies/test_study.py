@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import shutil
 import signal
@@ -309,3 +310,43 @@ def test_folds_are_pooled(tmp_path: Path, made: Path, commands: list[list[str]])
     assert "24 validation examples in 8 groups" in results["data"]
     assert results["rows"][0]["values"]["area"]["over"] == "bootstrap over groups of examples"
     assert "interval of a bootstrap over groups of examples" in (folder / "results.md").read_text()
+
+
+def test_compared_to_the_last_digit(
+    tmp_path: Path, made: Path, commands: list[list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, folder, earlier = written(tmp_path, made, runs=BASE["runs"][:1], against=None), tmp_path / "study", "old.json"
+    args = ["study", file, "--folder", str(folder)]
+    assert main(args) == 0
+    (tmp_path / earlier).write_text((folder / "results.json").read_text())
+    again = ["study", file, "--folder", str(tmp_path / "again"), "--compare", str(tmp_path / earlier)]
+    capsys.readouterr()
+    assert main(again) == 0
+    cells = len(BASE["metrics"])
+    assert f"2 runs and {cells} cells of the table, no different values" in " ".join(capsys.readouterr().out.split())
+
+    stored = json.loads((tmp_path / earlier).read_text())
+    area = stored["runs"][1]["metrics"]["area"]
+    stored["runs"][1]["metrics"]["area"] = math.nextafter(area, 1.0)  # in the last digit
+    (tmp_path / earlier).write_text(json.dumps(stored))
+    assert main([*again, "--report"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"s3-seed1: area was {math.nextafter(area, 1.0)} and is {area}" in told
+
+    stored["runs"][1]["examples_digest"] = "0123456789abcdef"
+    (tmp_path / earlier).write_text(json.dumps(stored))
+    assert main([*again, "--report"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert "1 different value: s3-seed1: it was trained on other examples" in told
+
+    stored["runs"] = []
+    (tmp_path / earlier).write_text(json.dumps(stored))
+    assert main([*again, "--report"]) == 2
+    assert "has none of the finished runs" in capsys.readouterr().err
+    (tmp_path / earlier).write_text(json.dumps({**stored, "study": "table9"}))
+    assert main([*again, "--report"]) == 2
+    assert "'table9'" in capsys.readouterr().err
+    (tmp_path / earlier).write_text("{}")
+    assert main([*again, "--report"]) == 2
+    assert "no results of a study" in capsys.readouterr().err
+    assert main([*again[:-1], str(tmp_path / "none.json")]) == 2

@@ -21,6 +21,7 @@ def study(
     cpus: Cpus = 1.0,
     gpus: Gpus = None,
     report: Flag = False,
+    compare: Path | None = None,
     set: Names = (),
     **entries: Entry,
 ) -> None:
@@ -34,6 +35,7 @@ def study(
         seeds: Seeds in place of the study's own: --seeds 0 1 2.
         devices: GPUs to spread runs over: --devices 0 1.
         report: Only make the tables of the finished runs.
+        compare: A results.json of an earlier execution: fail if a value of the finished runs differs in any digit.
         set: Entries of all runs to change, as key=value; `--key value` is short for it.
     """
     from horst.config import check_positive
@@ -51,24 +53,26 @@ def study(
             raise ConfigError(f"{option} takes whole numbers from 0 on, such as {option} 0 1, and not {min(numbers)}")
     console = Console(highlight=False)
     if not names:
-        if folder or only or seeds or devices or report or changes or parallel > 1 or ray:
+        if folder or only or seeds or devices or report or compare or changes or parallel > 1 or ray:
             raise ConfigError("put the study's name first: horst study NAME --seeds 0 1 ...")
         _list(console)
         return
     asked = list(dict.fromkeys(map(str, names)))
-    if len(asked) > 1 and (folder or only):
-        raise ConfigError(f"{'--folder' if folder else '--only'} is for one study, and there are {', '.join(asked)}")
+    if len(asked) > 1 and (folder or only or compare):
+        option = "--folder" if folder else "--only" if only else "--compare"
+        raise ConfigError(f"{option} is for one study, and there are {', '.join(asked)}")
+    if compare is not None and not compare.is_file():
+        raise ConfigError(f"--compare: there is no file {compare}")
     planned = [runner.plan_study(name, folder, only, seeds, changes, report=report) for name in asked]
     if report:
-        runner.report_studies(planned, console)
+        runner.report_studies(planned, console, compare=compare)
         return
     if ray is not None and (devices or parallel > 1):
         raise ConfigError("--parallel and --devices are for one machine: with --ray give --cpus and --gpus of a run")
     launcher = ray_launcher(ray, cpus, gpus) or LocalLauncher(parallel, devices)
     options = {"only": only, "parallel": parallel, "devices": devices, "ray": ray, "cpus": cpus, "gpus": gpus}
-    runner.run_studies(
-        planned, runner.command(asked, folder, seeds, changes, **options), launcher=launcher, console=console
-    )
+    again = runner.command(asked, folder, seeds, changes, **options, compare=compare and str(compare))
+    runner.run_studies(planned, again, launcher=launcher, console=console, compare=compare)
 
 
 def _list(console: Console) -> None:

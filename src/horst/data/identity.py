@@ -85,6 +85,11 @@ class DataIdentity:
     def digest(self) -> str:
         return digest(asdict(self))
 
+    @property
+    def examples_digest(self) -> str:
+        """Of the examples alone: the same for copies of the files, on any machine."""
+        return digest([self.task, self.classes, self.meaning, [example[:4] for example in self.examples]])[:16]
+
     def write(self, folder: Path) -> None:
         """Write the record into the folder of a run."""
         about = {"format": FORMAT, "digest": self.digest, **asdict(self)}

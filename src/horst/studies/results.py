@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from horst.data.example import Annotations
+from horst.data.identity import DataIdentity
 from horst.errors import DataError
 from horst.evaluation.evaluate import Evaluation
 from horst.evaluation.measure import measure
@@ -34,6 +35,7 @@ class RunResult:
     folder: str
     metrics: dict[str, float]
     examples: int
+    examples_digest: str | None  # of training and validation; None if the run has no record of its data
     parameters: int
     gflop: float  # per frame
     seconds: float  # of training, without validation
@@ -60,6 +62,7 @@ def read_result(job: Job) -> RunResult:
     """The result of a job that is done."""
     run = Run(job.folder)
     evaluation = Evaluation.load(run.evaluation(SPLIT))
+    data = DataIdentity.read(run.folder)
     parameters, flop = _costs(json.dumps(read_config(run.best).to_dict()))
     try:
         seconds = sum(float(row["seconds"]) for row in run.epochs())
@@ -72,6 +75,7 @@ def read_result(job: Job) -> RunResult:
         folder=job.folder.name,
         metrics=evaluation.metrics,
         examples=evaluation.counts["examples"],
+        examples_digest=None if data is None else data.examples_digest,
         parameters=parameters,
         gflop=flop / 1e9,
         seconds=round(seconds, 1),

@@ -26,6 +26,7 @@ from horst.studies.plan import (
     reuse,
     state,
 )
+from horst.studies.repeat import compare_results
 from horst.studies.report import StudyResults, values_table, write_results
 from horst.tasks import Launcher, sigterm_interrupts
 from horst.training.run import Run, commit
@@ -62,8 +63,18 @@ def plan_study(
     return PlannedStudy(study, place, everything, jobs, list(changes), wanted, shown)
 
 
-def run_studies(studies: Sequence[PlannedStudy], again: str, *, launcher: Launcher, console: Console) -> None:
-    """Do the runs that are left, in one queue, and write the tables. `again`: the command that continues it."""
+def run_studies(
+    studies: Sequence[PlannedStudy], again: str, *, launcher: Launcher, console: Console, compare: Path | None = None
+) -> None:
+    """Do the runs that are left, in one queue, and write the tables.
+
+    Args:
+        studies: What to run.
+        again: The command that continues it.
+        launcher: Where to run it.
+        console: For tables and messages.
+        compare: A results.json that the results must repeat.
+    """
     with ExitStack() as stack:
         launcher.locks = [stack.enter_context(lock_study(one.folder)).fileno() for one in studies]
         # What is wrong is reported before work starts.
@@ -90,10 +101,11 @@ def run_studies(studies: Sequence[PlannedStudy], again: str, *, launcher: Launch
             done = sum(state(job) == "done" for job in jobs)
             console.print(f"stopped; {done} of {len(jobs)} runs are done. Continue with: {again}")
             raise
+        found = []
         for one in studies:
             if any(job.folder in duplicates for job in one.jobs):
                 _reuse(one, reached, console)
-            _write_tables(one, console)
+            found.append(_write_tables(one, console))
         for failure in failed:
             console.print(f"\n{failure.job.title} ended with status {failure.status}; {failure.job.log}")
             for line in failure.lines:
@@ -101,15 +113,20 @@ def run_studies(studies: Sequence[PlannedStudy], again: str, *, launcher: Launch
         if failed:
             names = ", ".join(failure.job.title for failure in failed)
             raise StudyError(f"{len(failed)} of {len(jobs)} runs failed: {names}; once that is fixed: {again}")
+        if compare is not None:
+            for results in found:
+                _compare(results, compare, console)
 
 
-def report_studies(studies: Sequence[PlannedStudy], console: Console) -> None:
-    """The tables of the finished runs."""
+def report_studies(studies: Sequence[PlannedStudy], console: Console, *, compare: Path | None = None) -> None:
+    """The tables of the finished runs. `compare`: a results.json that they must repeat."""
     for one in studies:
         if one.folder.is_dir():
             with suppress(ConfigError), lock_study(one.folder):  # unless runs are active there
                 _reuse(one, {job.folder: state(job) for job in one.jobs}, console)
-        _write_tables(one, console)
+        results = _write_tables(one, console)
+        if compare is not None:
+            _compare(results, compare, console)
 
 
 def command(
@@ -140,15 +157,22 @@ def _duplicates(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]
     return {job.folder for job, one in places if one.parent != job.folder.parent and reached[job.folder] == "new"}
 
 
-def _write_tables(one: PlannedStudy, console: Console) -> None:
+def _compare(results: StudyResults, file: Path, console: Console) -> None:
+    repetition = compare_results(results, file)
+    repetition.check()
+    console.print(str(repetition))
+
+
+def _write_tables(one: PlannedStudy, console: Console) -> StudyResults:
     results = StudyResults.read(one.study, one.everything, one.folder, one.command)
     files = write_results(results, one.folder)
     if not files:
         console.print(f"{one.folder}: no run is done yet, so there is no table")
-        return
+        return results
     for line in values_table(results):
         console.print(line)
     console.print(", ".join(map(str, files)))
+    return results
 
 
 def _asked(folder: Path) -> tuple[list[str], list[int]]:
