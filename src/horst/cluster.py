@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from horst.errors import ConfigError, TaskError
 from horst.extras import require
-from horst.tasks import LOST, STOP_SECONDS, VISIBLE, Process, ProcessGroup, start_module
+from horst.tasks import LOST, STOP_SECONDS, THREADS, VISIBLE, Process, ProcessGroup, start_module
 
 CONNECT_SECONDS = 5.0
 POLL_SECONDS = 0.2
@@ -224,7 +224,7 @@ def free_address() -> tuple[str, int]:
 
 def task_environment(cpus: float, gpus: float) -> dict[str, str]:
     """The same number of threads on every machine, on which results depend; no GPU if none was asked for."""
-    threads = {"OMP_NUM_THREADS": str(max(1, int(cpus)))}
+    threads = {THREADS: str(max(1, int(cpus)))}
     return threads if gpus else {**threads, VISIBLE: ""}
 
 

@@ -19,10 +19,12 @@ from typing import NamedTuple, Protocol, Self
 
 import horst
 from horst.config import check_positive
+from horst.data.jobs import available_cores
 from horst.errors import ConfigError, TaskError
 from horst.io import is_locked
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+THREADS = "OMP_NUM_THREADS"
 POLL_SECONDS = 0.1
 STOP_SECONDS = 20.0  # how long a process may take to end when it is interrupted
 FREE_SECONDS = 60.0  # how long a task is kept back because a lost process still has the lock of its folder
@@ -97,8 +99,18 @@ class LocalLauncher:
     def slots(self, tasks: int) -> list[int | None]:
         return [device for _ in range(self.parallel) for device in (self.devices or (None,))]
 
+    def threads(self) -> dict[str, str]:
+        """An equal share of the cores for each of several tasks.
+
+        Torch would take all of them for each. Threads then wait for others that have no core, and two runs on two cores
+        are several times slower than one after the other.
+        """
+        if (tasks := len(self.slots(0))) == 1 or THREADS in os.environ:
+            return {}
+        return {THREADS: str(max(1, available_cores() // tasks))}
+
     def start(self, arguments: Sequence[str], log: Path, device: int | None, *, alone: bool) -> Process:
-        environment = {} if device is None else {VISIBLE: self.visible[device]}
+        environment = self.threads() if device is None else {VISIBLE: self.visible[device], **self.threads()}
         return start_process(arguments, log, environment, self.locks)
 
 

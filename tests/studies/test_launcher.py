@@ -106,6 +106,25 @@ def test_runs_are_spread(jobs: list[Job], parallel: int, devices: tuple[int, ...
     assert machine.running == {}
 
 
+@pytest.mark.parametrize(
+    ("parallel", "devices", "share"), [(1, (), None), (2, (), "4"), (2, (0, 1), "2"), (9, (), "1")]
+)
+def test_runs_share_the_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parallel: int, devices: tuple[int, ...], share: str | None
+) -> None:
+    """Each would take all cores, and wait for threads that have none."""
+    monkeypatch.setattr(tasks, "available_cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    given: list[Mapping[str, str]] = []
+    monkeypatch.setattr(tasks, "start_process", lambda words, log, environment, locks: given.append(environment))
+    for device in devices or (None,):
+        tasks.LocalLauncher(parallel, devices).start(["train"], tmp_path / "log", device, alone=False)
+    assert [environment.get("OMP_NUM_THREADS") for environment in given] == [share] * max(1, len(devices))
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")  # a choice of the user, which the process inherits
+    tasks.LocalLauncher(parallel).start(["train"], tmp_path / "log", None, alone=False)
+    assert "OMP_NUM_THREADS" not in given[-1]
+
+
 @dataclass
 class Full(Machine):
     """Has memory for `room` runs on a device: the others say so and end."""
