@@ -26,8 +26,10 @@ from horst.training.build import build_model, initialise
 from horst.training.callbacks import CompletionCallback
 from horst.training.checkpoints import CheckpointCallback
 from horst.training.config import RunConfig
+from horst.training.evaluated import open_evaluated
 from horst.training.fit import check_validation, create_trainer, prepare, resume, train
 from horst.training.module import TrainingModule
+from horst.training.network import TrainingNetwork
 from horst.training.progress import ProgressCallback
 from horst.training.speed import resolve
 
@@ -379,3 +381,38 @@ def test_every_process_has_a_batch_for_validation(clips: int, remedy: str) -> No
         check_validation(config, clips, "made")
     check_validation(config, 17, "made")
     check_validation(config, 0, "made")
+
+
+def test_the_threads_of_a_run_are_those_of_its_config(
+    somethings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In training and evaluation, whatever the machine has: rounding depends on them."""
+    used: list[int] = []
+    forward = TrainingNetwork.forward
+
+    def counted(self: TrainingNetwork, *args: Any) -> Any:
+        used.append(torch.get_num_threads())
+        return forward(self, *args)
+
+    monkeypatch.setattr(TrainingNetwork, "forward", counted)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        config = small_runs.config(somethings, trainer={"epochs": 1, "threads": 1})
+        run = train(config, tmp_path / "run", console=silent())
+        opened = open_evaluated(run.folder)
+        head = type(opened.model.head)
+        measured = head.forward
+        monkeypatch.setattr(
+            head, "forward", lambda *args, **maps: (used.append(torch.get_num_threads()), measured(*args, **maps))[1]
+        )
+        training = len(used)
+        opened.evaluate("val")
+        assert set(used) == {1}
+        assert len(used) > training > 0
+        assert torch.get_num_threads() == 2
+        assert replace(opened, config=None).threads is None
+    finally:
+        torch.set_num_threads(before)
+    with pytest.raises(ConfigError, match=r"trainer.threads is 0"):
+        small_runs.config(somethings, trainer={"threads": 0})

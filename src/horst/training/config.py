@@ -233,6 +233,9 @@ class TrainerOptions:
     """Of each machine."""
     nodes: int = 1
     """Machines, each started with torchrun or by SLURM."""
+    threads: int | None = None
+    """CPU threads of training and evaluation; null: one for each core. Rounding depends on their number, so that a run
+    on a CPU repeats to the last digit only with the same number."""
     backend: Wanted = "auto"
     """What runs the layers: reference, compiled (takes a minute to start), triton, or the fastest one available."""
     graphs: bool | Literal["auto"] = "auto"
@@ -259,7 +262,7 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         check_entries("trainer", self, epochs="1..", accumulate="1..", nodes="1..", clip_gradient=">0", ema="0..1")
-        check_entries("trainer", self, window="2..", log_every="1..")
+        check_entries("trainer", self, window="2..", log_every="1..", threads="1..")
         if isinstance(self.loggers, str):
             object.__setattr__(self, "loggers", tuple(filter(None, map(str.strip, self.loggers.split(",")))))
         for name in self.loggers or ():

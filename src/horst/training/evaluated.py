@@ -22,6 +22,7 @@ from horst.places import FUSION, model_title
 from horst.remote import CHECKPOINT
 from horst.training.config import RunConfig
 from horst.training.run import Run
+from horst.training.speed import cpu_threads
 
 PREDICTIONS = "safetensors"
 LARGEST = 2**32  # bytes of scores that a run keeps: larger ones are computed again when they are needed
@@ -43,6 +44,10 @@ class EvaluatedModel:
         return Run(self.source, skip=(CHECKPOINT,)) if self.config is not None else None
 
     @property
+    def threads(self) -> int | None:
+        return None if self.config is None else self.config.trainer.threads
+
+    @property
     def title(self) -> str:
         return model_title(self.source)
 
@@ -61,7 +66,8 @@ class EvaluatedModel:
     def evaluate_part(self, split: str, part: int, parts: int) -> Path:
         """Write part `part` of `parts` (from 0) of the predictions; returns its file."""
         file = part_file(self.part_files(split, 1)[0].parent, self.name(split), part, parts)
-        write_part(file, self.model, self.module, split, part, parts)
+        with cpu_threads(self.threads):
+            write_part(file, self.model, self.module, split, part, parts)
         return file
 
     def evaluate(self, split: str, *, reuse: bool = False, parts: int = 0) -> tuple[Predictions, Evaluation]:
@@ -78,7 +84,8 @@ class EvaluatedModel:
             clip = clip_for(self.module, self.model)
             evaluation = evaluate_predictions(predictions, self.module.annotations, split, clip, model=self.model)
         else:
-            predictions, evaluation = predict_and_evaluate(self.model, self.module, split)
+            with cpu_threads(self.threads):
+                predictions, evaluation = predict_and_evaluate(self.model, self.module, split)
         if run is not None:
             run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: a kill must not leave another model's
             evaluation.save(run.evaluation(name))

@@ -26,7 +26,7 @@ from horst.training.loggers import LoggingCallback, RunLoggers
 from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
 from horst.training.run import Run, is_first
-from horst.training.speed import resolve
+from horst.training.speed import cpu_threads, resolve
 
 MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
 EXPECTED_WARNINGS = (
@@ -172,7 +172,8 @@ def _fit(
                 console.print(line)
         try:
             loggers.start()
-            _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)
+            with cpu_threads(options.threads):
+                _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)
         finally:
             loggers.close()
     if trainer.is_global_zero:

@@ -1,5 +1,10 @@
-"""What `auto` stands for in a run: the precision and CUDA graphs that are fastest on the machine that trains."""
+"""What `auto` stands for in a run: the precision and CUDA graphs that are fastest on the machine that trains.
 
+And `cpu_threads`, which a run may fix.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
@@ -13,6 +18,17 @@ def resolve(config: RunConfig) -> tuple[RunConfig, list[str]]:
     graphs, why_graphs = _graphs(config.trainer)
     chosen = replace(config, trainer=replace(config.trainer, precision=precision, graphs=graphs))
     return chosen, [f"precision {precision}: {why}", f"CUDA graphs {'on' if graphs else 'off'}: {why_graphs}"]
+
+
+@contextmanager
+def cpu_threads(count: int | None) -> Iterator[None]:
+    """Let torch use this many threads on the CPU; None: as many as before."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def chosen_as(config: RunConfig, run: RunConfig) -> RunConfig:
