@@ -215,6 +215,13 @@ def test_sets_of_validation_examples_are_dropped() -> None:
     assert not refold(replace(annotations, example_sets={}), count=2, index=0).notices
 
 
+def test_folds_by_absolute_paths_are_noticed(tmp_path: Path) -> None:
+    annotations = singles([0, 1, 0, 1])
+    there = tuple(replace(e, id=str(tmp_path / e.id)) for e in annotations.examples)
+    (notice,) = refold(replace(annotations, examples=there), count=2, index=0).notices
+    assert f"absolute paths ({there[0].id}): give relative paths or ids" in notice
+
+
 def test_duplicate_ids_are_rejected() -> None:
     one, *others = singles([0] * 4).examples
     twice = replace(singles([0]), examples=(one, replace(one, split="val", media=Path("b.mp4")), *others))

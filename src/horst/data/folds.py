@@ -8,6 +8,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from horst.data.example import FIT_SPLITS, UNKNOWN, Annotations, Example
 from horst.errors import ConfigError, DataError
@@ -36,6 +37,9 @@ def refold(annotations: Annotations, *, count: int, index: int, seed: int = 0, b
     splits = {example.id: "val" if example.id in validation else "train" for example in examples}
     moved = tuple(replace(e, split=splits[e.id]) if e.split in FIT_SPLITS else e for e in annotations.examples)
     notices = annotations.notices
+    if absolute := next((e.id for e in examples if Path(e.id).is_absolute()), None):
+        remedy = "give relative paths or ids, or another machine may have other folds"
+        notices += (f"folds depend on the ids of examples, which are absolute paths ({absolute}): {remedy}",)
     if annotations.example_sets:
         names = ", ".join(annotations.example_sets)
         notices += (f"sets of the original validation split are not evaluated with folds: {names}",)
