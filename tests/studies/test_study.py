@@ -333,11 +333,16 @@ def test_compared_to_the_last_digit(
     told = " ".join(capsys.readouterr().err.split())
     assert f"s3-seed1: area was {math.nextafter(area, 1.0)} and is {area}" in told
 
+    overwritten = folder / "results.json"  # the file that the report writes
+    overwritten.write_text(json.dumps(stored))
+    assert main([*args, "--report", "--compare", str(overwritten)]) == 2
+    assert "1 different value: s3-seed1: area was" in " ".join(capsys.readouterr().err.split())
+
     stored["runs"][1]["examples_digest"] = "0123456789abcdef"
     (tmp_path / earlier).write_text(json.dumps(stored))
     assert main([*again, "--report"]) == 2
     told = " ".join(capsys.readouterr().err.split())
-    assert "1 different value: s3-seed1: it was trained on other examples" in told
+    assert "1 different value: s3-seed1 was trained on other examples" in told
 
     stored["runs"] = []
     (tmp_path / earlier).write_text(json.dumps(stored))

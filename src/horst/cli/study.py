@@ -47,6 +47,7 @@ def study(
         find_study(name)
     with working("loading torch"):
         from horst.studies import runner
+        from horst.studies.repeat import EarlierResults
     check_positive(parallel=parallel)
     for option, numbers in (("--seeds", seeds), ("--devices", devices)):
         if min(numbers, default=0) < 0:
@@ -61,18 +62,18 @@ def study(
     if len(asked) > 1 and (folder or only or compare):
         option = "--folder" if folder else "--only" if only else "--compare"
         raise ConfigError(f"{option} is for one study, and there are {', '.join(asked)}")
-    if compare is not None and not compare.is_file():
-        raise ConfigError(f"--compare: there is no file {compare}")
     planned = [runner.plan_study(name, folder, only, seeds, changes, report=report) for name in asked]
+    # Read before the runs: it may be the file that their results are written to.
+    earlier = None if compare is None else EarlierResults.read(compare, planned[0].study.name)
     if report:
-        runner.report_studies(planned, console, compare=compare)
+        runner.report_studies(planned, console, earlier=earlier)
         return
     if ray is not None and (devices or parallel > 1):
         raise ConfigError("--parallel and --devices are for one machine: with --ray give --cpus and --gpus of a run")
     launcher = ray_launcher(ray, cpus, gpus) or LocalLauncher(parallel, devices)
     options = {"only": only, "parallel": parallel, "devices": devices, "ray": ray, "cpus": cpus, "gpus": gpus}
     again = runner.command(asked, folder, seeds, changes, **options, compare=compare and str(compare))
-    runner.run_studies(planned, again, launcher=launcher, console=console, compare=compare)
+    runner.run_studies(planned, again, launcher=launcher, console=console, earlier=earlier)
 
 
 def _list(console: Console) -> None:

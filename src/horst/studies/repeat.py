@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from horst.errors import DataError, StudyError
 from horst.io import read_json
@@ -13,55 +13,57 @@ SHOWN = 5  # differences that are printed
 
 
 @dataclass(frozen=True, slots=True)
-class Repetition:
-    """The values of a study that an earlier results.json has too."""
+class EarlierResults:
+    """The values of a results.json."""
 
     file: Path
-    runs: int
-    cells: int  # of the table: the metrics of rows with the same seeds
-    different: list[str]  # in words
+    runs: Mapping[tuple[str, int, int | None], tuple[Mapping[str, float], str | None]]
+    """By name, seed and fold: the metrics, and the digest of the examples, which earlier versions do not have."""
+    cells: Mapping[tuple[str, tuple[int, ...]], Mapping[str, float]]  # of the table, by name and seeds
 
-    def __str__(self) -> str:
-        compared = f"{_count(self.runs, 'run')} and {_count(self.cells, 'cell')} of the table"
-        return f"compared with {self.file}: {compared}, {_count(len(self.different), 'different value')}"
+    @classmethod
+    def read(cls, file: Path, study: str) -> Self:
+        """DataError or StudyError if the file has no results of this study."""
+        data = read_json(file)
+        try:
+            if data["study"] != study:
+                raise StudyError(f"{file} is of the study {data['study']!r}, not of {study!r}")
+            runs = {(r["run"], r["seed"], r["fold"]): (r["metrics"], r.get("examples_digest")) for r in data["runs"]}
+            cells = {
+                (row["name"], tuple(row["seeds"])): {metric: cell["value"] for metric, cell in row["values"].items()}
+                for row in data["rows"]
+            }
+        except (KeyError, TypeError, AttributeError) as error:
+            remedy = "give a results.json that `horst study` wrote"
+            raise DataError(f"{file} has no results of a study: {remedy}") from error
+        return cls(file, runs, cells)
 
-    def check(self) -> None:
-        """StudyError if a value differs, or if there was nothing to compare."""
-        if not self.runs:
-            raise StudyError(f"{self.file} has none of the finished runs: compare with results of the same study")
-        if self.different:
-            shown, more = "; ".join(self.different[:SHOWN]), len(self.different) - SHOWN
-            raise StudyError(f"{self}: {shown}" + (f"; and {more} more" if more > 0 else ""))
+    def compare(self, results: StudyResults) -> str:
+        """How much was compared, in words. StudyError if a value differs, or if there is nothing to compare.
 
-
-def compare_results(results: StudyResults, file: Path) -> Repetition:
-    """Compare all metrics of runs with the same name, seed and fold, and the cells of rows with the same seeds.
-
-    Times, costs and intervals are not compared. A metric that only one of the versions has is left out.
-    """
-    before = read_json(file)
-    try:
-        if before["study"] != results.study.name:
-            raise StudyError(f"{file} is of the study {before['study']!r}, not of {results.study.name!r}")
-        runs = {(r["run"], r["seed"], r["fold"]): (r["metrics"], r.get("examples_digest")) for r in before["runs"]}
-        rows = {(row["name"], tuple(row["seeds"])): row["values"] for row in before["rows"]}
-        cells = {key: {metric: cell["value"] for metric, cell in values.items()} for key, values in rows.items()}
-    except (KeyError, TypeError) as error:
-        raise DataError(f"{file} has no results of a study: give a results.json that `horst study` wrote") from error
-    different: list[str] = []
-    compared = 0
-    for run in results.runs:
-        metrics, examples = runs.get((run.run, run.seed, run.fold), ({}, None))
-        if metrics and examples and run.examples_digest and examples != run.examples_digest:
-            compared += 1
-            different.append(f"{run.folder}: it was trained on other examples, so that its metrics are not compared")
-        else:
-            compared += bool(_compare(run.folder, metrics, run.metrics, different))
-    count = 0
-    for row in results.rows:
-        values = {metric: cell.value for metric, cell in row.values.items()}
-        count += _compare(row.title, cells.get((row.name, tuple(row.seeds)), {}), values, different)
-    return Repetition(file, compared, count, different)
+        All metrics of runs with the same name, seed and fold, and the cells of rows with the same seeds. Times, costs
+        and intervals are not compared. A metric that only one of the versions has is left out.
+        """
+        different: list[str] = []
+        runs = cells = 0
+        for run in results.runs:
+            metrics, examples = self.runs.get((run.run, run.seed, run.fold), ({}, None))
+            if metrics and examples and run.examples_digest and examples != run.examples_digest:
+                runs += 1
+                different.append(f"{run.folder} was trained on other examples, so that its metrics are not compared")
+            else:
+                runs += bool(_compare(run.folder, metrics, run.metrics, different))
+        for row in results.rows:
+            values = {metric: cell.value for metric, cell in row.values.items()}
+            cells += _compare(row.title, self.cells.get((row.name, tuple(row.seeds)), {}), values, different)
+        if not runs:
+            raise StudyError(f"{self.file} has none of the finished runs: compare with results of the same runs")
+        compared = f"{_count(runs, 'run')} and {_count(cells, 'cell')} of the table"
+        summary = f"compared with {self.file}: {compared}, {_count(len(different), 'different value')}"
+        if different:
+            more = len(different) - SHOWN
+            raise StudyError(f"{summary}: {'; '.join(different[:SHOWN])}" + (f"; and {more} more" if more > 0 else ""))
+        return summary
 
 
 def _compare(name: str, before: Mapping[str, Any], now: Mapping[str, float], different: list[str]) -> int:

@@ -26,7 +26,7 @@ from horst.studies.plan import (
     reuse,
     state,
 )
-from horst.studies.repeat import compare_results
+from horst.studies.repeat import EarlierResults
 from horst.studies.report import StudyResults, values_table, write_results
 from horst.tasks import Launcher, sigterm_interrupts
 from horst.training.run import Run, commit
@@ -64,7 +64,12 @@ def plan_study(
 
 
 def run_studies(
-    studies: Sequence[PlannedStudy], again: str, *, launcher: Launcher, console: Console, compare: Path | None = None
+    studies: Sequence[PlannedStudy],
+    again: str,
+    *,
+    launcher: Launcher,
+    console: Console,
+    earlier: EarlierResults | None = None,
 ) -> None:
     """Do the runs that are left, in one queue, and write the tables.
 
@@ -73,7 +78,7 @@ def run_studies(
         again: The command that continues it.
         launcher: Where to run it.
         console: For tables and messages.
-        compare: A results.json that the results must repeat.
+        earlier: Values that the results must repeat.
     """
     with ExitStack() as stack:
         launcher.locks = [stack.enter_context(lock_study(one.folder)).fileno() for one in studies]
@@ -113,20 +118,20 @@ def run_studies(
         if failed:
             names = ", ".join(failure.job.title for failure in failed)
             raise StudyError(f"{len(failed)} of {len(jobs)} runs failed: {names}; once that is fixed: {again}")
-        if compare is not None:
+        if earlier is not None:
             for results in found:
-                _compare(results, compare, console)
+                console.print(earlier.compare(results))
 
 
-def report_studies(studies: Sequence[PlannedStudy], console: Console, *, compare: Path | None = None) -> None:
-    """The tables of the finished runs. `compare`: a results.json that they must repeat."""
+def report_studies(studies: Sequence[PlannedStudy], console: Console, *, earlier: EarlierResults | None = None) -> None:
+    """The tables of the finished runs. `earlier`: values that they must repeat."""
     for one in studies:
         if one.folder.is_dir():
             with suppress(ConfigError), lock_study(one.folder):  # unless runs are active there
                 _reuse(one, {job.folder: state(job) for job in one.jobs}, console)
         results = _write_tables(one, console)
-        if compare is not None:
-            _compare(results, compare, console)
+        if earlier is not None:
+            console.print(earlier.compare(results))
 
 
 def command(
@@ -155,12 +160,6 @@ def _duplicates(jobs: Sequence[Job], reached: Mapping[Path, State]) -> set[Path]
     left = sorted((job for job in jobs if reached[job.folder] != "done"), key=lambda job: reached[job.folder] == "new")
     places = [(job, first.setdefault(identity(job.config, None), job.folder)) for job in left]
     return {job.folder for job, one in places if one.parent != job.folder.parent and reached[job.folder] == "new"}
-
-
-def _compare(results: StudyResults, file: Path, console: Console) -> None:
-    repetition = compare_results(results, file)
-    repetition.check()
-    console.print(str(repetition))
 
 
 def _write_tables(one: PlannedStudy, console: Console) -> StudyResults:
