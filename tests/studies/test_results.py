@@ -11,6 +11,7 @@ import pytest
 import torch
 from small_predictions import CLASSES, about, predictions
 
+from horst.data.identity import DataIdentity
 from horst.errors import DataError
 from horst.evaluation.measure import measure
 from horst.evaluation.predictions import TENSORS, Predictions, pool, sorted_by_id
@@ -179,14 +180,18 @@ def test_what_a_run_found_and_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("horst.studies.results.read_config", lambda path: SimpleNamespace(to_dict=dict))
     monkeypatch.setattr("horst.studies.results._costs", lambda text: (1234, 250_000_000))
     monkeypatch.chdir(tmp_path)
+    data = DataIdentity("recognition", {"action": ["x"]}, "", {"1.mp4": "here"}, [["1", "val", {}, "", "1.mp4"]])
+    data.write(run.folder)
+    assert replace(data, media={"1.mp4": "copied"}).examples_digest == data.examples_digest
+    assert replace(data, examples=[["1", "train", {}, "", "1.mp4"]]).examples_digest != data.examples_digest
     job: Any = SimpleNamespace(
         run=SimpleNamespace(name="a"), seed=4, fold=1, folder=run.folder, log=tmp_path / "log",
         command=lambda state: ["train" if state == "new" else "", f"{tmp_path}/x.yaml", "--data.folder=/other"],
     )  # fmt: skip
     assert read_result(job).to_dict() == {
         "run": "a", "seed": 4, "fold": 1, "folder": "a-seed4", "metrics": {"area": 0.5}, "examples": 12,
-        "parameters": 1234, "gflop": 0.25, "seconds": 3.3, "frames_per_second": 10.0, "commit": "c1",
-        "command": ["horst", "train", "x.yaml", "--data.folder=/other"],
+        "examples_digest": data.examples_digest, "parameters": 1234, "gflop": 0.25, "seconds": 3.3, "frames_per_second": 10.0,
+        "commit": "c1", "command": ["horst", "train", "x.yaml", "--data.folder=/other"],
     }  # fmt: skip
 
 
