@@ -190,8 +190,8 @@ def test_what_a_run_found_and_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     )  # fmt: skip
     assert read_result(job).to_dict() == {
         "run": "a", "seed": 4, "fold": 1, "folder": "a-seed4", "metrics": {"area": 0.5}, "examples": 12,
-        "examples_digest": data.examples_digest, "parameters": 1234, "gflop": 0.25, "seconds": 3.3, "frames_per_second": 10.0,
-        "commit": "c1", "command": ["horst", "train", "x.yaml", "--data.folder=/other"],
+        "examples_digest": data.examples_digest, "parameters": 1234, "gflop": 0.25, "seconds": 3.3,
+        "frames_per_second": 10.0, "commit": "c1", "command": ["horst", "train", "x.yaml", "--data.folder=/other"],
     }  # fmt: skip
 
 
