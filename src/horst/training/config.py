@@ -234,8 +234,8 @@ class TrainerOptions:
     nodes: int = 1
     """Machines, each started with torchrun or by SLURM."""
     threads: int | None = None
-    """CPU threads of training and evaluation; null: one for each core. Rounding depends on their number, so that a run
-    on a CPU repeats to the last digit only with the same number."""
+    """CPU threads of training and evaluation; null: OMP_NUM_THREADS, or one for each core. Rounding depends on their
+    number, so that a run on a CPU repeats to the last digit only with the same number."""
     backend: Wanted = "auto"
     """What runs the layers: reference, compiled (takes a minute to start), triton, or the fastest one available."""
     graphs: bool | Literal["auto"] = "auto"
