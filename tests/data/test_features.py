@@ -209,8 +209,10 @@ def test_cells_and_differences(own: DataConfig, tmp_path: Path) -> None:
     extract(own, backbone(), tmp_path / "maps")
     plain = FeatureStore(tmp_path / "maps")
     changed = open_features(tmp_path / "maps", grid=(3, 2), difference=0.25)
+    several = open_features(tmp_path / "maps", grid=(3, 2), difference=[0.5, 0.25])
     channels, height, width = plain.map
     assert changed.map == (2 * channels, 3, 2)
+    assert several.map == (3 * channels, 3, 2)
     lag = round(0.25 * plain.fps)
     config = ClipConfig(size=SIZE, fps=plain.fps / 2)
     for example in plain.annotations.examples:
@@ -220,9 +222,12 @@ def test_cells_and_differences(own: DataConfig, tmp_path: Path) -> None:
         wanted = np.concatenate([cells, cells - before], 1)[::2]
         found = changed.read(example, config)
         np.testing.assert_allclose(found.frames, wanted, atol=5e-3, rtol=5e-3)
+        earlier = cells[np.maximum(np.arange(len(cells)) - round(0.5 * plain.fps), 0)]
+        both = np.concatenate([cells, cells - earlier, cells - before], 1)[::2]
+        np.testing.assert_allclose(several.read(example, config).frames, both, atol=5e-3, rtol=5e-3)
         assert found.times.tolist() == plain.read(example, config).times.tolist()
     with pytest.raises(ConfigError, match="the time between its frames"):
-        open_features(tmp_path / "maps", difference=0.1 / plain.fps)
+        open_features(tmp_path / "maps", difference=[0.5, 0.1 / plain.fps])
     with pytest.raises(ConfigError, match="cannot be averaged"):
         open_features(tmp_path / "maps", grid=(height + 1, 2))
 

@@ -61,11 +61,16 @@ class FeatureStore(Source):
     map: tuple[int, int, int]
 
     def __init__(
-        self, folder: str | Path, *, grid: Sequence[int] | None = None, difference: float | None = None
+        self,
+        folder: str | Path,
+        *,
+        grid: Sequence[int] | None = None,
+        difference: float | Sequence[float] | None = None,
     ) -> None:
         """`grid`: average each map over height x width cells. `difference`: append to each map its difference to the
-        one that many seconds before, as further channels. Both are for recognition and whole videos."""
-        self.folder, self.difference = Path(folder), difference
+        one that many seconds before, as further channels; a list appends several. Both are for recognition and whole
+        videos."""
+        self.folder = Path(folder)
         self.index = read_checked(self.folder / INDEX)[0]
         if self.index.get("format") != FORMAT or "backbone" not in self.index:
             raise DataError(f"{self.folder / INDEX} is not of format {FORMAT}: it is no feature store of this version")
@@ -73,12 +78,13 @@ class FeatureStore(Source):
         self.videos: dict[str, int] = {name: number for number, name in enumerate(self.index["videos"])}
         channels, height, width = self.index["map"]
         self.stored, self.fps = (channels, height, width), float(self.index["clip"].get("fps", EPIC_FPS))
-        self.map = (channels * (1 if difference is None else 2), *(grid or (height, width)))
-        self.lag = round((difference or 0.0) * self.fps)  # in stored frames
-        if difference is not None and self.lag < 1:
+        seconds = [difference] if isinstance(difference, int | float) else list(difference or ())
+        self.lags = [round(one * self.fps) for one in seconds]  # of `difference`, in stored frames
+        self.map = (channels * (1 + len(self.lags)), *(grid or (height, width)))
+        if self.lags and min(self.lags) < 1:
             frame = f"{1 / self.fps:.3g} s, the time between its frames"
-            raise ConfigError(f"{self.folder}: difference is {difference:g} s; it takes at least {frame}")
-        if (grid or difference) and self.annotations.task == "anticipation":
+            raise ConfigError(f"{self.folder}: difference is {min(seconds):g} s; it takes at least {frame}")
+        if (grid or self.lags) and self.annotations.task == "anticipation":
             raise ConfigError(f"{self.folder}: grid and difference are for recognition and whole videos")
         if grid and (height % grid[0] or width % grid[1]):
             raise ConfigError(
@@ -172,10 +178,8 @@ class FeatureStore(Source):
         (_, height, width), (channels, *_) = self.map, self.stored
         cells = maps.reshape(len(maps), channels, height, maps.shape[2] // height, width, maps.shape[3] // width)
         maps = cells.mean((3, 5), dtype=np.float32).astype(np.float16)
-        if self.difference is None:
-            return maps
-        before = np.maximum(np.arange(len(maps)) - self.lag, 0)
-        return np.concatenate([maps, maps - maps[before]], 1)
+        before = [np.maximum(np.arange(len(maps)) - lag, 0) for lag in self.lags]
+        return np.concatenate([maps, *(maps - maps[earlier] for earlier in before)], 1)
 
     def read_maps(self, name: str, numbers: Sequence[int] | Indices) -> Maps:
         """The maps of some frames of a video, in the given order."""
@@ -243,7 +247,7 @@ def open_features(
     folder: str | Path,
     *,
     grid: Sequence[int] | None = None,
-    difference: float | None = None,
+    difference: float | Sequence[float] | None = None,
     task: Task | None = None,
 ) -> FeatureStore:
     """The data source "features": a complete feature store. `task`: detection, for videos stored for online."""
