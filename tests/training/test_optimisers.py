@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from horst.errors import ConfigError
 from horst.training.callbacks import slow_weights
 from horst.training.config import OPTIMISERS, Optimiser, Schedule
 
@@ -80,6 +81,25 @@ def test_optimisers_by_name(name: str, lookahead: bool) -> None:
     assert all(group["lr"] == 0.02 for group in optimiser.param_groups)
     assert bool(slow_weights(optimiser)) == lookahead
     assert isinstance(optimiser, torch.optim.Optimizer)
+
+
+@pytest.mark.parametrize("lookahead", [True, False])
+def test_a_backbone_has_its_own_rate(lookahead: bool) -> None:
+    """With plain SGD, the first step of each part is its rate times the gradient."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
+    options = Optimiser(name="sgd", momentum=0.0, weight_decay=0.0, lr=0.1, backbone_lr=0.001, lookahead=lookahead)
+    optimiser = options.create(model.parameters(), model[0])
+    before = [p.detach().clone() for p in model.parameters()]
+    model(torch.ones(2, 3)).sum().backward()
+    optimiser.step()
+    for p, was, rate in zip(model.parameters(), before, (0.001, 0.001, 0.1, 0.1), strict=True):
+        assert p.grad is not None
+        torch.testing.assert_close(p.detach(), was - rate * p.grad)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 0.5)
+    assert schedule.get_last_lr() == [0.05, 0.0005]
+    model[0].requires_grad_(False)
+    with pytest.raises(ConfigError, match="backbone_lr is set, and nothing of the backbone is trained"):
+        options.create(model.parameters(), model[0])
 
 
 def test_weight_decay_and_momentum_are_passed_on() -> None:

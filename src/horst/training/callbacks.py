@@ -118,7 +118,7 @@ class CompletionCallback(lightning.Callback):
         self.averages.reset(pl_module)
         for optimiser in trainer.optimizers:
             rates = [{key: group[key] for key in ("lr", "initial_lr")} for group in optimiser.param_groups]
-            optimiser.load_state_dict(pl_module.run.optimiser.create(pl_module.parameters()).state_dict())
+            optimiser.load_state_dict(pl_module.new_optimiser().state_dict())
             for group, rate in zip(optimiser.param_groups, rates, strict=True):
                 group.update(rate)  # the schedule continues
 

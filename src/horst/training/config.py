@@ -160,6 +160,8 @@ class Optimiser:
     name: str = "adabelief"
     """A name in OPTIMISERS, or "package.module:name", such as torch.optim:RAdam."""
     lr: float = 0.002
+    backbone_lr: float | None = None
+    """The learning rate of the backbone, to finetune one with smaller steps; null: `lr`."""
     weight_decay: float = 0.001
     lookahead: bool = True
     """k = 5 steps, alpha = 0.5."""
@@ -173,19 +175,25 @@ class Optimiser:
     """Further keyword arguments of the optimiser."""
 
     def __post_init__(self) -> None:
-        check_entries("optimiser", self, lr=">0", weight_decay="0..", momentum="0..1")
+        check_entries("optimiser", self, lr=">0", backbone_lr=">0", weight_decay="0..", momentum="0..1")
         if self.name not in OPTIMISERS:
             _ = OPTIMISERS[self.name]  # raises, with the closest names
 
-    def create(self, parameters: Iterable[nn.Parameter]) -> torch.optim.Optimizer:
-        """The optimiser of those parameters that are trained."""
+    def create(self, parameters: Iterable[nn.Parameter], backbone: nn.Module | None = None) -> torch.optim.Optimizer:
+        """The optimiser of those parameters that are trained. `backbone`: the part that `backbone_lr` is for."""
         own: dict[str, Any] = {}
         if self.name == "adabelief":
             own = {"weight_decouple": self.decouple, "rectify": self.rectify}
         elif self.name == "sgd":
             own = {"momentum": self.momentum}
         published = require("pytorch_optimizer", "train") if self.name == "adabelief" or self.lookahead else None
-        trained = [p for p in parameters if p.requires_grad]
+        trained: list[Any] = [p for p in parameters if p.requires_grad]
+        if self.backbone_lr is not None and backbone is not None:
+            own_rate = {id(p) for p in backbone.parameters() if p.requires_grad}
+            if not own_rate:
+                raise ConfigError("optimiser.backbone_lr is set, and nothing of the backbone is trained: leave it out")
+            others, finetuned = ([p for p in trained if (id(p) in own_rate) == chosen] for chosen in (False, True))
+            trained = [{"params": others}, {"params": finetuned, "lr": self.backbone_lr}]
         optimiser = OPTIMISERS[self.name](trained, lr=self.lr, weight_decay=self.weight_decay, **own, **self.options)
         return published.Lookahead(optimiser, k=5, alpha=0.5) if published is not None and self.lookahead else optimiser
 

@@ -183,10 +183,13 @@ class TrainingModule(lightning.LightningModule):
         del self._collector
 
     def configure_optimizers(self) -> Any:
-        optimiser, epoch = self.run.optimiser.create(self.parameters()), self.epoch_steps()
+        optimiser, epoch = self.new_optimiser(), self.epoch_steps()
         steps = epoch * self.run.trainer.epochs
         schedule = LambdaLR(optimiser, lambda step: self.run.schedule.factor(step, steps, epoch))
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+    def new_optimiser(self) -> torch.optim.Optimizer:
+        return self.run.optimiser.create(self.parameters(), self.model.backbone)
 
     def epoch_steps(self) -> int:
         """Steps in an epoch. Lightning would open the loader for it, before a resumed run knows its position."""
