@@ -28,6 +28,7 @@ ADDED = (
     *("loss.options", "optimiser.options", "model.init_backbone"),
     *("augment.speed", "loss.balance", "loss.near", "trainer.window", "data.clip.sequence"),
     *("trainer.loggers", "trainer.logger_options", "trainer.log_every", "trainer.threads"),
+    *("augment.excerpt", "optimiser.backbone_lr"),
 )
 """Entries that the golden has only where they are not empty, or not what they are by default."""
 

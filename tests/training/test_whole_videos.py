@@ -219,10 +219,41 @@ def test_speeds_change_frames_and_targets_together(data: Path) -> None:
     assert len(factors) > 1
 
 
-def test_speed_is_for_whole_videos(data: Path) -> None:
+@pytest.mark.parametrize("speed", [0.0, 0.3])
+def test_excerpts_are_parts_of_videos_with_their_targets(speed: float, data: Path) -> None:
+    given = batch(data, OVERSAMPLE * FPS if speed else FPS)
+    annotations, clip = source(data).annotations.split("train"), ClipConfig(**clip_options())
+    whole, part = (
+        Augmenter(Augment(operations=0, mirror=False, speed=speed, excerpt=frames), annotations, 0, clip)
+        for frames in (10**6, 5)
+    )
+    starts = set()
+    for epoch in range(4):
+        videos, excerpts = whole(given, epoch), part(given, epoch)
+        assert excerpts.frames.shape[1] == 5
+        for row, length in enumerate(excerpts.lengths.tolist()):
+            assert length == min(5, int(videos.lengths[row]))
+            first = int((videos.times[row] - excerpts.times[row, 0]).abs().nan_to_num(9).argmin())
+            starts.add((row, first))
+            there = slice(first, first + length)
+            assert torch.equal(excerpts.frames[row, :length], videos.frames[row, there])
+            assert torch.equal(excerpts.labels["ahead"][row, :length], videos.labels["ahead"][row, there])
+    assert len(starts) > len(given)  # another part in other epochs
+
+
+def test_excerpts_train(data: Path, tmp_path: Path) -> None:
+    config = run_config(data, augment={"operations": 0, "mirror": False, "excerpt": 4})
+    before = build_model(config, source(data).annotations)
+    run = train(config, tmp_path / "run", console=Console(file=io.StringIO()))
+    changed = [not torch.equal(a, b) for a, b in zip(before.parameters(), load(run.best).parameters(), strict=True)]
+    assert all(changed)
+
+
+@pytest.mark.parametrize("option", [{"speed": 0.1}, {"excerpt": 3}])
+def test_speed_and_excerpts_are_for_whole_videos(option: dict[str, Any], data: Path) -> None:
     one = open_source(DataConfig.from_dict({"source": "csv", "path": str(data), "task": "recognition"})).annotations
-    with pytest.raises(ConfigError, match=r"augment\.speed is for whole videos"):
-        Augmenter(Augment(operations=0, speed=0.1), one, 0)
+    with pytest.raises(ConfigError, match=rf"augment\.{next(iter(option))} is for whole videos"):
+        Augmenter(Augment(operations=0, **option), one, 0)
 
 
 def test_predictions_near_their_action_count_most(data: Path) -> None:

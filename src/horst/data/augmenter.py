@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 
+from horst.config import check_entries
 from horst.data.batches import Batch, stack_labels
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, Annotations
@@ -31,9 +32,13 @@ class Augment(RandAugment):
     speed: float = 0.0
     """Whole videos: play each faster or slower, by a factor of up to exp(speed), from a random first frame. For that
     they are read at OVERSAMPLE times their frame rate."""
+    excerpt: int | None = None
+    """Whole videos: train on a random part of each, of this many frames, from which the state starts. More videos fit
+    in a batch, each augmented in its own way, which a backbone that is finetuned needs."""
 
     def __post_init__(self) -> None:
         RandAugment.__post_init__(self)
+        check_entries("augment", self, excerpt="1..")
         if not 0 <= self.speed <= 1:
             raise ConfigError(f"augment.speed is {self.speed}; it takes a number from 0 to 1")
 
@@ -46,17 +51,17 @@ class Augmenter:
 
     def __init__(self, options: Augment, annotations: Annotations, seed: int, clip: ClipConfig | None = None) -> None:
         self.options, self.seed, self.clip = options, seed, clip or ClipConfig()
-        if options.speed and annotations.task not in WHOLE_VIDEOS:
-            raise ConfigError(
-                f"augment.speed is for whole videos; the task of {annotations.name} is {annotations.task}"
-            )
+        for name in ("speed", "excerpt"):
+            if getattr(options, name) and annotations.task not in WHOLE_VIDEOS:
+                what = f"the task of {annotations.name} is {annotations.task}"
+                raise ConfigError(f"augment.{name} is for whole videos; {what}")
         self.examples, self.parts, self.task = annotations.examples, annotations.action_parts, annotations.task
         self.mirror = mirror_table(annotations) if options.mirror else ()
 
     def __call__(self, batch: Batch, epoch: int) -> Batch:
         count = self.options.operations
-        if len(batch) and self.options.speed:
-            batch = self._played(batch, clip_chances(self.seed ^ SPEED_SEED, epoch, batch.indices, 2))
+        if len(batch) and (self.options.speed or self.options.excerpt):
+            batch = self._played(batch, clip_chances(self.seed ^ SPEED_SEED, epoch, batch.indices, 3))
         if not len(batch) or not (self.mirror or count):
             return batch
         if count and batch.frames.dtype != torch.uint8:
@@ -89,13 +94,17 @@ class Augmenter:
         return replace(batch, frames=frames, labels=labels)
 
     def _played(self, batch: Batch, chances: NDArray[np.float64]) -> Batch:
-        """Whole videos at other speeds. Horizons are in the seconds of the video that is played."""
+        """Whole videos at other speeds, or parts of them. Horizons are in the seconds of the video that is played."""
         device, rows, labels = batch.frames.device, [], []
-        for index, length, times, (a, b) in zip(
+        every = OVERSAMPLE if self.options.speed else 1
+        for index, length, times, (a, b, c) in zip(
             batch.indices, batch.lengths.tolist(), batch.times, chances, strict=True
         ):
             factor = float(np.exp((2 * a - 1) * self.options.speed))
-            places = np.arange(b * (OVERSAMPLE - 1), length, OVERSAMPLE * factor).astype(np.int64)
+            places = np.arange(b * (every - 1), length, every * factor).astype(np.int64)
+            if (count := self.options.excerpt) is not None:
+                first = int(c * (max(len(places) - count, 0) + 1))
+                places = places[first : first + count]
             taus = [factor * tau for tau in horizons(self.clip)]
             found = video_labels(self.task, self.examples[index], times.numpy()[places], taus, self.clip.sequence)
             labels.append({task: of / factor if task == "gap" else of for task, of in found.items()})
