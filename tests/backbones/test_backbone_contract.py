@@ -160,3 +160,22 @@ def test_registry_errors_name_close_matches(name: str, options: dict[str, Any], 
 @pytest.mark.parametrize("name", BACKBONES)
 def test_registry_builds_its_class(name: str) -> None:
     assert type(build(name, 0)) is BACKBONES[name]
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_long_clips_pass_in_parts_unless_there_are_gradients(frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The memory of a whole video is limited. In training, a batch norm needs all frames at once."""
+    torch.manual_seed(0)
+    backbone = create_backbone("efficientnet_lite0", features_at="s16", frozen=frozen).eval()
+    clips = torch.randint(0, 256, (2, 5, 3, 32, 32), dtype=torch.uint8)
+    whole, _ = backbone.clip(clips)
+    sizes = []
+    backbone.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
+    monkeypatch.setattr("horst.backbones.base.MOST_VALUES", 4 * clips[0, 0].numel())
+    with torch.no_grad():
+        parts, _ = backbone.clip(clips)
+    assert sizes == [4, 4, 2]
+    torch.testing.assert_close(parts, whole)
+    sizes.clear()
+    backbone.clip(clips)
+    assert sizes == ([4, 4, 2] if frozen else [10])

@@ -43,6 +43,9 @@ class Normalise(nn.Module):
         return ((x.to(exact) - self.mean.to(exact)) / self.std.to(exact)).to(self.mean.dtype)
 
 
+MOST_VALUES = 2**27  # of frames that pass through a backbone at once, if there are no gradients: it limits the memory
+
+
 class Backbone(nn.Module):
     """Turns frames (N, 3, H, W), RGB in 0..255 (uint8 or float), into maps (N, channels, h, w).
 
@@ -90,7 +93,13 @@ class Backbone(nn.Module):
 
         `memory`: after the frames before; None: these are the first.
         """
-        return self(frames.flatten(0, 1)).unflatten(0, frames.shape[:2]), None
+        flat = frames.flatten(0, 1)
+        whole = torch.is_grad_enabled() and not self.frozen  # gradients need all frames at once
+        if whole or self.precomputed or flat.numel() <= MOST_VALUES or torch.compiler.is_compiling():
+            maps = self(flat)
+        else:  # long videos
+            maps = torch.cat([self(part) for part in flat.split(max(1, MOST_VALUES // flat[0].numel()))])
+        return maps.unflatten(0, frames.shape[:2]), None
 
     def step(self, frame: Tensor, memory: Any) -> tuple[Tensor, Any]:
         """Maps (B, channels, h, w) of the next frame (B, 3, H, W) of every stream, and the memory after it."""
