@@ -253,3 +253,17 @@ def test_runs_on_other_data_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyP
     bad = changed(first, "data.clips=25")  # the folder holds 24
     assert not same_data(first.folder, bad.config)
     check_data([bad])  # training says what is wrong
+
+
+def test_the_number_of_a_fold_in_changes(tmp_path: Path) -> None:
+    """Maps of a backbone that was finetuned without the examples of a fold are in a folder of the fold."""
+    own = {"name": "b", "changes": {"data.folder": "maps/{fold}", "model.options.order": 3}}
+    folds = [{"data.fold": {"count": 2, "index": index}} for index in range(2)]
+    file = tmp_path / "try.yaml"
+    study = {
+        "name": "try", "title": "A try", "question": "Does it work?", "base": "somethings/cpu",
+        "runs": [{"name": "a"}, own], "folds": folds, "metrics": ["area"],
+    }  # fmt: skip
+    file.write_text(yaml.safe_dump(study))
+    jobs = plan(Study.from_file(file), tmp_path, only=["b"])
+    assert [job.config.data.options["folder"] for job in jobs] == [str(tmp_path / "maps" / str(k)) for k in range(2)]

@@ -42,7 +42,7 @@ def outcome(
 
 
 def folds(count: int) -> Any:
-    return SimpleNamespace(folds=({},) * count)
+    return SimpleNamespace(folds=({},) * count, runs=())
 
 
 def same(one: Predictions, other: Predictions) -> bool:

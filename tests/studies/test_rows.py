@@ -167,3 +167,33 @@ def test_averaged_seeds_are_a_row_of_their_own() -> None:
     assert averaged.values[METRIC].over == "bootstrap over examples"
     assert (averaged.parameters, averaged.gflop, averaged.seconds) == (3000, 1.5, 30.0)
     assert (averaged.against, averaged.differences) == (None, {})
+
+
+def test_fused_runs_are_a_row_that_is_compared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each of two runs is unsure and wrong on its own half of the examples: fused they are right, for each seed."""
+    base, half = predictions(1.0, 0), torch.arange(COUNT) % 2
+    stored = {}
+    for part, name in enumerate(("one", "two")):
+        scores = 4 * base.scores["action"]
+        scores[half == part] = 0.25 * scores[half == part].roll(1, -1)
+        stored[name] = replace(base, scores={"action": scores})
+    monkeypatch.setattr(Predictions, "load", lambda file: stored[file.parents[1].name.split("-")[0]])
+    evaluation = SimpleNamespace(classes={"action": 4}, data="made", counts={})
+    results = [
+        SimpleNamespace(**vars(outcome(name, seed, 10.0, None)), evaluation=evaluation, folder=f"{name}-{seed}",
+                        metrics={METRIC: 0.5, "area": 0.5})
+        for name, seeds in (("one", (0, 1, 2)), ("two", (1, 2)))
+        for seed in seeds
+    ]  # fmt: skip
+    fused = StudyRun(name="three", title="both", fuse=("one", "two"))
+    study = replace(STUDY, runs=(*STUDY.runs[:2], fused), ensemble=True)
+    seeds = seed_results(study, results, tmp_path)
+    assert [one.seed for one in seeds["three"]] == [1, 2]  # those that both have
+    rows = {row.name: row for row in study_rows(study, results, seeds)}
+    both = rows["three"]
+    assert (both.title, both.seeds) == ("both", [1, 2])
+    assert (both.values[METRIC].value, both.values["area"].value) == (1.0, pytest.approx(1.0))
+    assert (both.parameters, both.gflop, both.seconds) == (2000, 1.0, 20.0)
+    assert both.differences[METRIC].value == pytest.approx(0.5)  # to the run "one"
+    assert rows["three+ensemble"].parameters == 4000
+    assert "three" not in seed_results(study, results[:3], tmp_path)  # while nothing of "two" is done

@@ -40,10 +40,10 @@ def test_its_runs_are_runs_that_differ(file: Path, tmp_path: Path) -> None:
     assert study.question.endswith("?")
     assert max(map(len, file.read_text().splitlines())) <= 120
     jobs = plan(study, tmp_path)
-    assert len(jobs) == len(study.runs) * len(study.seeds) * max(1, len(study.folds))
+    assert len(jobs) == len(study.trained) * len(study.seeds) * max(1, len(study.folds))
     assert len({job.name for job in jobs}) == len(jobs)
     runs = []
-    for job in jobs[:: max(1, len(study.folds))][: len(study.runs)]:
+    for job in jobs[:: max(1, len(study.folds))][: len(study.trained)]:
         config = job.config
         options = _without_weights(config.model.options)
         with torch.device("meta"):
@@ -113,6 +113,10 @@ GOOD: dict[str, Any] = {
         ({"base": "nowhere.yaml"}, "nowhere.yaml: there is no such file"),
         ({"metrics": ["aria"]}, "did you mean 'area'"),
         ({"runs": [{"name": "a", "method": "horstt"}]}, "there is no method 'horstt', did you mean 'horst'"),
+        ({"runs": [{"name": "a"}, {"name": "c", "fuse": ["a"]}]}, "name two or more different runs"),
+        ({"runs": [{"name": "a"}, {"name": "c", "fuse": ["a", "a"]}]}, "name two or more different runs"),
+        ({"runs": [{"name": "a"}, {"name": "c", "fuse": ["a", "c"]}]}, "fuses 'c'. The trained runs are"),
+        ({"runs": [{"name": "a"}, {"name": "c", "fuse": ["a", "b"], "config": "own/folder"}]}, "leave out config"),
         ({"changes": {"trainer.epoch": 3}}, "the run 'a' of try: .*has no entry 'epoch', did you mean 'epochs'"),
         ({"changes": {"model.options.ordre": 3}}, "has no option 'ordre', did you mean 'order'"),
         ({"changes": {"seed": 3, "trainer.epochs": 0}}, "trainer.epochs is 0"),
@@ -274,3 +278,13 @@ def test_one_fold_for_each_group(tmp_path: Path, people: int) -> None:
     assert [fold["data.fold"] for fold in folds] == [{"count": people, "index": i} for i in range(people)]
     with pytest.raises(ConfigError, match="folds and leave_out"):
         replace(study, folds=({"data.fold.index": 0},))
+
+
+def test_a_fused_row_trains_its_members(tmp_path: Path) -> None:
+    file = tmp_path / "try.yaml"
+    fused = {"name": "c", "fuse": ["a", "b"]}
+    file.write_text(yaml.safe_dump({**GOOD, "runs": [fused, *GOOD["runs"]]}))
+    study = Study.from_file(file)
+    assert [job.run.name for job in plan(study, tmp_path)] == ["a", "b"]
+    assert [job.run.name for job in plan(study, tmp_path, only=["b"])] == ["b"]
+    assert [job.run.name for job in plan(study, tmp_path, only=["c", "a"])] == ["a", "b"]

@@ -88,6 +88,6 @@ def _list(console: Console) -> None:
         except ConfigError as error:  # of one, which does not hide the others
             table.add_row(name, "", str(error))
             continue
-        table.add_row(name, str(len(study.runs) * len(study.seeds) * max(1, len(study.folds))), study.question)
+        table.add_row(name, str(len(study.trained) * len(study.seeds) * max(1, len(study.folds))), study.question)
     console.print(table)
     console.print("horst study NAME runs what is left of a study, and makes its tables")

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from horst.evaluation.evaluate import Evaluation
-from horst.evaluation.fusion import fuse_predictions
 from horst.evaluation.report import SECONDS
 from horst.studies.config import Study
-from horst.studies.results import RunResult, SeedResult, remeasure
+from horst.studies.results import RunResult, SeedResult, fused_result
 from horst.studies.statistics import (
     Statistic,
     group_resamples,
@@ -75,7 +74,8 @@ def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, S
         if not own:
             continue
         numbers = [one.seed for one in own]
-        trained = [result for result in results if result.run == run.name and result.seed in numbers]
+        trained = [result for result in results if result.run in run.members and result.seed in numbers]
+        models = list({result.run: result for result in trained}.values())  # one of each that is fused
         speeds = [result.frames_per_second for result in trained if result.frames_per_second is not None]
         baseline = study.baseline(run)
         others = seeds.get(baseline, ()) if baseline is not None else ()
@@ -84,8 +84,8 @@ def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, S
             name=run.name,
             title=run.label,
             seeds=numbers,
-            parameters=trained[0].parameters,
-            gflop=trained[0].gflop,
+            parameters=sum(result.parameters for result in models),
+            gflop=sum(result.gflop for result in models),
             seconds=sum(result.seconds for result in trained) / len(numbers),
             frames_per_second=statistics.median(speeds) if speeds else None,
             values={m: mean for m in study.metrics if (mean := estimate(own, m)) is not None},
@@ -100,9 +100,7 @@ def study_rows(study: Study, results: Sequence[RunResult], seeds: Mapping[str, S
 
 def ensemble_row(row: StudyRow, own: Sequence[SeedResult], evaluation: Evaluation) -> StudyRow:
     """The mean of the probabilities of all seeds of a run: one prediction for each example, at the cost of all."""
-    fused = fuse_predictions([one.predictions for one in own], [1 / len(own)] * len(own))
-    counted = fused.select(~fused.empty) if own[0].discard else fused
-    result = SeedResult(own[0].seed, remeasure(counted, evaluation), fused, own[0].discard)
+    result = fused_result(own, evaluation)
     values = {m: found for m in row.values if (found := estimate([result], m)) is not None}
     return replace(
         row,

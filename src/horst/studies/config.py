@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -19,7 +19,7 @@ from horst.models import METHODS, Method
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StudyRun:
-    """One row of the table: a recipe, which is trained with every seed."""
+    """One row of the table: a recipe, which is trained with every seed, or several of them fused."""
 
     name: str  # part of the names of its folders
     title: str | None = None  # in tables; by default that of the method, or the name
@@ -27,6 +27,13 @@ class StudyRun:
     changes: dict[str, Any] = field(default_factory=dict)  # by dotted keys, after those of the study
     method: str | None = None  # a name in `horst.models.METHODS`, for its title and the paper's values
     against: str | None = None  # the run that this one is compared with, instead of the study's
+    fuse: tuple[str, ...] = ()
+    """Instead of a training: the names of runs. The mean of their probabilities is the prediction, seed by seed."""
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of the runs that are trained for this row: those that it fuses, or its own."""
+        return self.fuse or (self.name,)
 
     @property
     def known(self) -> Method | None:
@@ -72,7 +79,9 @@ class Study:
         if self.folds and self.leave_out:
             raise ConfigError("folds and leave_out both define a cross-validation; give one of them")
         for run in self.runs:
-            if run.config is None and self.base is None:
+            if run.fuse:
+                _check_fused(run, [other.name for other in self.trained])
+            elif run.config is None and self.base is None:
                 raise ConfigError(f"the run {run.name!r} has no config and the study has no base: give one of them")
             _ = run.known  # raises for an unknown method
         for baseline in (self.against, *(run.against for run in self.runs)):
@@ -94,6 +103,11 @@ class Study:
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 
+    @property
+    def trained(self) -> list[StudyRun]:
+        """The runs that are not fused from others."""
+        return [run for run in self.runs if not run.fuse]
+
     def run(self, name: str) -> StudyRun:
         names = {run.name: run for run in self.runs}
         if name not in names:
@@ -104,6 +118,18 @@ class Study:
         """The run that another is compared with; None if there is none or it is that run itself."""
         chosen = run.against or self.against
         return None if chosen == run.name else chosen
+
+
+def _check_fused(run: StudyRun, trained: Sequence[str]) -> None:
+    """ConfigError unless the row fuses two or more runs of the study that are trained."""
+    if run.config is not None or run.changes:
+        raise ConfigError(f"the run {run.name!r} fuses others and is not trained: leave out config and changes")
+    if len(set(run.fuse)) < max(2, len(run.fuse)):
+        raise ConfigError(f"the run {run.name!r} fuses {', '.join(run.fuse)}; name two or more different runs")
+    for name in run.fuse:
+        if name not in trained:
+            known = did_you_mean(name, trained, "The trained runs are")
+            raise ConfigError(f"the run {run.name!r} fuses {name!r}{known}")
 
 
 def known_studies() -> dict[str, Path]:

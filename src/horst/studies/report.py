@@ -144,6 +144,8 @@ def notes(results: StudyResults) -> list[str]:
             f"Single seeds have the interval of a {single[0]} ({RESAMPLES:,} resamples), which does not include how "
             "far seeds differ."
         )
+    if any(run.fuse for run in study.runs):
+        found.append("Fused: the mean of the probabilities of several runs is the prediction, seed by seed.")
     if study.ensemble:
         found.append("Seeds averaged: the mean of their probabilities is the prediction; costs are those of all seeds.")
     if gaps := [gap for row in results.rows for gap in row.differences.values()]:

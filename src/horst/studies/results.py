@@ -15,6 +15,7 @@ from horst.data.example import Annotations
 from horst.data.identity import DataIdentity
 from horst.errors import DataError
 from horst.evaluation.evaluate import Evaluation
+from horst.evaluation.fusion import fuse_predictions
 from horst.evaluation.measure import measure
 from horst.evaluation.predictions import Predictions, pool, sorted_by_id
 from horst.models.checkpoint import read_config
@@ -101,7 +102,25 @@ def seed_results(study: Study, results: Sequence[RunResult], folder: Path) -> di
             metrics = remeasure(pooled.select(~pooled.empty) if discard else pooled, parts[0].evaluation)
         found.setdefault(run, []).append(SeedResult(seed, metrics, pooled, discard))
     _check_examples(found)
+    for row in study.runs:
+        if row.fuse and all(name in found for name in row.fuse):
+            found[row.name] = _fused_seeds([found[name] for name in row.fuse], results[0].evaluation)
     return found
+
+
+def _fused_seeds(runs: Sequence[Sequence[SeedResult]], evaluation: Evaluation) -> list[SeedResult]:
+    """The runs fused with equal weights, for each seed that all of them have."""
+    by_seed = [{one.seed: one for one in run} for run in runs]
+    common = [seed for seed in by_seed[0] if all(seed in others for others in by_seed)]
+    return [fused_result([run[seed] for run in by_seed], evaluation) for seed in common]
+
+
+def fused_result(several: Sequence[SeedResult], evaluation: Evaluation) -> SeedResult:
+    """The mean of the probabilities of several results. Its seed is that of the first."""
+    fused = fuse_predictions([one.predictions for one in several], [1 / len(several)] * len(several))
+    discard = any(one.discard for one in several)
+    metrics = remeasure(fused.select(~fused.empty) if discard else fused, evaluation)
+    return SeedResult(several[0].seed, metrics, fused, discard)
 
 
 def remeasure(pooled: Predictions, evaluation: Evaluation) -> dict[str, float]:
