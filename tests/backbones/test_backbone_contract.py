@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import horst.models  # registers the backbone of fused models
 from horst.backbones import BACKBONES, Backbone, create_backbone
+from horst.backbones.base import MOST_VALUES
 from horst.errors import ConfigError, InputError
 
 assert horst.models
@@ -171,7 +172,7 @@ def test_long_clips_pass_in_parts_unless_there_are_gradients(frozen: bool, monke
     whole, _ = backbone.clip(clips)
     sizes = []
     backbone.register_forward_pre_hook(lambda _, given: sizes.append(len(given[0])))
-    monkeypatch.setattr("horst.backbones.base.MOST_VALUES", 4 * clips[0, 0].numel())
+    monkeypatch.setitem(MOST_VALUES, "cpu", 4 * clips[0, 0].numel())
     with torch.no_grad():
         parts, _ = backbone.clip(clips)
     assert sizes == [4, 4, 2]

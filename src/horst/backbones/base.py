@@ -43,7 +43,9 @@ class Normalise(nn.Module):
         return ((x.to(exact) - self.mean.to(exact)) / self.std.to(exact)).to(self.mean.dtype)
 
 
-MOST_VALUES = 2**27  # of frames that pass through a backbone at once, if there are no gradients: it limits the memory
+MOST_VALUES = {"cpu": 2**19, "cuda": 2**27}
+"""Of frames that pass through a backbone at once if there are no gradients, by device; others: as cuda. It limits the
+memory of long videos. A CPU is several times faster with parts that fit in its caches."""
 
 
 class Backbone(nn.Module):
@@ -95,10 +97,11 @@ class Backbone(nn.Module):
         """
         flat = frames.flatten(0, 1)
         whole = torch.is_grad_enabled() and not self.frozen  # gradients need all frames at once
-        if whole or self.precomputed or flat.numel() <= MOST_VALUES or torch.compiler.is_compiling():
+        most = MOST_VALUES.get(flat.device.type, MOST_VALUES["cuda"])
+        if whole or self.precomputed or flat.numel() <= most or torch.compiler.is_compiling():
             maps = self(flat)
-        else:  # long videos
-            maps = torch.cat([self(part) for part in flat.split(max(1, MOST_VALUES // flat[0].numel()))])
+        else:
+            maps = torch.cat([self(part) for part in flat.split(max(1, most // flat[0].numel()))])
         return maps.unflatten(0, frames.shape[:2]), None
 
     def step(self, frame: Tensor, memory: Any) -> tuple[Tensor, Any]:

@@ -137,8 +137,8 @@ def extracted(folder: Path) -> ExtractReport:
 
 
 def _maps(backbone: Backbone, device: Any, shape: list[int], images: Sequence[Image]) -> Maps:
-    with torch.inference_mode():
-        return _stored(backbone(_frames(images, device)), shape)
+    with torch.inference_mode():  # `clip`, because it divides a batch into parts that suit the device
+        return _stored(backbone.clip(_frames(images, device).unsqueeze(0))[0][0], shape)
 
 
 def _run_maps(backbone: Backbone, device: Any, shape: list[int], runs: Iterator[FrameRun], batch: int) -> Batches:
