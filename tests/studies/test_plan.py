@@ -267,3 +267,7 @@ def test_the_number_of_a_fold_in_changes(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump(study))
     jobs = plan(Study.from_file(file), tmp_path, only=["b"])
     assert [job.config.data.options["folder"] for job in jobs] == [str(tmp_path / "maps" / str(k)) for k in range(2)]
+    own["changes"] = {"batches": {"cache": "decoded/{fold}"}}  # in an entry of a mapping, too
+    file.write_text(yaml.safe_dump(study))
+    caches = [job.config.batches.cache for job in plan(Study.from_file(file), tmp_path, only=["b"])]
+    assert [Path(str(cache)).name for cache in caches] == ["0", "1"]

@@ -98,8 +98,9 @@ def test_a_backbone_has_its_own_rate(lookahead: bool) -> None:
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: 0.5)
     assert schedule.get_last_lr() == [0.05, 0.0005]
     model[0].requires_grad_(False)
-    with pytest.raises(ConfigError, match="backbone_lr is set, and nothing of the backbone is trained"):
-        options.create(model.parameters(), model[0])
+    for backbone in (model[0], None):
+        with pytest.raises(ConfigError, match="backbone_lr is set, and nothing of the backbone is trained"):
+            options.create(model.parameters(), backbone)
 
 
 def test_weight_decay_and_momentum_are_passed_on() -> None:

@@ -44,8 +44,8 @@ class Normalise(nn.Module):
 
 
 MOST_VALUES = {"cpu": 2**19, "cuda": 2**27}
-"""Of frames that pass through a backbone at once if there are no gradients, by device; others: as cuda. It limits the
-memory of long videos. A CPU is several times faster with parts that fit in its caches."""
+"""How many values of frames pass through a backbone at once if it is not trained, by device; others: as cuda. It limits
+the memory of long videos. A CPU is several times faster with parts that fit in its caches."""
 
 
 class Backbone(nn.Module):
@@ -96,7 +96,8 @@ class Backbone(nn.Module):
         `memory`: after the frames before; None: these are the first.
         """
         flat = frames.flatten(0, 1)
-        whole = torch.is_grad_enabled() and not self.frozen  # gradients need all frames at once
+        # Gradients and the statistics of a batch norm in training need all frames at once.
+        whole = not self.frozen and (self.training or torch.is_grad_enabled())
         most = MOST_VALUES.get(flat.device.type, MOST_VALUES["cuda"])
         if whole or self.precomputed or flat.numel() <= most or torch.compiler.is_compiling():
             maps = self(flat)

@@ -33,8 +33,8 @@ class Augment(RandAugment):
     """Whole videos: play each faster or slower, by a factor of up to exp(speed), from a random first frame. For that
     they are read at OVERSAMPLE times their frame rate."""
     excerpt: int | None = None
-    """Whole videos: train on a random part of each, of this many frames, from which the state starts. More videos fit
-    in a batch, each augmented in its own way, which a backbone that is finetuned needs."""
+    """Whole videos: train on a random part of each, of this many frames. The state starts at its first frame. More
+    videos, each with its own augmentation, fit in a batch."""
 
     def __post_init__(self) -> None:
         RandAugment.__post_init__(self)

@@ -99,7 +99,7 @@ def group_folds(study: Study, changes: Sequence[str] = ()) -> Study:
     """The study with the folds that `leave_out: group` stands for: as many as its data has groups."""
     if study.leave_out is None:
         return study
-    config = _job(study, study.trained[0], study.seeds[0], None, Path(), changes).config
+    config = _job(study, study.trained[0], study.seeds[0], 0, Path(), changes).config
     source = open_source(replace(config.data, fold=None))
     examples = [e for e in source.annotations.examples if e.split in FIT_SPLITS]
     count = len(connected(examples, by_media=not source.shared_media))
@@ -109,9 +109,11 @@ def group_folds(study: Study, changes: Sequence[str] = ()) -> Study:
 
 def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path, changes: Sequence[str]) -> Job:
     name = f"{run.name}-seed{seed}" + ("" if fold is None else f"-fold{fold}")
-    settings = {**study.changes, **run.changes, **(study.folds[fold] if fold is not None else {})}
-    settings = {key: _of_fold(value, fold or 0) for key, value in settings.items()}
-    words = (*overrides({**settings, "name": f"{study.name}-{name}", "seed": seed}), *changes)
+    settings = {**study.changes, **run.changes, **(study.folds[fold] if fold is not None and study.folds else {})}
+    own = overrides({**settings, "name": f"{study.name}-{name}", "seed": seed})
+    if fold is not None:  # {fold} is its number, as in the folder of maps that each fold has
+        own = [word.replace("{fold}", str(fold)) for word in own]
+    words = (*own, *changes)
     file = run.config or study.base
     assert file is not None  # checked by Study
     try:
@@ -122,11 +124,6 @@ def _job(study: Study, run: StudyRun, seed: int, fold: int | None, folder: Path,
     if config.seed != seed:
         raise ConfigError("seed cannot be changed for all runs alike: give --seeds")
     return Job(name=name, run=run, seed=seed, fold=fold, file=file, changes=words, config=config, folder=folder / name)
-
-
-def _of_fold(value: Any, fold: int) -> Any:
-    """A change in which {fold} stands for the number of the fold, as in the folder of maps that each fold has."""
-    return value.replace("{fold}", str(fold)) if isinstance(value, str) else value
 
 
 def state(job: Job) -> State:

@@ -188,8 +188,8 @@ class Optimiser:
             own = {"momentum": self.momentum}
         published = require("pytorch_optimizer", "train") if self.name == "adabelief" or self.lookahead else None
         trained: list[Any] = [p for p in parameters if p.requires_grad]
-        if self.backbone_lr is not None and backbone is not None:
-            own_rate = {id(p) for p in backbone.parameters() if p.requires_grad}
+        if self.backbone_lr is not None:
+            own_rate = {id(p) for p in backbone.parameters() if p.requires_grad} if backbone is not None else set()
             if not own_rate:
                 raise ConfigError("optimiser.backbone_lr is set, and nothing of the backbone is trained: leave it out")
             others, finetuned = ([p for p in trained if (id(p) in own_rate) == chosen] for chosen in (False, True))
