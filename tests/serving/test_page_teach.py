@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import servers
 import videos
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import APIResponse, Browser, Locator, Page, Route, expect
 
 from horst.models import save
 from horst.serving.frames import split_recording
@@ -241,6 +241,31 @@ def test_deleting_can_be_undone(browser: Browser, server: servers.Running) -> No
         page.get_by_role("button", name="Delete clip 1 of wave").click()
         page.goto("about:blank")  # leaving the page deletes at once
         servers.wait_for(lambda: stored(server) == {}, timeout=4)
+
+
+def test_list_that_arrives_late_shows_no_deleted_clip(browser: Browser, server: servers.Running) -> None:
+    """Two deletions follow each other, and the list after the first one arrives last."""
+    store(server, "wave", 2)
+    lists: list[tuple[Route, APIResponse]] = []
+
+    def hold(route: Route) -> None:
+        lists.append((route, route.fetch()))
+
+    with browsers.page(browser) as page:
+        visit(page, server)
+        page.route("**/api/recordings", hold)
+        for deleted in (1, 2):
+            page.get_by_role("button", name="Delete clip 1 of wave").click()
+            page.evaluate("dispatchEvent(new Event('pagehide'))")  # delete at once
+            for _ in range(500):
+                if len(lists) == deleted:
+                    break
+                page.wait_for_timeout(20)
+        assert [len(answer.json()["labels"]) for _, answer in lists] == [1, 0]
+        for route, answer in reversed(lists):
+            route.fulfill(response=answer)
+        page.wait_for_timeout(300)
+        expect(row(page, "wave").locator(".clips li")).to_have_count(0)
 
 
 def test_label_that_was_deleted_can_be_recorded_again(browser: Browser, server: servers.Running) -> None:

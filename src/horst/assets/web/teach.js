@@ -23,6 +23,7 @@ export class TeachPanel {
   #empty = []; // labels without clips
   #current = null;
   #uploading = null; // the label whose files are being sent
+  #refreshes = 0; // counts requests of the list
   #thumbnails = new Thumbnails();
 
   /** `watch()` starts the camera if nothing plays; `changed()` is called for new or deleted clips. */
@@ -42,7 +43,10 @@ export class TeachPanel {
   }
 
   async refresh() {
-    this.#labels = (await data("/api/recordings")).labels;
+    const turn = ++this.#refreshes;
+    const { labels } = await data("/api/recordings");
+    if (turn !== this.#refreshes) return; // an older list may have clips that were deleted since
+    this.#labels = labels;
     this.#draw();
   }
 
