@@ -83,6 +83,12 @@ def test_a_claimed_folder(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is another store: b differs"):
         claim_folder(folder, {"a": 1, "size": (2, 3), "b": 1}, "store")
     claim_folder(folder, {"a": 1, "size": (2, 3), "b": 1}, "store", optional=("b",))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    partial = folder / f".index.json.{socket.gethostname().replace('.', '-')}.{ended.pid}.partial"
+    partial.touch()  # what a process leaves that is killed while it writes the index
+    claim_folder(folder, {"a": 1, "size": (2, 3)}, "store")
+    assert not partial.exists()
     (folder / "index.json").unlink()
     with pytest.raises(DataError, match="is not empty and is no store"):
         claim_folder(folder, {"a": 1}, "store")

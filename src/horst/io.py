@@ -200,6 +200,7 @@ def claim_folder(folder: Path, index: dict[str, Any], kind: str, optional: Conta
             raise DataError(f"{folder} is not empty and is no {kind}: choose another folder")
         with atomic_write(path, overwrite=False) as partial:
             partial.write_text(encode_checked(index), encoding="utf-8")
+    remove_abandoned(folder, {INDEX})
     stored, now = read_checked(path)[0], json.loads(json.dumps(index))
     for key in {**now, **stored}:
         old, new = stored.get(key), now.get(key)
