@@ -23,6 +23,10 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     "bn_inception": [{}],
     "efficientnet_lite0": [{}, {"features_at": "s16"}],
     "maps": [{"channels": 5}],
+    "cells": [
+        {"encoder": {"name": "stem", "widths": [4]}, "grid": [2, 3], "difference": 2, "norm": True, "project": 5},
+        {"encoder": {"name": "efficientnet_lite0"}, "grid": [1, 2], "flatten": True},
+    ],
     "fused": [{"members": [{"name": "stem", "options": {"widths": [4]}}, {"name": "stem"}]}],
     "timm": [{"model": "test_resnet"}, {"model": "test_efficientnet", "out_index": 1}, {"model": "test_vit"}],
     "vjepa2": [small_encoders.options("vjepa2"), {**small_encoders.options("vjepa2"), "grid": [1, 2], "stride": 3}],

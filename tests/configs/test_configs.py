@@ -29,6 +29,7 @@ ADDED = (
     *("augment.speed", "loss.balance", "loss.near", "trainer.window", "data.clip.sequence"),
     *("trainer.loggers", "trainer.logger_options", "trainer.log_every", "trainer.threads"),
     *("augment.excerpt", "optimiser.backbone_lr"),
+    *("augment.choose", "augment.zoom", "trainer.deterministic"),
 )
 """Entries that the golden has only where they are not empty, or not what they are by default."""
 

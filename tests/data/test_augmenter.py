@@ -64,6 +64,21 @@ def test_augmentation_does_not_depend_on_the_batch() -> None:
     assert len({f.numpy().tobytes() for f in together.frames}) > 50
 
 
+def test_zoom_is_of_the_clip_and_within_its_limits() -> None:
+    annotations = pair((1, 0, 2))
+    frames = torch.zeros(1, 3, 64, 64, dtype=torch.uint8)
+    frames[..., 16:48, 16:48] = 255  # a square of 32 pixels
+    items = [Item(frames, torch.zeros(1), torch.ones(1).bool(), {"action": 0}, str(i), i) for i in range(40)]
+    augmenter = Augmenter(Augment(operations=0, mirror=False, zoom=0.5), annotations, seed=5)
+    found = augmenter(collate(items), 2)
+    sides = [int(one[0, 0].any(0).sum()) for one in found.frames]
+    assert min(sides) >= 32 * np.exp(-0.5) - 2
+    assert max(sides) <= 32 * np.exp(0.5) + 2
+    assert min(sides) < 26 < 40 < max(sides)
+    assert torch.equal(augmenter(collate(items[3:5]), 2).frames, found.frames[3:5])
+    assert not torch.equal(augmenter(collate(items), 3).frames, found.frames)
+
+
 def test_maps_are_mirrored_only() -> None:
     annotations = pair((1, 0, 2))
     maps = torch.arange(4).half().expand(2, 5, 2, 4)
@@ -75,6 +90,8 @@ def test_maps_are_mirrored_only() -> None:
     assert Augmenter(NO_AUGMENT, annotations, seed=0)(batch, 0) is batch
     with pytest.raises(ConfigError, match="maps can only be mirrored"):
         Augmenter(Augment(), annotations, seed=0)(batch, 0)
+    with pytest.raises(ConfigError, match="maps can only be mirrored"):
+        Augmenter(Augment(operations=0, zoom=0.1), annotations, seed=0)(batch, 0)
     mirrored = Augmenter(Augment(operations=0), annotations, seed=0)(batch, 0)
     flipped = [torch.equal(frames, maps.flip(-1)) for frames in mirrored.frames]
     assert 0 < sum(flipped) < 16

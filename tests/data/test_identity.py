@@ -351,7 +351,7 @@ def contents(config: DataConfig, cache: Path | None, preload: bool = False) -> l
             clips = ClipDataset(source, split, config.clip, cache)
             kept = PreloadedClips(clips, torch.device("cpu")) if preload else None
             for index, example in enumerate(clips.examples):
-                item = collate([clips[index]]) if kept is None else kept.batch([index])
+                item = collate([clips[index]]) if kept is None else kept.batch([index]).read()
                 assert [e.id for e in (clips.examples[i] for i in item.indices)] == list(item.ids)
                 tensors = (item.frames.shape, hash(item.frames.numpy().tobytes()), str(item.times.tolist()))
                 labels = {task: label.tolist() for task, label in item.labels.items()}

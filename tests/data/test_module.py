@@ -187,7 +187,7 @@ def test_preloaded_clips_release_shared_memory(clips: Path) -> None:
         assert not item.times.is_shared()
         assert not item.observed.is_shared()
     before = kept.frames.clone()
-    kept.batch([0, 1]).frames.zero_()  # a batch is a copy
+    kept.batch([0, 1]).read().frames.zero_()  # a batch is a copy
     assert torch.equal(kept.frames, before)
 
 
@@ -208,7 +208,7 @@ def test_preloaded_clips_are_read_once_for_all_runs(
             return preloaded(**options)
 
     again = without_reading(observe=0.5)  # whole clips are kept, whatever is observed of them
-    one, other = (kept.batch([(2, 0.5), (0, 1.0)]) for kept in (first, again))
+    one, other = (kept.batch([(2, 0.5), (0, 1.0)]).read() for kept in (first, again))
     for name in ("frames", "lengths", "times", "observed"):
         torch.testing.assert_close(getattr(one, name), getattr(other, name), rtol=0, atol=0, equal_nan=True)
     assert (one.ids, one.labels["action"].tolist()) == (other.ids, other.labels["action"].tolist())

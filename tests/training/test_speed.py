@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from horst.training.config import RunConfig, TrainerOptions
-from horst.training.speed import chosen_as, resolve
+from horst.training.speed import be_deterministic, chosen_as, resolve
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,22 @@ def test_the_papers_runs_are_fast_on_a_gpu(config: RunConfig, monkeypatch: pytes
     assert (chosen.precision, chosen.graphs) == ("bf16-mixed", True)
     assert "Some GPU computes in bf16" in said
     assert "CUDA graphs on" in said
+
+
+def test_deterministic_algorithms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":16:8")
+    try:
+        be_deterministic()
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.is_deterministic_algorithms_warn_only_enabled()
+        assert not torch.backends.cudnn.benchmark
+        assert os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":16:8"  # one's own setting is kept
+        monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG")
+        be_deterministic()
+        assert os.environ.pop("CUBLAS_WORKSPACE_CONFIG") == ":4096:8"
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_what_is_requested_is_done(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:

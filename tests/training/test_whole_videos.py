@@ -29,7 +29,7 @@ from horst.heads import Logits
 from horst.models import Predictor, create_model, load, save
 from horst.training.build import build_model
 from horst.training.config import Loss, RunConfig
-from horst.training.fit import train
+from horst.training.fit import data_module, prepare, train
 from horst.training.losses import clip_loss
 from horst.training.module import class_frequencies
 from horst.training.network import TrainingNetwork
@@ -247,6 +247,57 @@ def test_excerpts_train(data: Path, tmp_path: Path) -> None:
     run = train(config, tmp_path / "run", console=Console(file=io.StringIO()))
     changed = [not torch.equal(a, b) for a, b in zip(before.parameters(), load(run.best).parameters(), strict=True)]
     assert all(changed)
+
+
+def _counting(given: Batch, copied: list[tuple[int, ...]]) -> Batch:
+    """The batch, with a record of the shapes of the places that are read."""
+    read = given.read_frames
+    if read is None:
+        return given
+
+    def recorded(places: torch.Tensor) -> torch.Tensor:
+        copied.append(tuple(places.shape))
+        return read(places)
+
+    return replace(given, read_frames=recorded)
+
+
+def test_a_backbone_of_several_parts_is_not_frozen_as_a_whole(data: Path) -> None:
+    backbone = {"name": "cells", "encoder": {"name": "stem", "widths": [4]}, "grid": [2, 3], "project": 5}
+    options = {**small_runs.TINY, "backbone": backbone}
+    with pytest.raises(ConfigError, match="frozen: true for its encoder"):
+        prepare(run_config(data, model={"name": "horst_tiny", "options": options, "freeze_backbone": True}))
+
+
+def test_a_deterministic_run_is_trained_as_one(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr("horst.training.fit.be_deterministic", lambda: asked.append(True))
+    for chosen in (False, True):
+        config = run_config(data, trainer={"epochs": 1, "accelerator": "cpu", "deterministic": chosen})
+        train(config, tmp_path / str(chosen), console=Console(file=io.StringIO()))
+    assert asked == [True]
+
+
+def test_preloaded_videos_are_read_after_their_excerpts_are_drawn(data: Path) -> None:
+    """The batches are the same, and only the frames of excerpts are copied."""
+    options = {"operations": 0, "mirror": False, "speed": 0.2, "excerpt": 4}
+    batches: list[list[Batch]] = []
+    copied: list[tuple[int, ...]] = []
+    for preload in (None, "device"):
+        module = data_module(run_config(data, augment=options, batches={"size": 2, "preload": preload}))
+        given = list(module.train_dataloader())
+        assert all((one.read_frames is not None) == (preload is not None) for one in given)
+        batches.append([module.training_batch(_counting(one, copied), 3) for one in given])
+    assert copied
+    assert {count for _, count in copied} == {4}
+    for one, other in zip(*batches, strict=True):
+        assert one.ids == other.ids
+        assert torch.equal(one.frames, other.frames)
+        assert torch.equal(one.labels["ahead"], other.labels["ahead"])
+        for name in ("lengths", "times", "observed"):
+            assert torch.equal(getattr(one, name), getattr(other, name))
+    [validated, *_] = module.val_dataloader()
+    assert validated.frames.ndim == 5
 
 
 @pytest.mark.parametrize("option", [{"speed": 0.1}, {"excerpt": 3}])

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from horst.errors import ConfigError, InputError
-from horst.video.augment import CHANCES, OPERATIONS, AugmentPlan, RandAugment, apply_plan
+from horst.video.augment import CHANCES, OPERATIONS, AugmentPlan, RandAugment, apply_plan, zoom
 
 
 def draw(options: RandAugment, batch: int, seed: int = 0) -> AugmentPlan:
@@ -36,6 +36,30 @@ def test_plans_are_uniform() -> None:
         freedom = count - 1
         assert chi_square < freedom + 4 * math.sqrt(2 * freedom)
     assert (plan.magnitude[~signed] >= 0).all()
+
+
+def test_operations_are_drawn_from_those_that_are_chosen() -> None:
+    chosen = ("TranslateX", "Rotate", "Brightness")
+    plan = draw(RandAugment(operations=2, choose=chosen), 6000)
+    names = [OPERATIONS[i].name for i in plan.operation.flatten().tolist()]
+    assert set(names) == set(chosen)
+    assert all(names.count(name) == pytest.approx(4000, rel=0.1) for name in chosen)
+
+
+def test_zoom_enlarges_about_the_centre() -> None:
+    clips = torch.zeros(3, 2, 3, 8, 12, dtype=torch.uint8)
+    clips[..., 3:5, 5:7] = 200  # the centre, a quarter of the height and a sixth of the width
+    clips = clips.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)  # channels last in memory
+    found = zoom(clips, torch.tensor([1.0, 2.0, 0.5]))
+    assert torch.equal(found[0], clips[0])
+    expected = torch.zeros(8, 12, dtype=torch.uint8)
+    expected[2:6, 4:8] = 200
+    assert (found[1] == expected).all()
+    assert (found[2] > 0).sum((-2, -1)).unique().tolist() == [1]  # 2 x 2 pixels at half the size
+    assert found.stride() == clips.stride()
+    for wrong in ([1.0, 2.0], [1.0, 0.0, 1.0], [1.0, math.nan, 1.0]):
+        with pytest.raises(InputError, match="above 0, one for each of 3 clips"):
+            zoom(clips, torch.tensor(wrong))
 
 
 def test_magnitude_is_fixed_or_spread() -> None:
@@ -101,6 +125,9 @@ def test_bad_plans(call: Callable[[], Any], says: str) -> None:
         ({"magnitude": 31}, "magnitude is 31"),
         ({"magnitude_std": -1.0}, "magnitude_std is -1"),
         ({"magnitude_std": math.nan}, "magnitude_std is nan"),
+        ({"choose": ("Rotated",)}, r"augment.choose has 'Rotated'.*Rotate"),
+        ({"choose": ()}, "augment.choose is empty"),
+        ({"choose": "Rotate"}, r"it takes a list, such as \[Rotate\]"),
     ],
 )
 def test_bad_options(options: dict[str, Any], says: str) -> None:

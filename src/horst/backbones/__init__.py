@@ -5,6 +5,7 @@ Packages that only one backbone needs (timm, transformers, the EfficientNet weig
 
 from horst.backbones.base import BACKBONES, Backbone, PrecomputedMaps, create_backbone, register_backbone
 from horst.backbones.bn_inception import BNInception, load_tsn, read_tsn
+from horst.backbones.cells import CellsBackbone
 from horst.backbones.efficientnet_lite import EfficientNetLite0, load_imagenet
 from horst.backbones.stem import ConvStem
 from horst.backbones.timm_adapter import TimmBackbone
@@ -16,6 +17,7 @@ __all__ = [
     "VJEPA2",
     "BNInception",
     "Backbone",
+    "CellsBackbone",
     "ConvStem",
     "EfficientNetLite0",
     "PrecomputedMaps",

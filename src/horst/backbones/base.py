@@ -68,6 +68,11 @@ class Backbone(nn.Module):
         self.frozen = frozen
         self.wanted_backend: Wanted = "auto"
 
+    @property
+    def finetuned(self) -> nn.Module:
+        """The part that `optimiser.backbone_lr` is for."""
+        return self
+
     def preprocess(self, frames: Tensor) -> Tensor:
         """From RGB in 0..255 to the input of `features`."""
         return self.normalise(frames)
@@ -99,7 +104,7 @@ class Backbone(nn.Module):
         # Gradients and the statistics of a batch norm in training need all frames at once.
         whole = not self.frozen and (self.training or torch.is_grad_enabled())
         most = MOST_VALUES.get(flat.device.type, MOST_VALUES["cuda"])
-        if whole or self.precomputed or flat.numel() <= most or torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or whole or self.precomputed or flat.numel() <= most:
             maps = self(flat)
         else:
             maps = torch.cat([self(part) for part in flat.split(max(1, most // flat[0].numel()))])
@@ -150,6 +155,13 @@ def create_backbone(name: str, **options: Any) -> Backbone:
     return backbone
 
 
+def check_grid(grid: Any) -> tuple[int, int]:
+    """ConfigError unless it is the height and width of a map."""
+    if not isinstance(grid, Sequence) or len(grid) != 2 or not all(type(n) is int and n > 0 for n in grid):
+        raise ConfigError(f"grid is {grid!r}; it takes [height, width]")
+    return grid[0], grid[1]
+
+
 def check_patches(name: str, size: tuple[int, int], patch: tuple[int, int]) -> None:
     """InputError if the patches of a transformer do not divide a frame."""
     if any(pixels % side for pixels, side in zip(size, patch, strict=True)):
@@ -193,7 +205,7 @@ class PrecomputedMaps(Backbone):
         if noise < 0:
             raise ConfigError(f"noise is {noise}; it takes a number from 0 on")
         self.input_channels, self.flatten = channels, flatten
-        self.grid = None if grid is None else (grid[0], grid[1])
+        self.grid = None if grid is None else check_grid(grid)
         if flatten and self.grid is None:
             raise ConfigError("flatten needs a grid of a known size: give the backbone `grid: [height, width]`")
         self.project: nn.Module | None = None
@@ -210,7 +222,7 @@ class PrecomputedMaps(Backbone):
         return frames.to(self._like.dtype)
 
     def features(self, x: Tensor) -> Tensor:
-        if self.grid is not None:
+        if self.grid is not None and x.shape[-2:] != self.grid:
             x = F.adaptive_avg_pool2d(x, self.grid)
         if self.norm is not None:
             x = self.norm(x)

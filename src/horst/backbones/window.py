@@ -18,7 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from horst.backbones.base import Backbone
+from horst.backbones.base import Backbone, check_grid
 from horst.config import check_positive
 from horst.errors import ConfigError, InputError, StateError
 
@@ -65,10 +65,8 @@ class WindowBackbone(Backbone):
         if window % tubelet:
             near = max(1, round(window / tubelet)) * tubelet
             raise ConfigError(f"window is {window}; this encoder reads {tubelet} frames at a time: use {near}")
-        if grid is not None and (len(grid) != 2 or not all(type(n) is int and n > 0 for n in grid)):
-            raise ConfigError(f"grid is {grid!r}; it takes [height, width]")
         self.window, self.stride = window, stride
-        self.grid = None if grid is None else (grid[0], grid[1])
+        self.grid = None if grid is None else check_grid(grid)
 
     def encode(self, windows: Tensor) -> Tensor:
         """Maps (N, C, h, w) of normalised windows (N, W, 3, H, W)."""

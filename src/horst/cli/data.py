@@ -234,16 +234,21 @@ def convert(
 def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
     import yaml
 
-    from horst.backbones import BNInception, WindowBackbone, create_backbone, load_tsn, read_tsn
+    from horst.backbones import BNInception, CellsBackbone, WindowBackbone, create_backbone, load_tsn, read_tsn
     from horst.models import open_model
 
     if weights is not None and not Path(weights).is_file():
-        return open_model(weights).backbone
+        backbone = open_model(weights).backbone
+        return backbone.encoder if isinstance(backbone, CellsBackbone) else backbone  # a store has its own grid
     try:
         chosen = dict(yaml.safe_load(options))
     except (yaml.YAMLError, TypeError, ValueError) as error:
         raise ConfigError(f"--options is {options!r}; it takes a mapping such as {{pretrained: true}}") from error
     network = create_backbone(name, **chosen)
+    if isinstance(network, CellsBackbone):
+        raise ConfigError(
+            "cells has weights of its own: extract with its encoder, or pass --weights of a trained model"
+        )
     if weights is None:
         if name in ("bn_inception", "stem"):
             raise ConfigError(f"{name} has random weights: pass --weights, RULSTM's TSN checkpoint or a saved model")

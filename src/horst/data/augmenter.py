@@ -17,10 +17,10 @@ from horst.data.example import UNKNOWN, Annotations
 from horst.data.segments import WHOLE_VIDEOS, horizons, video_labels
 from horst.errors import ConfigError, DataError
 from horst.masks import length_mask
-from horst.video.augment import CHANCES, RandAugment, apply_plan
+from horst.video.augment import CHANCES, RandAugment, apply_plan, zoom
 
 OVERSAMPLE = 3
-SPEED_SEED = 0x5EED  # its numbers are independent of those of the other augmentations
+SPEED_SEED, ZOOM_SEED = 0x5EED, 0x2004  # their numbers are independent of those of the other augmentations
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio, the step of SplitMix64
 
 
@@ -29,6 +29,8 @@ class Augment(RandAugment):
     """Augmentation of training clips."""
 
     mirror: bool = True  # flip half of the clips whose label after a flip is known from the annotations
+    zoom: float = 0.0
+    """Enlarge or reduce each clip about its centre, by a factor of up to exp(zoom)."""
     speed: float = 0.0
     """Whole videos: play each faster or slower, by a factor of up to exp(speed), from a random first frame. For that
     they are read at OVERSAMPLE times their frame rate."""
@@ -38,9 +40,7 @@ class Augment(RandAugment):
 
     def __post_init__(self) -> None:
         RandAugment.__post_init__(self)
-        check_entries("augment", self, excerpt="1..")
-        if not 0 <= self.speed <= 1:
-            raise ConfigError(f"augment.speed is {self.speed}; it takes a number from 0 to 1")
+        check_entries("augment", self, excerpt="1..", speed="0..1", zoom="0..1")
 
 
 NO_AUGMENT = Augment(operations=0, mirror=False)
@@ -62,13 +62,17 @@ class Augmenter:
         count = self.options.operations
         if len(batch) and (self.options.speed or self.options.excerpt):
             batch = self._played(batch, clip_chances(self.seed ^ SPEED_SEED, epoch, batch.indices, 3))
-        if not len(batch) or not (self.mirror or count):
+        batch = batch.read()
+        if not len(batch) or not (self.mirror or count or self.options.zoom):
             return batch
-        if count and batch.frames.dtype != torch.uint8:
-            raise ConfigError("precomputed maps can only be mirrored: set augment.operations to 0")
+        if (count or self.options.zoom) and batch.frames.dtype != torch.uint8:
+            raise ConfigError("precomputed maps can only be mirrored: set augment.operations and augment.zoom to 0")
         chances = clip_chances(self.seed, epoch, batch.indices, 1 + CHANCES * count)
         if self.mirror:
             batch = self._mirrored(batch, chances[:, 0] < 0.5)
+        if self.options.zoom:
+            drawn = 2 * clip_chances(self.seed ^ ZOOM_SEED, epoch, batch.indices, 1)[:, 0] - 1
+            batch = replace(batch, frames=zoom(batch.frames, torch.from_numpy(drawn * self.options.zoom).exp()))
         if count:
             plan = self.options.plan(torch.from_numpy(chances[:, 1:].reshape(-1, count, CHANCES)))
             batch = replace(batch, frames=apply_plan(batch.frames, plan, batch.lengths))

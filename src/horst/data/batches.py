@@ -94,6 +94,8 @@ class Batch:
     indices: tuple[int, ...] = ()
     bad: tuple[BadClip, ...] = ()  # clips that could not be read; they are in no tensor
     notes: tuple[str, ...] = ()  # what is missing of each clip; empty if nothing is
+    read_frames: Callable[[Tensor], Tensor] | None = None
+    """If `frames` are places (B, T) in a store, 0 in the padding: reads them. See `PreloadedClips`."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -102,6 +104,12 @@ class Batch:
     def valid(self) -> Tensor:
         """(B, T) bool on the frames' device: False in the padding. Unobserved positions are valid."""
         return length_mask(self.lengths, self.frames.shape[1]).to(self.frames.device, non_blocking=True)
+
+    def read(self) -> Self:
+        """The batch with its frames, if it has their places."""
+        if self.read_frames is None:
+            return self
+        return replace(self, frames=self.read_frames(self.frames), read_frames=None)
 
     def to(self, device: torch.device | str | int) -> Self:
         """Frames, observed and labels on `device`, without waiting for the copy to a GPU."""

@@ -16,7 +16,7 @@ from torch import distributed as dist
 from torch.utils.data import DataLoader
 
 from horst.config import check_positive
-from horst.data.batches import ClipDataset, collate
+from horst.data.batches import Batch, ClipDataset, collate
 from horst.data.buckets import ClipSampler, EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
@@ -94,13 +94,14 @@ class ClipBatches:
         sampler = EvaluationSampler(lengths, self.batch_size, replicas=replicas, rank=rank)
         return self.loader(split, sampler, clip)
 
-    def loader(self, split: Split, sampler: ClipSampler, clip: ClipConfig) -> ClipLoader:
-        """Batches as `sampler` picks them."""
+    def loader(self, split: Split, sampler: ClipSampler, clip: ClipConfig, *, read: bool = True) -> ClipLoader:
+        """Batches as `sampler` picks them. Without `read`, those of clips in memory may have places for frames."""
         decoded = self.decoded.get(split)
         # Workers draw nothing; without a generator the loader would draw from the global one.
         generator = torch.Generator().manual_seed(self.seed)
         if decoded is not None and decoded.dataset.config == clip:
-            return ClipLoader(decoded, batch_sampler=sampler, collate_fn=lambda batch: batch, generator=generator)
+            collated = Batch.read if read else lambda batch: batch
+            return ClipLoader(decoded, batch_sampler=sampler, collate_fn=collated, generator=generator)
         return ClipLoader(
             ClipDataset(self.source, split, clip, self.cache),
             batch_sampler=sampler,

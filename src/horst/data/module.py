@@ -101,7 +101,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         )
         # Lightning asks for the first batches before it tells the sampler the epoch.
         sampler.set_epoch(*self._position(len(sampler)))
-        return self.loader("train", sampler, self.training_clip)
+        return self.loader("train", sampler, self.training_clip, read=False)  # the augmenter reads frames
 
     def val_dataloader(self) -> ClipLoader | list[Any]:
         return self.evaluation_loader("val") if "val" in self.annotations.counts() else []
@@ -136,7 +136,7 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
         start = steps.ready if steps.processed == steps.ready else steps.completed
         return (epochs.processed, start) if start < batches else (epochs.processed + 1, 0)
 
-    def loader(self, split: Split, sampler: ClipSampler, clip: ClipConfig) -> ClipLoader:
+    def loader(self, split: Split, sampler: ClipSampler, clip: ClipConfig, *, read: bool = True) -> ClipLoader:
         if (
             self.preload is not None
             and split not in self.decoded
@@ -145,4 +145,4 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
             device = self.trainer.strategy.root_device if self.trainer is not None else torch.device("cpu")
             clips = ClipDataset(self.source, split, clip, self.cache)
             self.decoded[split] = PreloadedClips(clips, device, self.workers)
-        return super().loader(split, sampler, clip)
+        return super().loader(split, sampler, clip, read=read)

@@ -62,14 +62,18 @@ class PreloadedClips(Dataset[Item | BadClip]):
             self.items[index] = Item(place, times, observed, labels, example.id, index)
 
     def batch(self, picks: Sequence[Pick]) -> Batch:
-        """The batch that `collate` makes of the same clips, on the device."""
+        """The batch that `collate` makes of the same clips, on the device, before `Batch.read`: an augmentation may use
+        few of its frames."""
         pairs = [pick if isinstance(pick, tuple) else (pick, self.dataset.config.observe) for pick in picks]
         if any(index not in self.items for index, _ in pairs):
             return collate(self.dataset[pick] for pick in picks)
         batch = collate(_cut(self.items[index], observe) for index, observe in pairs)
-        places = batch.frames.flatten(1)  # (B, T)
-        frames = self.frames[places.flatten().to(self.device, non_blocking=True)].unflatten(0, places.shape)
-        return replace(batch, frames=frames.permute(0, 1, 4, 2, 3) if self.images else frames)
+        places = batch.frames.flatten(1).to(self.device, non_blocking=True)  # (B, T)
+        return replace(batch, frames=places, read_frames=self._frames)
+
+    def _frames(self, places: Tensor) -> Tensor:
+        frames = self.frames[places.flatten()].unflatten(0, places.shape)
+        return frames.permute(0, 1, 4, 2, 3) if self.images else frames
 
     __getitems__ = batch  # DataLoader calls it
 

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from torch import Tensor
 
 import horst
+from horst.backbones import CellsBackbone
 from horst.errors import ConfigError
 from horst.models import Predictor
 from horst.models.fused import FusedCore
@@ -80,7 +81,8 @@ def _check(model: Predictor, what: What, frames: int | None, unroll: int | None)
         raise ConfigError(f"frames is {frames}; it must be 1 or more, and only for what='clip' (here {what!r})")
     if model.backbone.window > 1:
         name, maps = type(model.backbone).__name__, "export a model trained on its extracted maps (horst extract)"
-        raise ConfigError(f"the backbone {name} reads a window of frames, which graphs do not contain: {maps}")
+        remedy = "export a model without `difference`" if isinstance(model.backbone, CellsBackbone) else maps
+        raise ConfigError(f"the backbone {name} reads a window of frames, which graphs do not contain: {remedy}")
     if isinstance(model.core, FusedCore):
         remedy = "export the models of its runs one by one, and average their probabilities"
         raise ConfigError(f"a fused model has the states of several models, which graphs do not contain: {remedy}")

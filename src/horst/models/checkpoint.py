@@ -167,11 +167,18 @@ def read_config(path: Path) -> PredictorConfig:
         raise CheckpointError(f"{path / CONFIG} is not of format {FORMAT}: another version or program wrote it")
     try:
         config = PredictorConfig.from_dict(data)
-        if "pretrained" in config.backbone.options:
+        if _has_key(config.backbone.options, "pretrained"):
             raise ConfigError("a saved backbone has its weights here: 'pretrained' is not for it")
         return config
     except ConfigError as error:
         raise CheckpointError(f"{path / CONFIG}: {error}") from error
+
+
+def _has_key(data: Any, key: str) -> bool:
+    """Whether plain data has a mapping with this key, at any depth."""
+    if isinstance(data, dict):
+        return key in data or any(_has_key(value, key) for value in data.values())
+    return isinstance(data, list | tuple) and any(_has_key(value, key) for value in data)
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], str | None]:

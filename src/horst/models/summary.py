@@ -91,7 +91,7 @@ def summarize(config: PredictorConfig, size: tuple[int, int] | None = None) -> S
 def _backbone(name: str, output: Tensor, backbone: Backbone, flop: int, size: tuple[int, int]) -> PartCosts:
     """`flop`: of one call, which for a `WindowBackbone` is a window; its cost is spread over the frames of a stride."""
     if not isinstance(backbone, WindowBackbone):
-        return _part(name, output, backbone, flop)
+        return _part(name, output, backbone, flop, backbone.init_memory(1, *size))
     every = "frame" if backbone.stride == 1 else f"{backbone.stride} frames"
     name += f" (a window of {backbone.window} frames, {flop / 1e9:.3f} GFLOP, every {every})"
     return _part(name, output, backbone, flop // backbone.stride, backbone.init_memory(1, *size))

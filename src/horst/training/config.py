@@ -244,6 +244,9 @@ class TrainerOptions:
     threads: int | None = None
     """CPU threads of training and evaluation; null: OMP_NUM_THREADS, or one for each core. Rounding depends on their
     number, so that a run on a CPU repeats to the last digit only with the same number."""
+    deterministic: bool = False
+    """Use algorithms on a GPU that repeat to the last bit, on GPUs of the same kind; some are slower. It holds for the
+    whole process."""
     backend: Wanted = "auto"
     """What runs the layers: reference, compiled (takes a minute to start), triton, or the fastest one available."""
     graphs: bool | Literal["auto"] = "auto"

@@ -26,7 +26,7 @@ from horst.training.loggers import LoggingCallback, RunLoggers
 from horst.training.module import TrainingModule
 from horst.training.progress import ProgressCallback
 from horst.training.run import Run, is_first
-from horst.training.speed import cpu_threads, resolve
+from horst.training.speed import be_deterministic, cpu_threads, resolve
 
 MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
 EXPECTED_WARNINGS = (
@@ -130,8 +130,12 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     if config.loss.features and not (model.core.predicts_features or model.head.predicts_features):
         raise ConfigError(f"loss.features is {config.loss.features}; {name} predicts no features: set it to 0")
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
-    if model.config.backbone.name == "maps" and (config.augment.operations or (mirrors and model.size[1] == 1)):
-        raise ConfigError("augment.operations are for images, augment.mirror not for vectors: turn both off")
+    changes_images = config.augment.operations or config.augment.zoom
+    if model.config.backbone.name == "maps" and (changes_images or (mirrors and model.size[1] == 1)):
+        raise ConfigError("augment.operations and zoom are for images, augment.mirror not for vectors: set them to 0")
+    if config.model.freeze_backbone and model.backbone.finetuned is not model.backbone:
+        name = model.config.backbone.name
+        raise ConfigError(f"model.freeze_backbone would freeze all of {name}: set frozen: true for its encoder instead")
     stored, wanted = data.source.map, (model.backbone.input_channels, *model.size)
     if stored is not None and stored != wanted:
         raise ConfigError(
@@ -145,6 +149,8 @@ def _fit(
     run: Run, config: RunConfig, data: ClipDataModule | None, console: Console | None, more: Sequence[Any], *, new: bool
 ) -> Run:
     config, choices = resolve(config)
+    if config.trainer.deterministic:
+        be_deterministic()
     data, module = prepare(config, data)
     console, options, counts = console or Console(), config.trainer, data.annotations.counts()
     averages = AveragedWeights(options.ema)

@@ -189,7 +189,7 @@ class TrainingModule(lightning.LightningModule):
         return {"optimizer": optimiser, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def new_optimiser(self) -> torch.optim.Optimizer:
-        return self.run.optimiser.create(self.parameters(), self.model.backbone)
+        return self.run.optimiser.create(self.parameters(), self.model.backbone.finetuned)
 
     def epoch_steps(self) -> int:
         """Steps in an epoch. Lightning would open the loader for it, before a resumed run knows its position."""

@@ -1,8 +1,9 @@
 """What `auto` stands for in a run: the precision and CUDA graphs that are fastest on the machine that trains.
 
-And `cpu_threads`, which a run may fix.
+And `cpu_threads` and `be_deterministic`, which a run may ask for.
 """
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,6 +30,13 @@ def cpu_threads(count: int | None) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def be_deterministic() -> None:
+    """Let all that follows in this process use deterministic algorithms, where there are any."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = False
 
 
 def chosen_as(config: RunConfig, run: RunConfig) -> RunConfig:

@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from horst.config import check_entries
-from horst.errors import InputError
+from horst.errors import ConfigError, InputError, did_you_mean
 from horst.masks import Lengths, check_lengths, length_mask
 
 CHANCES = 3  # random numbers that decide one operation
@@ -167,6 +167,17 @@ def translate_y(group: ClipGroup) -> Tensor:
     return _warp(group, ((1.0, 0.0, 0.0), (0.0, 1.0, -pixels)))
 
 
+def zoom(clips: Tensor, factor: Tensor) -> Tensor:
+    """Clips (B, T, 3, H, W), uint8 or float, enlarged about their centres by factors (B,): cut off, or black around."""
+    if factor.shape != clips.shape[:1] or not (factor > 0).all():
+        raise InputError(
+            f"factors of zoom are {factor.tolist()}; they must be above 0, one for each of {len(clips)} clips"
+        )
+    group = ClipGroup(clips.float(), factor.double().cpu(), None)
+    found = _warp(group, ((1 / group.magnitude, 0.0, 0.0), (0.0, 1 / group.magnitude, 0.0)))
+    return torch.empty_like(clips).copy_(found)  # in the memory layout of the clips
+
+
 Row = tuple[float | Tensor, float | Tensor, float | Tensor]
 
 
@@ -242,7 +253,7 @@ class AugmentPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RandAugment:
-    """How many operations each clip gets, drawn uniformly from the 14, and how strong they are."""
+    """How many operations each clip gets, drawn uniformly from the 14 or from some of them, and how strong they are."""
 
     operations: int = 2
     """RandAugment operations, applied one after the other; 0: none."""
@@ -251,14 +262,25 @@ class RandAugment:
     magnitude_std: float = 0.0
     """Spread of the magnitude as in timm: the standard deviation of a normal distribution; inf: uniform from 0 to
     `magnitude`."""
+    choose: tuple[str, ...] | None = None
+    """Draw from these operations only, such as [Rotate, TranslateX] for pictures whose colours are codes; null: all."""
 
     def __post_init__(self) -> None:
         check_entries("augment", self, operations="0..", magnitude=f"0..{MAX_MAGNITUDE}", magnitude_std="0..")
+        names = [operation.name for operation in OPERATIONS]
+        if isinstance(self.choose, str):
+            raise ConfigError(f"augment.choose is {self.choose!r}; it takes a list, such as [{self.choose}]")
+        for name in self.choose or ():
+            if name not in names:
+                raise ConfigError(f"augment.choose has {name!r}{did_you_mean(name, names, 'The operations are')}")
+        if self.choose == ():
+            raise ConfigError("augment.choose is empty: name operations, or set augment.operations to 0")
 
     def plan(self, chances: Tensor) -> AugmentPlan:
         """The plan from random numbers (B, N, CHANCES) in 0..1: which operation, which direction, how much."""
         which, direction, amount = chances.unbind(-1)
-        operation = (which * len(OPERATIONS)).long()
+        chosen = [i for i, operation in enumerate(OPERATIONS) if self.choose is None or operation.name in self.choose]
+        operation = torch.tensor(chosen)[(which * len(chosen)).long()]
         signed = torch.tensor([o.signed for o in OPERATIONS])[operation]
         size = torch.full_like(amount, self.magnitude)
         if math.isinf(self.magnitude_std):
