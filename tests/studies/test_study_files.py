@@ -261,11 +261,19 @@ def test_studies_are_found_by_name() -> None:
 
 @pytest.mark.parametrize(("name", "made"), [("recipe_4", somethings), ("recipe_kitchen", kitchen)])
 def test_a_search_can_use_other_clips_than_the_tables(name: str, made: Any, tmp_path: Path) -> None:
-    (first, *_) = plan(Study.from_file(name), tmp_path, changes=["data.seed=1", "data.folder=runs/data/search"])
-    assert first.config.data.options["seed"] == 1
-    tables, search = ({clip.seed for clip in made.plan(96, seed)} for seed in (0, 1))
-    assert len(tables) == len(search) == 96
-    assert not tables & search
+    (first, *_) = plan(Study.from_file(name), tmp_path, changes=["data.seed=2", "data.folder=runs/data/search"])
+    assert first.config.data.options["seed"] == 2
+    clips = [{clip.seed for clip in made.plan(96, seed)} for seed in range(3)]
+    assert len(set.union(*clips)) == 3 * 96
+
+
+def test_the_table_of_other_clips_has_the_runs_of_the_long_one(tmp_path: Path) -> None:
+    long, fresh = (plan(Study.from_file(name), tmp_path) for name in ("table1_long", "table1_fresh"))
+    for one, other in zip(long, fresh, strict=True):
+        other_clips = {"seed": 1, "folder": other.config.data.options["folder"]}
+        data = replace(one.config.data, options=one.config.data.options | other_clips)
+        assert identity(replace(one.config, data=data), None) == identity(other.config, None)
+        assert one.config.data.options.get("seed", 0) == 0
 
 
 @pytest.mark.parametrize("people", [3, 4])
