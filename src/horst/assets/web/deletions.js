@@ -19,7 +19,7 @@ export class Deletions {
   add(label, clip, name) {
     const undo = make("button", { type: "button", textContent: "Undo", aria: { label: `Undo: ${name}` } });
     const text = make("span", { className: "cut", textContent: name });
-    const one = { label, clip, item: make("li", {}, make("span", { textContent: "Deleted." }), undo, text), request: null };
+    const one = { label, clip, item: make("li", {}, make("span", { textContent: "Deleted." }), undo, text), done: null };
     one.timer = setTimeout(() => this.#delete(one), 1000 * SECONDS);
     undo.addEventListener("click", () => {
       clearTimeout(one.timer);
@@ -41,16 +41,20 @@ export class Deletions {
     await Promise.all([...this.#pending].filter((one) => label === null || one.label === label).map((one) => this.#delete(one)));
   }
 
-  async #delete(one) {
+  #delete(one) {
     clearTimeout(one.timer);
     one.item.remove();
+    return (one.done ??= this.#request(one));
+  }
+
+  async #request(one) {
     const path = `/api/recordings/${encodeURIComponent(one.label)}${one.clip === null ? "" : `/${encodeURIComponent(one.clip)}`}`;
     try {
-      one.request ??= request(path, { method: "DELETE", keepalive: true }); // it outlives the page
-      await one.request;
+      await request(path, { method: "DELETE", keepalive: true }); // it outlives the page
     } catch (error) {
       if (error.status !== 404) showNotice(error.message, { bad: true }); // 404: it had no clips, or is gone already
     }
-    if (this.#pending.delete(one)) await this.on.deleted(one.label, one.clip);
+    await this.on.deleted(one.label, one.clip); // it is hidden until the page has the list without it
+    this.#pending.delete(one);
   }
 }

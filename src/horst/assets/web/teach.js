@@ -23,7 +23,7 @@ export class TeachPanel {
   #empty = []; // labels without clips
   #current = null;
   #uploading = null; // the label whose files are being sent
-  #refreshes = 0; // counts requests of the list
+  #newest = null; // the last request of the list
   #thumbnails = new Thumbnails();
 
   /** `watch()` starts the camera if nothing plays; `changed()` is called for new or deleted clips. */
@@ -42,12 +42,14 @@ export class TeachPanel {
     document.addEventListener("keydown", (event) => event.key === "Escape" && this.recorder.stop(true));
   }
 
-  async refresh() {
-    const turn = ++this.#refreshes;
-    const { labels } = await data("/api/recordings");
-    if (turn !== this.#refreshes) return; // an older list may have clips that were deleted since
-    this.#labels = labels;
-    this.#draw();
+  refresh() {
+    const asked = (async () => {
+      const { labels } = await data("/api/recordings");
+      if (asked !== this.#newest) return this.#newest; // an older list may have clips that were deleted since
+      this.#labels = labels;
+      this.#draw();
+    })();
+    return (this.#newest = asked);
   }
 
   /** Record the selected action, or stop recording. */
