@@ -87,8 +87,11 @@ def test_a_claimed_folder(tmp_path: Path) -> None:
     ended.wait()
     partial = folder / f".index.json.{socket.gethostname().replace('.', '-')}.{ended.pid}.partial"
     partial.touch()  # what a process leaves that is killed while it writes the index
+    other = folder / ".index.partial"
+    other.touch()  # of another program
     claim_folder(folder, {"a": 1, "size": (2, 3)}, "store")
     assert not partial.exists()
+    other.unlink()
     (folder / "index.json").unlink()
     with pytest.raises(DataError, match="is not empty and is no store"):
         claim_folder(folder, {"a": 1}, "store")

@@ -56,10 +56,13 @@ def write_text(path: Path, text: str) -> None:
 def remove_abandoned(folder: Path, names: Container[str]) -> None:
     """Remove the unfinished files of `atomic_write` that killed processes left, of the files `names` in `folder`."""
     for path in folder.glob(f".*{PARTIAL}"):
-        *name, host, process = path.name[1 : -len(PARTIAL)].rsplit(".", 2)
+        name, *writer = path.name[1 : -len(PARTIAL)].rsplit(".", 2)
+        if name not in names or len(writer) != 2:
+            continue  # it is not of `atomic_write`
+        host, process = writer
         dead = host == _host() and process.isdecimal() and not _is_running(int(process))
-        with suppress(FileNotFoundError):  # it was finished just now
-            if "".join(name) in names and (dead or time.time() - path.stat().st_mtime > ABANDONED):
+        with suppress(OSError):  # it was finished just now, or belongs to another user
+            if dead or time.time() - path.stat().st_mtime > ABANDONED:
                 path.unlink()
 
 
