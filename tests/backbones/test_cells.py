@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,22 @@ def test_padding_is_not_counted_in_its_norm(difference: int | None) -> None:
     torch.testing.assert_close(backbone.norm.running_var, other.norm.running_var)
 
 
+def test_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The maps of an encoder under autocast become those of the parameters, and steps equal clips."""
+    backbone, frames = cells(norm=True, project=5), clip(6)
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
+        whole, memory = backbone.clip(frames)
+        assert memory is not None
+        assert memory.frames.dtype == torch.float32
+        memory, steps = backbone.init_memory(2, 16, 24), []
+        for t in range(6):
+            maps, memory = backbone.step(frames[:, t], memory)
+            steps.append(maps)
+    assert torch.equal(torch.stack(steps, 1), whole)
+    half = backbone.half()
+    assert half.clip(frames)[0].dtype == torch.float16
+
+
 def test_a_model_with_it_streams_as_it_reads_clips_and_is_saved(tmp_path: Path) -> None:
     options = {"name": "cells", "encoder": ENCODER, "grid": [2, 3], "difference": 2, "norm": True, "project": 5}
     model = horst.create_model(
@@ -143,5 +160,9 @@ def test_errors() -> None:
         cells(grid=[9, 3]).output_size(16, 24)
     with pytest.raises(ConfigError, match="extract with its encoder"):
         network_to_extract("cells", "{encoder: {name: stem}, grid: [2, 3]}", None)
+    memory = cells().clip(clip(2))[1]
+    assert memory is not None
     with pytest.raises(StateError, match="of another model or batch"):
-        cells().clip(clip(2, batch=3), cells().clip(clip(2))[1])
+        cells().clip(clip(2, batch=3), memory)
+    with pytest.raises(StateError, match=r"\(1,\)\), expected .*\(2,\)"):
+        cells().clip(clip(2), replace(memory, count=memory.count[:1]))

@@ -132,19 +132,21 @@ class CellsBackbone(PrecomputedMaps):
         past = cells[:, :1].expand(-1, before, -1, -1, -1)
         start = torch.zeros(batch, dtype=torch.int64, device=cells.device)
         if memory is not None:
-            found, expected = tuple(memory.frames.shape), self._remembered(batch)
+            found = tuple(memory.frames.shape), tuple(memory.count.shape)
+            expected = self._remembered(batch), (batch,)
             if found != expected:
-                what = f"the cells of the state have shape {found}, expected {expected}"
+                what = f"the cells of the state and their counts have shapes {found}, expected {expected}"
                 raise StateError(f"{what}: it is of another model or batch; start a new one with init_state")
             past = torch.where((memory.count == 0).view(-1, 1, 1, 1, 1), past, memory.frames)
             start = memory.count
         seen = torch.cat([past, cells], 1)
+        # Without lengths nothing is copied to the device: a CPU would wait for it, and CUDA graphs cannot contain it.
         if lengths is None:
-            kept, added = seen[:, time:], start.new_tensor(time)
+            kept, count = seen[:, time:], start + time
         else:
             kept = torch.stack([seen[b, n : n + before] for b, n in enumerate(lengths)])
-            added = start.new_tensor(list(lengths))
-        return torch.cat([cells, cells - seen[:, :time]], 2), WindowMemory(kept, start + added)
+            count = start + torch.tensor(list(lengths), device=start.device)
+        return torch.cat([cells, cells - seen[:, :time]], 2), WindowMemory(kept, count)
 
     def _remembered(self, batch: int) -> tuple[int, ...]:
         assert self.grid is not None
