@@ -174,6 +174,18 @@ def test_runs_of_other_inputs_have_results_and_no_model(runs: Path, somethings: 
     assert main(["predict", str(place), "camera:0"]) == 2
 
 
+def test_runs_whose_backbones_have_a_memory_have_results_and_no_model(somethings: Path, tmp_path: Path) -> None:
+    cells = {"name": "cells", "encoder": {"name": "stem", "widths": [4]}, "grid": [2, 2], "difference": 1}
+    for seed in (0, 1):
+        plain = small_runs.plain(somethings, seed=seed, model={"options": {**small_runs.TINY, "backbone": cells}})
+        make_run(tmp_path / str(seed), plain)
+    place = tmp_path / "fused"
+    assert main(["fuse", str(tmp_path / "0"), str(tmp_path / "1"), "--folder", str(place)]) == 0
+    assert Evaluation.load(place / "evaluation" / "val.json").metrics["area"] >= 0
+    with pytest.raises(CheckpointError, match="CellsBackbone, which reads a window of frames"):
+        horst.open_model(place)
+
+
 def test_export_refuses_a_fused_folder(fused: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for what in ("step", "clip"):
         assert main(["export", str(fused), "--what", what, "--output", str(tmp_path / "graph.onnx")]) == 2

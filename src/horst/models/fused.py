@@ -109,7 +109,9 @@ class FusedBackbone(Backbone):
         self.members = nn.ModuleList(create_backbone(m["name"], **m.get("options", {})) for m in _mappings(members))
         if windowed := [member for member in self._each() if member.window > 1]:
             name = type(windowed[0]).__name__
-            raise ConfigError(f"{name} reads a window of frames and cannot be fused: fuse models on its extracted maps")
+            raise ConfigError(
+                f"{name} reads a window of frames, which a fused model does not: fuse the runs with `horst fuse`"
+            )
         self.channels = sum(member.channels for member in self._each())
         self.smallest = max(member.smallest for member in self._each())
         self.input_channels = self._each()[0].input_channels

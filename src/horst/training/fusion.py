@@ -191,6 +191,10 @@ def trained_differently(first: Path, other: Path) -> list[str]:
 
 def other_inputs(members: Sequence[FusionMember]) -> str:
     """Why the models of runs cannot be one; empty if they can."""
+    for member in members:
+        if member.model.backbone.window > 1:
+            name = type(member.model.backbone).__name__
+            return f"{member.run.place} has the backbone {name}, which reads a window of frames; fused models do not"
     for member in members[1:]:
         pair = f"{members[0].run.place} and {member.run.place}"
         if why := input_difference([members[0].model, member.model]):
