@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from horst.config import from_dict
 from horst.configs import find_config, find_study, list_configs
+from horst.data.buckets import BucketSampler
 from horst.errors import ConfigError
 from horst.evaluation.report import metric_title
 from horst.models import METHODS, Predictor, model_config
@@ -289,6 +290,15 @@ def test_one_fold_for_each_group(tmp_path: Path, people: int) -> None:
     assert [fold["data.fold"] for fold in folds] == [{"count": people, "index": i} for i in range(people)]
     with pytest.raises(ConfigError, match="folds and leave_out"):
         replace(study, folds=({"data.fold.index": 0},))
+
+
+@pytest.mark.parametrize("people", [3, 4])
+def test_an_epoch_of_a_finetuned_backbone_is_one_step(people: int) -> None:
+    """CAD-120 has 31 videos of each person, and one person is left out."""
+    batches = RunConfig.from_file(find_config("cad120/horst_finetuned")).batches
+    videos = [300] * 31 * (people - 1)
+    (batch,) = BucketSampler(videos, batches.size, drop_last=batches.drop_last)
+    assert len(set(batch)) == 62
 
 
 def test_a_fused_row_trains_its_members(tmp_path: Path) -> None:
