@@ -92,11 +92,19 @@ def test_targets_of_a_batch_are_those_of_its_frames(data: Path) -> None:
             assert (found.labels[task][row, length:] == -1).all()
 
 
+CELLS = {"name": "cells", "encoder": {"name": "stem", "widths": [8, 8]}, "grid": [2, 3], "difference": 2, "norm": True}
+
+
 @pytest.mark.parametrize(
-    "name", ["horst_tiny", "horst_tiny_anticipation_unroll", "gru_tiny", "rulstm_tiny", "avt_tiny", "testra_tiny"]
+    ("name", "backbone"),
+    [
+        *((name, small_runs.TINY["backbone"]) for name in ("horst_tiny", "horst_tiny_anticipation_unroll", "gru_tiny")),
+        *((name, small_runs.TINY["backbone"]) for name in ("rulstm_tiny", "avt_tiny", "testra_tiny")),
+        ("horst_tiny", CELLS),
+    ],
 )
-def test_a_run_trains_evaluates_and_streams(data: Path, tmp_path: Path, name: str) -> None:
-    options = small_runs.TINY if name.startswith("horst") else {"backbone": small_runs.TINY["backbone"]}
+def test_a_run_trains_evaluates_and_streams(data: Path, tmp_path: Path, name: str, backbone: dict[str, Any]) -> None:
+    options = {**(small_runs.TINY if name.startswith("horst") else {}), "backbone": backbone}
     config = run_config(data, model={"name": name, "options": options})
     run = train(config, tmp_path / "run", console=Console(file=io.StringIO()))
     model = load(run.best)
@@ -267,6 +275,20 @@ def test_a_backbone_of_several_parts_is_not_frozen_as_a_whole(data: Path) -> Non
     options = {**small_runs.TINY, "backbone": backbone}
     with pytest.raises(ConfigError, match="frozen: true for its encoder"):
         prepare(run_config(data, model={"name": "horst_tiny", "options": options, "freeze_backbone": True}))
+
+
+def test_the_rate_of_the_backbone_is_that_of_its_encoder(data: Path) -> None:
+    backbone = {"name": "cells", "encoder": {"name": "stem", "widths": [4]}, "grid": [2, 3], "project": 5, "norm": True}
+    model = {"name": "horst_tiny", "options": {**small_runs.TINY, "backbone": backbone}}
+    optimiser = {"lr": 0.01, "backbone_lr": 0.001, "weight_decay": 0.0}
+    module = prepare(run_config(data, model=model, optimiser=optimiser))[1]
+    encoder = module.model.backbone.finetuned
+    assert encoder is not module.model.backbone
+    rates = {id(p): group["lr"] for group in module.new_optimiser().param_groups for p in group["params"]}
+    for parameters, rate in ((encoder, 0.001), (module.model, 0.01)):
+        for p in parameters.parameters():
+            assert rates.pop(id(p), rate) == rate
+    assert not rates
 
 
 def test_a_deterministic_run_is_trained_as_one(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,9 @@ class ClipDataset(Dataset[Item | BadClip]):
 class Batch:
     """Clips of different lengths, padded at their ends. It is empty if all clips were bad."""
 
-    frames: Tensor  # (B, T, 3, H, W) uint8, 0 in the padding, channels last in memory; or stored maps (B, T, C, h, w)
+    frames: Tensor
+    """(B, T, 3, H, W) uint8, 0 in the padding, channels last in memory; or stored maps (B, T, C, h, w). If
+    `read_frames` is set, places (B, T) until `read` is called."""
     lengths: Tensor  # (B,) int64, always on the CPU: models read its numbers, and must not wait for a GPU
     times: Tensor  # (B, T) float64, NaN in the padding and where unobserved; always on the CPU
     observed: Tensor  # (B, T) bool, False in the padding
