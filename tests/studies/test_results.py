@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,7 +149,7 @@ def test_an_outcome_as_plain_data() -> None:
     given: dict[str, Any] = {
         "run": "a", "seed": 1, "fold": None, "folder": "a-seed1", "metrics": {"area": 0.5}, "examples": 7,
         "examples_digest": None, "parameters": 3, "gflop": 0.25, "seconds": 1.5, "frames_per_second": None,
-        "commit": None, "command": ["horst"],
+        "commit": None, "machine": None, "command": ["horst"],
     }  # fmt: skip
     evaluation: Any = None
     assert RunResult(**given, evaluation=evaluation).to_dict() == given
@@ -173,7 +174,8 @@ def test_what_a_run_found_and_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     run = Run(tmp_path / "a-seed4")
     run.folder.mkdir()
     run.metrics.write_text("epoch,seconds\n1,1.26\n2,2.0\n")
-    (run.folder / "environment.json").write_text('{"commit": "c1"}')
+    about = {"commit": "c1", "processor": "A (model 2)", "devices": ["cpu"]}
+    (run.folder / "environment.json").write_text(json.dumps(about))
     (tmp_path / "log").write_text("10 frames/s")
     evaluation = SimpleNamespace(metrics={"area": 0.5}, counts={"examples": 12})
     monkeypatch.setattr("horst.studies.results.Evaluation", SimpleNamespace(load=lambda path: evaluation))
@@ -191,7 +193,8 @@ def test_what_a_run_found_and_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert read_result(job).to_dict() == {
         "run": "a", "seed": 4, "fold": 1, "folder": "a-seed4", "metrics": {"area": 0.5}, "examples": 12,
         "examples_digest": data.examples_digest, "parameters": 1234, "gflop": 0.25, "seconds": 3.3,
-        "frames_per_second": 10.0, "commit": "c1", "command": ["horst", "train", "x.yaml", "--data.folder=/other"],
+        "frames_per_second": 10.0, "commit": "c1", "machine": "A (model 2), cpu",
+        "command": ["horst", "train", "x.yaml", "--data.folder=/other"],
     }  # fmt: skip
 
 

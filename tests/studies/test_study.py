@@ -333,6 +333,15 @@ def test_compared_to_the_last_digit(
     told = " ".join(capsys.readouterr().err.split())
     assert f"s3-seed1: area was {math.nextafter(area, 1.0)} and is {area}" in told
 
+    machine = stored["runs"][1]["machine"]
+    assert "round differently" not in told  # both were on this machine
+    for run in stored["runs"]:
+        run["machine"] = "another CPU, cpu"
+    (tmp_path / earlier).write_text(json.dumps(stored))
+    assert main([*again, "--report"]) == 2
+    told = " ".join(capsys.readouterr().err.split())
+    assert f"were trained on another CPU, cpu, these on {machine}: they may round differently" in told
+
     overwritten = folder / "results.json"  # the file that the report writes
     overwritten.write_text(json.dumps(stored))
     assert main([*args, "--report", "--compare", str(overwritten)]) == 2

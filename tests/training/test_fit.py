@@ -31,6 +31,7 @@ from horst.training.fit import check_validation, create_trainer, prepare, resume
 from horst.training.module import TrainingModule
 from horst.training.network import TrainingNetwork
 from horst.training.progress import ProgressCallback
+from horst.training.run import processor
 from horst.training.speed import resolve
 
 silent = small_runs.silent
@@ -348,6 +349,8 @@ def test_the_folder_says_what_was_run(somethings: Path, tmp_path: Path, monkeypa
     about = json.loads((run.folder / "environment.json").read_text())
     assert about["horst"] == horst.__version__
     assert about["command"] == ["python -m horst", "train", "run.yaml"]
+    assert about["processor"] == processor() != ""
+    assert run.machine() == ", ".join([about["processor"], *about["devices"]])
     assert about["packages"]["torch"].startswith(torch.__version__.split("+")[0])
     for model in (run.best, run.last):
         assert "\n# small\n" in (model / "README.md").read_text()  # the run's name, not the folder's

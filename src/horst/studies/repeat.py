@@ -20,6 +20,7 @@ class EarlierResults:
     runs: Mapping[tuple[str, int, int | None], tuple[Mapping[str, float], str | None]]
     """By name, seed and fold: the metrics, and the digest of the examples, which earlier versions do not have."""
     cells: Mapping[tuple[str, tuple[int, ...]], Mapping[str, float]]  # of the table, by name and seeds
+    machines: frozenset[str]  # on which the runs were trained, as far as it is known
 
     @classmethod
     def read(cls, file: Path, study: str) -> Self:
@@ -33,10 +34,11 @@ class EarlierResults:
                 (row["name"], tuple(row["seeds"])): {metric: cell["value"] for metric, cell in row["values"].items()}
                 for row in data["rows"]
             }
+            machines = frozenset(r["machine"] for r in data["runs"] if r.get("machine"))
         except (KeyError, TypeError, AttributeError) as error:
             remedy = "give a results.json that `horst study` wrote"
             raise DataError(f"{file} has no results of a study: {remedy}") from error
-        return cls(file, runs, cells)
+        return cls(file, runs, cells, machines)
 
     def compare(self, results: StudyResults) -> str:
         """How much was compared, in words. StudyError if a value differs, or if there is nothing to compare.
@@ -62,8 +64,17 @@ class EarlierResults:
         summary = f"compared with {self.file}: {compared}, {_count(len(different), 'different value')}"
         if different:
             more = len(different) - SHOWN
-            raise StudyError(f"{summary}: {'; '.join(different[:SHOWN])}" + (f"; and {more} more" if more > 0 else ""))
+            shown = "; ".join(different[:SHOWN]) + (f"; and {more} more" if more > 0 else "")
+            raise StudyError(f"{summary}: {shown}{self._other_machines(results)}")
         return summary
+
+    def _other_machines(self, results: StudyResults) -> str:
+        """A sentence for the case that the machines differ, whose rounding may be the reason."""
+        here = {run.machine for run in results.runs if run.machine}
+        if not self.machines or not here or here <= self.machines:
+            return ""
+        before, now = (" and ".join(sorted(machines)) for machines in (self.machines, here))
+        return f". The earlier runs were trained on {before}, these on {now}: they may round differently"
 
 
 def _compare(name: str, before: Mapping[str, Any], now: Mapping[str, float], different: list[str]) -> int:

@@ -42,6 +42,7 @@ class RunResult:
     seconds: float  # of training, without validation
     frames_per_second: float | None  # in training, the median over epochs; None if the log does not have it
     commit: str | None
+    machine: str | None  # its processor and GPUs; None of earlier versions
     command: list[str]
     evaluation: Evaluation
 
@@ -82,6 +83,7 @@ def read_result(job: Job) -> RunResult:
         seconds=round(seconds, 1),
         frames_per_second=_speed(job.log),
         commit=run.commit(),
+        machine=run.machine(),
         command=["horst", *(word.replace(f"{Path.cwd()}{os.sep}", "") for word in job.command("new"))],
         evaluation=evaluation,
     )

@@ -70,6 +70,11 @@ class Run:
         """Of the code that started it."""
         return read_json(self.folder / "environment.json").get("commit")
 
+    def machine(self) -> str | None:
+        """The processor and the GPUs where it started; None for runs of earlier versions."""
+        found = read_json(self.folder / "environment.json")
+        return ", ".join([found["processor"], *found["devices"]]) if "processor" in found else None
+
     def check_new(self) -> None:
         """ConfigError if the folder has a run already."""
         if self.config.exists():
@@ -119,9 +124,22 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "system": platform.system(),
         "packages": {name: package_version(name) for name in PACKAGES},
+        "processor": processor(),
         "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] or ["cpu"],
         "command": [program, *sys.argv[1:]],
     }
+
+
+def processor() -> str:
+    """The CPU, on Linux with its family and model: the last digits of what it computes depend on them."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
+    except OSError:
+        lines = []
+    about = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    name = about.get("model name") or platform.processor() or platform.machine()
+    known = [f"{word} {about[key]}" for key, word in (("cpu family", "family"), ("model", "model")) if key in about]
+    return f"{name} ({', '.join(known)})" if known else name
 
 
 def commit() -> str | None:
