@@ -274,7 +274,7 @@ def test_what_a_window_cannot_do_is_named(tmp_path: Path) -> None:
     model = small_model()
     with pytest.raises(ConfigError, match="reads a window of frames"):
         export_model(model, tmp_path / "model.onnx")
-    with pytest.raises(ConfigError, match="cannot be fused"):
+    with pytest.raises(ConfigError, match="fuse the runs with `horst fuse`"):
         fuse_models([model, small_model()], [0.5, 0.5])
     with pytest.raises(ConfigError, match=r"onnxruntime .* cannot run"):
         horst.BatchedStep(model, 1, engine="onnxruntime")
