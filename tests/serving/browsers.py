@@ -50,7 +50,7 @@ def page(browser: Browser, *allowed: str, **options: Any) -> Iterator[Page]:
 
     def note(message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            errors.append(message.text)
+            errors.append(f"{message.text} ({message.location['url']})")
 
     opened.on("console", note)
     opened.on("pageerror", lambda error: errors.append(f"uncaught: {error}"))

@@ -53,6 +53,10 @@ def stop_time(page: Page) -> None:
     page.clock.pause_at(page.evaluate("Date.now()") / 1000 + 60)
 
 
+def is_get(route: Route) -> bool:
+    return route.request.method == "GET"
+
+
 def visit(page: Page, server: servers.Running, *labels: str) -> None:
     page.goto(server.url)
     expect(page.locator("#connection")).to_have_text("ready")
@@ -248,6 +252,23 @@ def test_deleting_can_be_undone(browser: Browser, server: servers.Running) -> No
         page.get_by_role("button", name="Delete clip 1 of wave").click()
         page.goto("about:blank")  # leaving the page deletes at once
         servers.wait_for(lambda: stored(server) == {}, timeout=4)
+
+
+@pytest.mark.parametrize("delete", ["Delete clip 1 of wave", "Remove wave and its clips"])
+def test_clip_is_deleted_before_its_thumbnail_is_loaded(delete: str, browser: Browser, server: servers.Running) -> None:
+    """The page ends the request, which would be answered with 404 after the deletion."""
+    store(server, "wave", 1)
+    held: list[Route] = []
+    with browsers.page(browser) as page:
+        page.route("**/api/recordings/wave/*", lambda route: held.append(route) if is_get(route) else route.fallback())
+        visit(page, server)
+        servers.wait_for(lambda: page.wait_for_timeout(20) or held)
+        page.get_by_role("button", name=delete).click()
+        with page.expect_event("requestfailed", lambda failed: failed == held[0].request):
+            page.evaluate("dispatchEvent(new Event('pagehide'))")  # delete at once
+        servers.wait_for(lambda: stored(server) == {})
+        held[0].continue_()
+        page.wait_for_timeout(200)
 
 
 @pytest.mark.parametrize("newest_first", [True, False])

@@ -11,20 +11,20 @@ export class ServerError extends Error {
 }
 
 /** Send a request; asks for the token if the server requires one. */
-export async function request(path, { method = "GET", json, body, keepalive = false } = {}) {
+export async function request(path, { method = "GET", json, body, keepalive = false, signal } = {}) {
   const headers = {};
   if (token()) headers.Authorization = `Bearer ${token()}`;
   if (json !== undefined) headers["Content-Type"] = "application/json";
   else if (body !== undefined) headers["Content-Type"] = "application/octet-stream";
   let response;
   try {
-    response = await fetch(path, { method, headers, keepalive, body: json === undefined ? body : JSON.stringify(json) });
+    response = await fetch(path, { method, headers, keepalive, signal, body: json === undefined ? body : JSON.stringify(json) });
   } catch {
     throw new ServerError(0, "The server does not respond. Is horst serve still running?");
   }
   if (response.status === 401) {
     await askForToken();
-    return request(path, { method, json, body });
+    return request(path, { method, json, body, signal });
   }
   if (!response.ok) throw await errorOf(response);
   return response;

@@ -9,7 +9,7 @@ const SECONDS = 6;
 export class Deletions {
   #pending = new Set();
 
-  /** Callbacks: undone(), and deleted(label, clip). */
+  /** Callbacks: undone(), and deleting(label, clip) and deleted(label, clip), before and after the request. */
   constructor(on) {
     this.on = on;
     addEventListener("pagehide", () => this.flush());
@@ -49,6 +49,7 @@ export class Deletions {
 
   async #request(one) {
     const path = `/api/recordings/${encodeURIComponent(one.label)}${one.clip === null ? "" : `/${encodeURIComponent(one.clip)}`}`;
+    this.on.deleting(one.label, one.clip);
     try {
       await request(path, { method: "DELETE", keepalive: true }); // it outlives the page
     } catch (error) {

@@ -33,6 +33,7 @@ export class TeachPanel {
     this.changed = changed;
     this.deletions = new Deletions({
       undone: () => this.#draw(),
+      deleting: (label, clip) => this.#thumbnails.forget(label, clip), // its request would find nothing
       deleted: (label, clip) => this.#deleted(label, clip),
     });
     $("label-form").addEventListener("submit", (event) => {

@@ -27,20 +27,32 @@ export class Thumbnails {
 
   /** Forget all clips but these. */
   keep(ids) {
-    for (const [id, { button }] of this.#known) {
-      if (ids.has(id)) continue;
-      this.#observer.unobserve(button);
-      this.#known.delete(id);
+    this.#forget((one) => !ids.has(one.id));
+  }
+
+  /** Forget a clip, or with `id` null all clips of a label, before it is deleted. */
+  forget(label, id) {
+    this.#forget((one) => one.label === label && (id === null || one.id === id));
+  }
+
+  #forget(chosen) {
+    for (const one of [...this.#known.values()].filter(chosen)) {
+      this.#observer.unobserve(one.button);
+      one.cancel();
+      this.#known.delete(one.id);
     }
   }
 }
 
 class Thumbnail {
   #frames = null;
+  #canceled = new AbortController();
   #playing = 0; // counts starts: an older loop ends
   #pinned = false;
 
   constructor(label, id) {
+    this.label = label;
+    this.id = id;
     this.path = `/api/recordings/${encodeURIComponent(label)}/${encodeURIComponent(id)}`;
     const [width, height] = SIZE.map((side) => 2 * side);
     this.canvas = make("canvas", { width, height });
@@ -60,7 +72,7 @@ class Thumbnail {
 
   /** Load the clip and show its first frame. */
   load() {
-    this.#frames ??= request(this.path)
+    this.#frames ??= request(this.path, { signal: this.#canceled.signal })
       .then((answer) => answer.arrayBuffer())
       .then(async (buffer) => {
         const frames = splitRecording(buffer);
@@ -69,6 +81,11 @@ class Thumbnail {
       })
       .catch(() => null); // it was deleted, perhaps by another page
     return this.#frames;
+  }
+
+  /** End a request that has no answer yet. */
+  cancel() {
+    this.#canceled.abort();
   }
 
   async play() {
