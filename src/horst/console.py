@@ -5,7 +5,7 @@ printed as its escape (`\\x1b`). To style a name, use `rich.text.Text` with the 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,6 +25,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+SHOWN = 10  # examples that could not be read
 # Control characters except line feed, direction marks, separators, and surrogates, which is how Python reads bytes of a
 # file name that are not UTF-8. XML allows none of them.
 _INVISIBLE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
@@ -95,3 +96,11 @@ def working(what: str) -> Iterator[Callable[[str], None]]:
     ) as bar:
         task = bar.add_task(what, total=None)
         yield lambda now: bar.update(task, description=now)
+
+
+def print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> None:
+    """The first few examples that could not be read, as (id, reason), and how many more there are."""
+    for ident, why in bad[:SHOWN]:
+        console.print(f"{what}: {ident}: {why}")
+    if len(bad) > SHOWN:
+        console.print(f"and {len(bad) - SHOWN} more")

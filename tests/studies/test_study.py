@@ -14,9 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -51,33 +49,6 @@ BASE: dict[str, Any] = {
     "metrics": ["action/top1@25%", "action/top5@50%", "area", "calibration@50%"],
     "curve": True,
 }
-
-
-@dataclass
-class Finished:
-    status: int
-    failed_log: Path | None = None
-
-    def poll(self) -> int:
-        return self.status
-
-    def stop(self) -> None: ...
-
-
-@pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """What would have been started; it is done here instead."""
-    done: list[list[str]] = []
-
-    def here(words: Sequence[str], log: Path, environment: Mapping[str, str], held: Sequence[int]) -> Finished:
-        done.append(list(words))
-        log.parent.mkdir(exist_ok=True)
-        with log.open("a") as file, redirect_stdout(file), redirect_stderr(file):
-            return Finished(main(words))
-
-    monkeypatch.setattr("horst.tasks.start_process", here)
-    monkeypatch.setattr("horst.tasks.POLL_SECONDS", 0.0)
-    return done
 
 
 @pytest.fixture(scope="module")

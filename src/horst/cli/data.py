@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from horst.cli.options import Cpus, Device, Flag, Gpus, Json, Output, Processes, Ray, Source, ray_launcher
-from horst.console import Console, new_table, working
+from horst.console import Console, new_table, print_bad, working
 from horst.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -132,21 +131,14 @@ def pack(data: Path, folder: Output, /, *, quality: int = 90, tar: Flag = False,
         tar: Write tar files, which readers of WebDataset can open too.
     """
     from horst.data.config import DataConfig
-    from horst.data.packed import read_each, write_packed
-    from horst.data.source import open_source
+    from horst.data.packed import pack
 
     if not 1 <= quality <= 95:
         raise ConfigError(f"quality is {quality}; it takes 1 to 95")
-    config = DataConfig.from_file(data)
-    source = open_source(config)
-    clip = replace(config.clip, observe=1.0, mode="strict")  # all that any reader of it may want
-    read_clips = partial(read_each, source.read, clip)
-    bad = write_packed(
-        folder, source.annotations, read_clips, fps=clip.fps, clip=clip, quality=quality, tar=tar, processes=processes
-    )
+    packed, bad = pack(DataConfig.from_file(data), folder, quality=quality, tar=tar, processes=processes)
     console = Console()
-    console.print(f"{len(source.annotations.examples) - len(bad)} clips are packed in {folder}")
-    _print_bad(console, "left out", bad)
+    console.print(f"{packed} clips are packed in {folder}")
+    print_bad(console, "left out", bad)
 
 
 def extract(
@@ -201,7 +193,7 @@ def extract(
             network = _backbone(backbone, options, weights)
         report = extract(config, network, folder, part=part, parts=parts, batch=batch, device=where)
         console.print(f"{report.videos} videos of part {part} of {parts} are in {folder}")
-    _print_bad(console, "could not be read", report.bad)
+    print_bad(console, "could not be read", report.bad)
 
 
 def convert(
@@ -259,14 +251,6 @@ def _backbone(name: str, options: str, weights: Source | None) -> Backbone:
         raise ConfigError(f"--weights is for bn_inception, or a saved model; {name} takes none")
     load_tsn(network, read_tsn(Path(weights)))
     return network
-
-
-def _print_bad(console: Console, what: str, bad: Sequence[tuple[str, str]]) -> None:
-    """The first few examples that could not be read, and how many more there are."""
-    for ident, why in bad[:SHOWN]:
-        console.print(f"{what}: {ident}: {why}")
-    if len(bad) > SHOWN:
-        console.print(f"and {len(bad) - SHOWN} more")
 
 
 def _print(source: DataSource, found: DataReport, depth: Depth) -> None:

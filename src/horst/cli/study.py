@@ -13,6 +13,7 @@ from horst.errors import ConfigError
 def study(
     *names: Source,
     folder: Path | None = None,
+    videos: Path | None = None,
     parallel: int = 1,
     only: Names = (),
     seeds: Numbers = (),
@@ -30,6 +31,7 @@ def study(
     Args:
         names: Packaged studies, such as table1, or YAML files, run in one queue. Without any: list them.
         folder: Folder of its runs and results; runs/studies/<name> by default.
+        videos: Folder of videos, for cad120 and its kin: make what the runs read of them first.
         parallel: Number of runs at once, on each device.
         only: Only these of its runs: --only horst conv_lstm.
         seeds: Seeds in place of the study's own: --seeds 0 1 2.
@@ -54,7 +56,7 @@ def study(
             raise ConfigError(f"{option} takes whole numbers from 0 on, such as {option} 0 1, and not {min(numbers)}")
     console = Console(highlight=False)
     if not names:
-        if folder or only or seeds or devices or report or compare or changes or parallel > 1 or ray:
+        if folder or videos or only or seeds or devices or report or compare or changes or parallel > 1 or ray:
             raise ConfigError("put the study's name first: horst study NAME --seeds 0 1 ...")
         _list(console)
         return
@@ -62,6 +64,11 @@ def study(
     if len(asked) > 1 and (folder or only or compare):
         option = "--folder" if folder else "--only" if only else "--compare"
         raise ConfigError(f"{option} is for one study, and there are {', '.join(asked)}")
+    if videos is not None:
+        if report:
+            raise ConfigError("--report needs no --videos: the tables are of finished runs")
+        for name in asked:
+            runner.make_study_data(name, videos, only, changes, console)
     planned = [runner.plan_study(name, folder, only, seeds, changes, report=report) for name in asked]
     # Read before the runs: it may be the file that their results are written to.
     earlier = None if compare is None else EarlierResults.read(compare, planned[0].study.name)

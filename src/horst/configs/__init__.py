@@ -110,6 +110,6 @@ def _with_bases(file: Path) -> Iterator[Path]:
     """A packaged file, and all that it is based on."""
     yield file
     data = read_yaml(file)
-    for base in (data.get("base"), *(run.get("config") for run in data.get("runs", ()))):
+    for base in (data.get("base"), data.get("videos"), *(run.get("config") for run in data.get("runs", ()))):
         if base is not None:
             yield from _with_bases((file.parent / base).resolve())

@@ -30,11 +30,12 @@ from numpy.typing import NDArray
 
 from horst.config import from_dict
 from horst.data.clips import EPIC_FPS, Clip, ClipConfig, clip_times, every_nth, seen_frames
+from horst.data.config import DataConfig
 from horst.data.example import FIT_SPLITS, Annotations, Example
 from horst.data.folds import Link, connected, links
 from horst.data.jobs import run_jobs
 from horst.data.shards import open_shards
-from horst.data.source import Depth, Source, media_names
+from horst.data.source import Depth, Source, media_names, open_source
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
 from horst.io import INDEX, atomic_write, claim_folder, disk_errors, file_stamp, read_checked, write_checked
 from horst.video.images import decode_picture, encode_picture
@@ -89,6 +90,26 @@ def write_packed(
         run_jobs(f"packing {annotations.name}", work, todo, processes=processes, done=len(shards) - len(todo))
         written = [read_checked(folder / _shard(number, "json"))[0] for number in range(len(shards))]
         return [(c["id"], c["why"]) for shard in written for c in shard["clips"] if "why" in c]
+
+
+def pack(
+    config: DataConfig,
+    folder: str | Path,
+    *,
+    quality: int = 90,
+    tar: bool = False,
+    processes: int | None = None,
+) -> tuple[int, list[tuple[str, str]]]:
+    """Pack the data set of a config, at its size and rate, or continue a run.
+
+    Returns the number of packed clips, and (id, reason) of those that could not be read.
+    """
+    source = open_source(config)
+    clip = replace(config.clip, observe=1.0, mode="strict")  # all that any reader of it may want
+    read = partial(read_each, source.read, clip)
+    options: dict[str, Any] = {"quality": quality, "tar": tar, "processes": processes}
+    bad = write_packed(folder, source.annotations, read, fps=clip.fps, clip=clip, **options)
+    return len(source.annotations.examples) - len(bad), bad
 
 
 def is_complete(folder: Path) -> bool:

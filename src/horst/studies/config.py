@@ -46,6 +46,15 @@ class StudyRun:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Videos:
+    """How to make the data of a study of a folder of videos."""
+
+    data: dict[str, Any]  # a data config without the folder
+    backbone: dict[str, Any]  # of feature maps: its name and options
+    quality: int = 90  # of packed JPEG frames
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Study:
     """A grid of runs."""
 
@@ -64,6 +73,7 @@ class Study:
     """Instead of `folds`: one fold for each group of the data, such as a person."""
     against: str | None = None  # the run that the others are compared with
     ensemble: bool = False  # a row for the mean of the seeds' probabilities, for each run with several seeds
+    videos: str | None = None  # a YAML file with `Videos`, for `horst study NAME --videos FOLDER`
     curve: bool = False  # plot accuracy over the observed part of a clip, or over the time before the action
 
     def __post_init__(self) -> None:
@@ -98,8 +108,10 @@ class Study:
                 replace(run, config=_run_file(run.config, path), changes=_absolute(run.changes, path))
                 for run in study.runs
             ]
+            videos = None if study.videos is None else str(find_base(study.videos, path))
             changes, folds = _absolute(study.changes, path), tuple(_absolute(fold, path) for fold in study.folds)
-            return replace(study, base=_run_file(study.base, path), runs=tuple(runs), changes=changes, folds=folds)
+            base = _run_file(study.base, path)
+            return replace(study, base=base, runs=tuple(runs), changes=changes, folds=folds, videos=videos)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 

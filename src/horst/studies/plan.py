@@ -103,6 +103,9 @@ def group_folds(study: Study, changes: Sequence[str] = ()) -> Study:
     source = open_source(replace(config.data, fold=None))
     examples = [e for e in source.annotations.examples if e.split in FIT_SPLITS]
     count = len(connected(examples, by_media=not source.shared_media))
+    if count < 2:
+        what = f"{source.annotations.name} has {count}"
+        raise ConfigError(f"{study.name}: leave_out: group needs two groups or more, such as persons, and {what}")
     folds = tuple({"data.fold": {"count": count, "index": index}} for index in range(count))
     return replace(study, folds=folds, leave_out=None)
 

@@ -4,14 +4,16 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from horst.config import from_dict, read_yaml
 from horst.console import Console
+from horst.data.config import DataConfig
 from horst.errors import ConfigError, StudyError
 from horst.io import read_json, write_text
-from horst.studies.config import Study
+from horst.studies.config import Study, Videos
 from horst.studies.launcher import lock_study, run_jobs
 from horst.studies.plan import (
     ASKED,
@@ -28,6 +30,7 @@ from horst.studies.plan import (
 )
 from horst.studies.repeat import EarlierResults
 from horst.studies.report import StudyResults, values_table, write_results
+from horst.studies.videos import check_data_exists, make_data
 from horst.tasks import Launcher, sigterm_interrupts
 from horst.training.run import Run, commit
 
@@ -45,6 +48,14 @@ class PlannedStudy:
     command: str  # makes its tables
 
 
+def make_study_data(name: str, videos: Path, only: Sequence[str], changes: Sequence[str], console: Console) -> None:
+    """Make what the runs of a study read of a folder of videos. What is finished stays."""
+    study = Study.from_file(name)
+    if study.videos is None:
+        raise ConfigError(f"{study.name} does not say how its data are made of videos: leave --videos out")
+    make_data(from_dict(Videos, read_yaml(Path(study.videos))), videos, _data(study, only, changes), console)
+
+
 def plan_study(
     name: str, folder: Path | None, only: Sequence[str], seeds: Sequence[int], changes: Sequence[str], *, report: bool
 ) -> PlannedStudy:
@@ -54,6 +65,8 @@ def plan_study(
     asked_changes, asked_seeds = _asked(place)
     if report and not changes:
         changes = asked_changes
+    if study.videos is not None:
+        check_data_exists(study.name, _data(study, only, changes))
     study = group_folds(study, changes)
     # Seeds add up. Runs of other changes are refused before work starts.
     wanted = sorted({*(seeds or ([] if report and asked_seeds else study.seeds)), *asked_seeds})
@@ -143,6 +156,13 @@ def command(
         if value and value != 1:
             words += [f"--{name}", *map(str, [value] if isinstance(value, int | float | str) else value)]
     return shlex.join(words)
+
+
+def _data(study: Study, only: Sequence[str], changes: Sequence[str]) -> list[DataConfig]:
+    """What the runs read that were asked for, and the first one, whose data tell the groups to leave out."""
+    names = [*only, study.trained[0].name] if only else ()
+    jobs = plan(replace(study, leave_out=None, seeds=study.seeds[:1]), Path(), only=names, changes=changes)
+    return [job.config.data for job in jobs]
 
 
 def _reuse(one: PlannedStudy, reached: dict[Path, State], console: Console) -> None:
