@@ -251,7 +251,23 @@ def test_deleting_can_be_undone(browser: Browser, server: servers.Running) -> No
         servers.wait_for(lambda: stored(server) == {"wave": [first]})
         page.get_by_role("button", name="Delete clip 1 of wave").click()
         page.goto("about:blank")  # leaving the page deletes at once
-        servers.wait_for(lambda: stored(server) == {}, timeout=4)
+        servers.wait_for(lambda: stored(server) == {})
+
+
+def test_clip_that_is_not_deleted_is_shown_again(browser: Browser, server: servers.Running) -> None:
+    store(server, "wave", 1)
+    with browsers.page(browser, "500") as page:
+        answer = {"error": {"message": "the disk is full", "code": "internal"}}
+        page.route(
+            "**/api/recordings/wave/*",
+            lambda route: route.fallback() if is_get(route) else route.fulfill(status=500, json=answer),
+        )
+        visit(page, server)
+        page.get_by_role("button", name="Delete clip 1 of wave").click()
+        expect(row(page, "wave").locator(".clips li")).to_have_count(0)
+        page.evaluate("dispatchEvent(new Event('pagehide'))")  # delete at once
+        expect(page.locator("#notice-text")).to_contain_text("The disk is full")
+        expect(row(page, "wave").locator(".clips li")).to_have_count(1)
 
 
 @pytest.mark.parametrize("delete", ["Delete clip 1 of wave", "Remove wave and its clips"])

@@ -53,7 +53,10 @@ export class Deletions {
     try {
       await request(path, { method: "DELETE", keepalive: true }); // it outlives the page
     } catch (error) {
-      if (error.status !== 404) showNotice(error.message, { bad: true }); // 404: it had no clips, or is gone already
+      if (error.status !== 404) { // 404: it had no clips, or is gone already
+        showNotice(error.message, { bad: true });
+        this.#pending.delete(one); // the server still has it: show it again
+      }
     }
     await this.on.deleted(one.label, one.clip); // it is hidden until the page has the list without it
     this.#pending.delete(one);
