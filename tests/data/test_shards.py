@@ -71,6 +71,17 @@ def test_tar_files_hold_the_same_clips(sets: Path, task: str, clip: ClipConfig) 
         assert np.array_equal(left.times, right.times, equal_nan=True)
 
 
+def test_a_set_of_another_quality_is_not_continued(sets: Path, tmp_path: Path) -> None:
+    source = open_source(DataConfig(source="csv", options={"path": str(sets / "clips.csv")}, clip=CLIP))
+    read = partial(read_each, source.read, CLIP)
+    for quality in (60, 60):
+        write_packed(tmp_path / "packed", source.annotations, read, fps=CLIP.fps, quality=quality, processes=1)
+    with pytest.raises(DataError, match="quality differs"):
+        write_packed(tmp_path / "packed", source.annotations, read, fps=CLIP.fps, processes=1)
+    with pytest.raises(ConfigError, match="quality is 96; it takes 1 to 95"):
+        write_packed(tmp_path / "other", source.annotations, read, fps=CLIP.fps, quality=96)
+
+
 def test_a_tar_file_is_one_of_webdataset(sets: Path) -> None:
     """Files of a sample follow each other and share the part of their names before the first dot."""
     folder, seen = sets / "recognition/tar", []

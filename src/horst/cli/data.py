@@ -133,8 +133,6 @@ def pack(data: Path, folder: Output, /, *, quality: int = 90, tar: Flag = False,
     from horst.data.config import DataConfig
     from horst.data.packed import pack
 
-    if not 1 <= quality <= 95:
-        raise ConfigError(f"quality is {quality}; it takes 1 to 95")
     packed, bad = pack(DataConfig.from_file(data), folder, quality=quality, tar=tar, processes=processes)
     console = Console()
     console.print(f"{packed} clips are packed in {folder}")

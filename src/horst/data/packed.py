@@ -77,14 +77,16 @@ def write_packed(
     other processes, so it must be picklable. `fps` is the frame rate of the clips, `clip` how they are sampled, so that
     readers can refuse what the frames do not contain, and `native` is explained in `Packed`. `tar`: write tar files.
     """
+    if not 1 <= quality <= 95:
+        raise ConfigError(f"quality is {quality}; it takes 1 to 95")
     folder = Path(folder)
     with disk_errors(folder, DataError):
         shards = _split_shards(group_by_media(annotations.examples))
         index = annotations.to_dict() | {"format": FORMAT, "fps": fps, "clips": len(annotations.examples)}
         del index["examples"]  # the shards have them
         index |= {"shards": len(shards)} | ({} if clip is None else {"clip": asdict(clip), "native": native})
-        index |= {"tar": True} if tar else {}
-        claim_folder(folder, index, "packed data set", optional=("clip", "native"))
+        index |= {"quality": quality} | ({"tar": True} if tar else {})
+        claim_folder(folder, index, "packed data set", optional=("clip", "native", "quality"))
         todo = [(number, of) for number, of in enumerate(shards) if not _is_current(folder, number, of, tar)]
         work = partial(_write_shard, folder, read_clips, quality, tar)
         run_jobs(f"packing {annotations.name}", work, todo, processes=processes, done=len(shards) - len(todo))
