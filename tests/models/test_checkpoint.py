@@ -19,7 +19,8 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 import horst
-from horst.backbones import PrecomputedMaps, create_backbone
+from horst.backbones import BACKBONES, PrecomputedMaps, create_backbone
+from horst.backbones.stem import ConvStem
 from horst.compat.parity import recorded_release
 from horst.errors import CheckpointError, ConfigError
 from horst.heads import create_head
@@ -310,6 +311,18 @@ def test_pretrained_backbones_are_saved_with_their_weights(tmp_path: Path) -> No
     (path / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match="'pretrained' is not for it"):
         load(path)
+
+
+def test_parts_of_a_backbone_are_saved_without_pretrained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Around(ConvStem):
+        def __init__(self, encoder: dict[str, Any]) -> None:
+            super().__init__(widths=encoder["widths"])
+
+    monkeypatch.setitem(BACKBONES._entries, "around", Around)
+    backbone = {"name": "around", "encoder": {"widths": [4, 4], "pretrained": False}}
+    path = save(create_model("horst_tiny", **{**SMALL, "backbone": backbone}), tmp_path / "model")
+    assert json.loads((path / "config.json").read_text())["backbone"]["options"] == {"encoder": {"widths": [4, 4]}}
+    load(path)
 
 
 def test_files_of_a_killed_save_are_ignored(saved: Path) -> None:

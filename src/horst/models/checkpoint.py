@@ -145,7 +145,7 @@ def _savable(model: Predictor) -> tuple[PredictorConfig, dict[str, Tensor]]:
     """Config and weights of a model, checked as `load` checks them."""
     try:
         config = model.config
-        options = {key: value for key, value in config.backbone.options.items() if key != "pretrained"}
+        options = _without(config.backbone.options, "pretrained")
         config = replace(config, backbone=replace(config.backbone, options=options))  # the weights are saved beside it
         with torch.device("meta"):
             skeleton = Predictor.from_config(config, labels=model.labels)
@@ -167,18 +167,18 @@ def read_config(path: Path) -> PredictorConfig:
         raise CheckpointError(f"{path / CONFIG} is not of format {FORMAT}: another version or program wrote it")
     try:
         config = PredictorConfig.from_dict(data)
-        if _has_key(config.backbone.options, "pretrained"):
+        if _without(config.backbone.options, "pretrained") != config.backbone.options:
             raise ConfigError("a saved backbone has its weights here: 'pretrained' is not for it")
         return config
     except ConfigError as error:
         raise CheckpointError(f"{path / CONFIG}: {error}") from error
 
 
-def _has_key(data: Any, key: str) -> bool:
-    """Whether plain data has a mapping with this key, at any depth."""
+def _without(data: Any, key: str) -> Any:
+    """Plain data without this key in any mapping, at any depth."""
     if isinstance(data, dict):
-        return key in data or any(_has_key(value, key) for value in data.values())
-    return isinstance(data, list | tuple) and any(_has_key(value, key) for value in data)
+        return {name: _without(value, key) for name, value in data.items() if name != key}
+    return type(data)(_without(value, key) for value in data) if isinstance(data, list | tuple) else data
 
 
 def _read(file: Path) -> tuple[dict[str, Tensor], str | None]:
