@@ -414,7 +414,8 @@ def test_the_threads_of_a_run_are_those_of_its_config(
         assert set(used) == {1}
         assert len(used) > training > 0
         assert torch.get_num_threads() == 2
-        assert replace(opened, config=None).threads is None
+        replace(opened, config=None).evaluate("val")  # not a run
+        assert used[-1] == 2
     finally:
         torch.set_num_threads(before)
     with pytest.raises(ConfigError, match=r"trainer.threads is 0"):

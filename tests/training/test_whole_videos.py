@@ -29,6 +29,7 @@ from horst.heads import Logits
 from horst.models import Predictor, create_model, load, save
 from horst.training.build import build_model
 from horst.training.config import Loss, RunConfig
+from horst.training.evaluated import open_evaluated
 from horst.training.fit import data_module, prepare, train
 from horst.training.losses import clip_loss
 from horst.training.module import class_frequencies
@@ -291,13 +292,18 @@ def test_the_rate_of_the_backbone_is_that_of_its_encoder(data: Path) -> None:
     assert not rates
 
 
-def test_a_deterministic_run_is_trained_as_one(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deterministic_run_is_trained_and_evaluated_as_one(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[bool] = []
-    monkeypatch.setattr("horst.training.fit.be_deterministic", lambda: asked.append(True))
+    for module in ("fit", "evaluated"):
+        monkeypatch.setattr(f"horst.training.{module}.be_deterministic", lambda: asked.append(True))
     for chosen in (False, True):
         config = run_config(data, trainer={"epochs": 1, "accelerator": "cpu", "deterministic": chosen})
         train(config, tmp_path / str(chosen), console=Console(file=io.StringIO()))
-    assert asked == [True]
+        assert asked == [True] * chosen
+        open_evaluated(tmp_path / str(chosen)).evaluate("val")
+        assert asked == [True] * 2 * chosen
 
 
 def test_preloaded_videos_are_read_after_their_excerpts_are_drawn(data: Path) -> None:

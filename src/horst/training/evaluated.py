@@ -3,6 +3,8 @@
 predictions, evaluation = open_evaluated("runs/mine").evaluate("val")
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from horst.places import FUSION, model_title
 from horst.remote import CHECKPOINT
 from horst.training.config import RunConfig
 from horst.training.run import Run
-from horst.training.speed import cpu_threads
+from horst.training.speed import be_deterministic, cpu_threads
 
 PREDICTIONS = "safetensors"
 LARGEST = 2**32  # bytes of scores that a run keeps: larger ones are computed again when they are needed
@@ -43,9 +45,13 @@ class EvaluatedModel:
     def run(self) -> Run | None:
         return Run(self.source, skip=(CHECKPOINT,)) if self.config is not None else None
 
-    @property
-    def threads(self) -> int | None:
-        return None if self.config is None else self.config.trainer.threads
+    @contextmanager
+    def _as_trained(self) -> Iterator[None]:
+        """With the threads and the algorithms of the run, so that its results repeat."""
+        if self.config is not None and self.config.trainer.deterministic:
+            be_deterministic()
+        with cpu_threads(None if self.config is None else self.config.trainer.threads):
+            yield
 
     @property
     def title(self) -> str:
@@ -66,7 +72,7 @@ class EvaluatedModel:
     def evaluate_part(self, split: str, part: int, parts: int) -> Path:
         """Write part `part` of `parts` (from 0) of the predictions; returns its file."""
         file = part_file(self.part_files(split, 1)[0].parent, self.name(split), part, parts)
-        with cpu_threads(self.threads):
+        with self._as_trained():
             write_part(file, self.model, self.module, split, part, parts)
         return file
 
@@ -84,7 +90,7 @@ class EvaluatedModel:
             clip = clip_for(self.module, self.model)
             evaluation = evaluate_predictions(predictions, self.module.annotations, split, clip, model=self.model)
         else:
-            with cpu_threads(self.threads):
+            with self._as_trained():
                 predictions, evaluation = predict_and_evaluate(self.model, self.module, split)
         if run is not None:
             run.evaluation(name, PREDICTIONS).unlink(missing_ok=True)  # first: a kill must not leave another model's
