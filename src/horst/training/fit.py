@@ -132,7 +132,10 @@ def prepare(config: RunConfig, data: ClipDataModule | None = None) -> tuple[Clip
     mirrors = config.augment.mirror and bool(mirror_table(annotations.split("train")))
     changes_images = config.augment.operations or config.augment.zoom
     if model.config.backbone.name == "maps" and (changes_images or (mirrors and model.size[1] == 1)):
-        raise ConfigError("augment.operations and zoom are for images, augment.mirror not for vectors: set them to 0")
+        raise ConfigError(
+            "augment.operations and augment.zoom are for images, and augment.mirror is not for vectors: "
+            "set the first two to 0 and mirror to false"
+        )
     if config.model.freeze_backbone and model.backbone.finetuned is not model.backbone:
         name = model.config.backbone.name
         raise ConfigError(f"model.freeze_backbone would freeze all of {name}: set frozen: true for its encoder instead")
