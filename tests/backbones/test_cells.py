@@ -88,7 +88,7 @@ def test_padding_is_not_counted_in_its_norm(difference: int | None) -> None:
     torch.testing.assert_close(backbone.norm.running_var, other.norm.running_var)
 
 
-def test_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_precision() -> None:
     """The maps of an encoder under autocast become those of the parameters, and steps equal clips."""
     backbone, frames = cells(norm=True, project=5), clip(6)
     with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
@@ -99,7 +99,8 @@ def test_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
         for t in range(6):
             maps, memory = backbone.step(frames[:, t], memory)
             steps.append(maps)
-    assert torch.equal(torch.stack(steps, 1), whole)
+    near = 2**-7  # of bf16: the kernel of a convolution may depend on the number of frames
+    torch.testing.assert_close(torch.stack(steps, 1), whole, rtol=near, atol=near)
     half = backbone.half()
     assert half.clip(frames)[0].dtype == torch.float16
 
