@@ -31,7 +31,7 @@ def study(
     Args:
         names: Packaged studies, such as table1, or YAML files, run in one queue. Without any: list them.
         folder: Folder of its runs and results; runs/studies/<name> by default.
-        videos: Folder of videos, for cad120 and its kin: make what the runs read of them first.
+        videos: Folder of videos, for studies such as cad120: first make the data of the runs, maps or packed frames.
         parallel: Number of runs at once, on each device.
         only: Only these of its runs: --only horst conv_lstm.
         seeds: Seeds in place of the study's own: --seeds 0 1 2.
@@ -49,6 +49,7 @@ def study(
         find_study(name)
     with working("loading torch"):
         from horst.studies import runner
+        from horst.studies.config import Study
         from horst.studies.repeat import EarlierResults
     check_positive(parallel=parallel)
     for option, numbers in (("--seeds", seeds), ("--devices", devices)):
@@ -64,19 +65,19 @@ def study(
     if len(asked) > 1 and (folder or only or compare):
         option = "--folder" if folder else "--only" if only else "--compare"
         raise ConfigError(f"{option} is for one study, and there are {', '.join(asked)}")
+    if report and videos is not None:
+        raise ConfigError("--report needs no --videos: the tables are of finished runs")
+    if ray is not None and (devices or parallel > 1):
+        raise ConfigError("--parallel and --devices are for one machine: with --ray give --cpus and --gpus of a run")
+    # Read before the runs: it may be the file that their results are written to.
+    earlier = None if compare is None else EarlierResults.read(compare, Study.from_file(asked[0]).name)
     if videos is not None:
-        if report:
-            raise ConfigError("--report needs no --videos: the tables are of finished runs")
         for name in asked:
             runner.make_study_data(name, videos, only, changes, console)
     planned = [runner.plan_study(name, folder, only, seeds, changes, report=report) for name in asked]
-    # Read before the runs: it may be the file that their results are written to.
-    earlier = None if compare is None else EarlierResults.read(compare, planned[0].study.name)
     if report:
         runner.report_studies(planned, console, earlier=earlier)
         return
-    if ray is not None and (devices or parallel > 1):
-        raise ConfigError("--parallel and --devices are for one machine: with --ray give --cpus and --gpus of a run")
     launcher = ray_launcher(ray, cpus, gpus) or LocalLauncher(parallel, devices)
     options = {"only": only, "parallel": parallel, "devices": devices, "ray": ray, "cpus": cpus, "gpus": gpus}
     again = runner.command(asked, folder, seeds, changes, **options, compare=compare and str(compare))

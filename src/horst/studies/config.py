@@ -47,11 +47,21 @@ class StudyRun:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Videos:
-    """How to make the data of a study of a folder of videos."""
+    """How to make the data of a study from a folder of videos."""
 
     data: dict[str, Any]  # a data config without the folder
     backbone: dict[str, Any]  # of feature maps: its name and options
     quality: int = 90  # of packed JPEG frames
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Self:
+        try:
+            videos = from_dict(cls, read_yaml(Path(path)))
+            if "name" not in videos.backbone:
+                raise ConfigError("backbone needs the entry 'name'")
+            return videos
+        except ConfigError as error:
+            raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

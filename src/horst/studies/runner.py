@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from horst.config import from_dict, read_yaml
 from horst.console import Console
 from horst.data.config import DataConfig
 from horst.errors import ConfigError, StudyError
@@ -49,11 +48,11 @@ class PlannedStudy:
 
 
 def make_study_data(name: str, videos: Path, only: Sequence[str], changes: Sequence[str], console: Console) -> None:
-    """Make what the runs of a study read of a folder of videos. What is finished stays."""
+    """Make the data of a study's runs from a folder of videos. What is finished stays."""
     study = Study.from_file(name)
     if study.videos is None:
-        raise ConfigError(f"{study.name} does not say how its data are made of videos: leave --videos out")
-    make_data(from_dict(Videos, read_yaml(Path(study.videos))), videos, _data(study, only, changes), console)
+        raise ConfigError(f"{study.name} does not say how its data are made from videos: leave --videos out")
+    make_data(Videos.from_file(study.videos), videos, _data(study, only, changes), console)
 
 
 def plan_study(
@@ -65,8 +64,8 @@ def plan_study(
     asked_changes, asked_seeds = _asked(place)
     if report and not changes:
         changes = asked_changes
-    if study.videos is not None:
-        check_data_exists(study.name, _data(study, only, changes))
+    if study.videos is not None and not report:  # a report reads the data of finished runs only
+        check_data_exists(command([name], None, [], changes, videos="FOLDER"), _data(study, only, changes))
     study = group_folds(study, changes)
     # Seeds add up. Runs of other changes are refused before work starts.
     wanted = sorted({*(seeds or ([] if report and asked_seeds else study.seeds)), *asked_seeds})

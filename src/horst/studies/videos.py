@@ -1,20 +1,21 @@
-"""`horst study NAME --videos FOLDER`: make what the runs of a study read, maps or packed frames, of videos."""
+"""`horst study NAME --videos FOLDER`: make the data of a study's runs, feature maps or packed frames, from videos."""
 
 from collections.abc import Iterable
 from pathlib import Path
 
 from horst.backbones import create_backbone
 from horst.console import Console, print_bad, working
+from horst.data import packed
 from horst.data.config import DataConfig
 from horst.data.extract import extract
-from horst.data.packed import pack
+from horst.data.features import FeatureStore
 from horst.data.source import open_source
-from horst.errors import ConfigError
+from horst.errors import ConfigError, DataError
 from horst.io import INDEX, is_url
 from horst.studies.config import Videos
 from horst.training.speed import cpu_threads
 
-MADE = ("features", "packed")  # sources whose folders can be made of videos
+MADE = ("features", "packed")  # sources whose folders can be made from videos
 
 
 def make_data(videos: Videos, folder: Path, configs: Iterable[DataConfig], console: Console) -> None:
@@ -22,11 +23,16 @@ def make_data(videos: Videos, folder: Path, configs: Iterable[DataConfig], conso
 
     On a CPU, and with one thread: a GPU, or another number of threads, changes the last digits of maps.
     """
+    places = sorted(_places(configs))
+    if not places:
+        raise ConfigError("no run reads feature maps or packed frames from a folder here: leave --videos out")
     data = DataConfig.from_dict({**videos.data, "folder": str(folder)})
-    open_source(data)  # what is wrong with the folder is reported before the backbone is loaded
-    for source, place in sorted(_places(configs)):
+    for example in open_source(data).annotations.examples:  # before finished maps would be replaced by empty ones
+        if not example.media.exists():
+            raise DataError(f"{example.media} is missing: the folder needs every video of its annotations")
+    for source, place in places:
         if source == "packed":
-            _, bad = pack(data, place, quality=videos.quality)
+            _, bad = packed.pack(data, place, quality=videos.quality)
         else:
             with working("loading the backbone"):
                 backbone = create_backbone(**videos.backbone)
@@ -35,14 +41,21 @@ def make_data(videos: Videos, folder: Path, configs: Iterable[DataConfig], conso
         print_bad(console, "could not be read", bad)
 
 
-def check_data_exists(study: str, configs: Iterable[DataConfig]) -> None:
-    """ConfigError if there is no data yet, with the command that makes them."""
-    for _, place in sorted(_places(configs)):
-        if not (place / INDEX).is_file():
-            raise ConfigError(f"{place} has no data yet: horst study {study} --videos FOLDER makes them of videos")
+def check_data_exists(command: str, configs: Iterable[DataConfig]) -> None:
+    """ConfigError if data are missing or not complete. `command` makes them."""
+    for source, place in sorted(_places(configs)):
+        complete = (place / INDEX).is_file() and (
+            packed.is_complete(place) if source == "packed" else not FeatureStore(place).missing()
+        )
+        if not complete:
+            raise ConfigError(f"{place} has no complete data yet: {command} makes them from videos")
 
 
 def _places(configs: Iterable[DataConfig]) -> set[tuple[str, Path]]:
-    """Source and folder of the data that can be made."""
+    """Source and folder of the data that can be made. Those of a fold are made from its training data, not here."""
     made = ((config.source, config.options.get("folder")) for config in configs if config.source in MADE)
-    return {(source, Path(folder)) for source, folder in made if isinstance(folder, str) and not is_url(folder)}
+    return {
+        (source, Path(folder))
+        for source, folder in made
+        if isinstance(folder, str) and not is_url(folder) and "{fold}" not in folder
+    }
