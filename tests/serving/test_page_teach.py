@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import browsers
@@ -46,6 +46,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def server(tmp_path: Path) -> Iterator[servers.Running]:
     with servers.running(tmp_path / "served", name="somethings") as running:
         yield running
+
+
+def wait_for(page: Page, condition: Callable[[], bool]) -> None:
+    """Wait while the handlers of routes run, which they do only inside of Playwright's calls."""
+    servers.wait_for(lambda: page.wait_for_timeout(20) or condition())
 
 
 def stop_time(page: Page) -> None:
@@ -262,7 +267,9 @@ def test_clip_that_is_not_deleted_is_shown_again(browser: Browser, server: serve
             "**/api/recordings/wave/*",
             lambda route: route.fallback() if is_get(route) else route.fulfill(status=500, json=answer),
         )
+        page.clock.install()
         visit(page, server)
+        stop_time(page)
         page.get_by_role("button", name="Delete clip 1 of wave").click()
         expect(row(page, "wave").locator(".clips li")).to_have_count(0)
         page.evaluate("dispatchEvent(new Event('pagehide'))")  # delete at once
@@ -278,11 +285,11 @@ def test_clip_is_deleted_before_its_thumbnail_is_loaded(delete: str, browser: Br
     with browsers.page(browser) as page:
         page.route("**/api/recordings/wave/*", lambda route: held.append(route) if is_get(route) else route.fallback())
         visit(page, server)
-        servers.wait_for(lambda: page.wait_for_timeout(20) or held)
-        page.get_by_role("button", name=delete).click()
+        wait_for(page, lambda: bool(held))
         with page.expect_event("requestfailed", lambda failed: failed == held[0].request):
+            page.get_by_role("button", name=delete).click()
             page.evaluate("dispatchEvent(new Event('pagehide'))")  # delete at once
-        servers.wait_for(lambda: stored(server) == {})
+        wait_for(page, lambda: stored(server) == {})
         held[0].continue_()
         page.wait_for_timeout(200)
 
@@ -304,10 +311,7 @@ def test_list_that_arrives_late_shows_no_deleted_clip(
         for deleted in (1, 2):
             page.get_by_role("button", name="Delete clip 1 of wave").click()
             page.evaluate("dispatchEvent(new Event('pagehide'))")  # delete at once
-            for _ in range(500):
-                if len(lists) == deleted:
-                    break
-                page.wait_for_timeout(20)
+            wait_for(page, lambda: len(lists) == deleted)  # noqa: B023
             expect(row(page, "wave").locator(".clips li")).to_have_count(2 - deleted)
         assert [len(answer.json()["labels"]) for _, answer in lists] == [1, 0]
         for route, answer in reversed(lists) if newest_first else lists:
