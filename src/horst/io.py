@@ -97,6 +97,9 @@ def set_default_mode(path: Path) -> None:
         probe.unlink()
 
 
+MISSING = "missing"  # the stamp of a file or folder that is not there
+
+
 def file_stamp(path: Path) -> str:
     """Size and modification time of a file, or a digest of those of all files in a folder. Nothing is read.
 
@@ -114,7 +117,7 @@ def file_stamp(path: Path) -> str:
                 files.update(f"{entry.name} {found.st_size} {found.st_mtime_ns}\n".encode(errors="surrogateescape"))
         return files.hexdigest()[:24]
     except OSError:
-        return "missing"
+        return MISSING
 
 
 def is_url(place: object) -> bool:

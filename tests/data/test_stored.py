@@ -307,6 +307,8 @@ def test_changed_media_are_stored_again(tmp_path: Path, capsys: pytest.CaptureFi
     assert " 2/2 " in packing  # one of two was there before
     changed = {name for name in second if second[name] != first[name]}
     assert changed == {"p/shard-00001.jpgs", "p/shard-00001.json", "f/000001.maps"}
+    (tmp_path / "a.mp4").unlink()  # what was stored of it stays
+    assert store() == second
 
 
 FULL = """

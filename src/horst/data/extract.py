@@ -71,7 +71,7 @@ def extract(
     whatever it observes. Anticipation: all frames of the mode "rulstm", which include those of "strict". The windows of
     a `WindowBackbone` begin with the clip, in anticipation with the video, as those of a live stream. If the config
     does not state the size of frames, the backbone's own is used, if it has one. Videos that changed since they were
-    extracted are extracted again.
+    extracted are extracted again; the maps of videos that are gone stay.
     """
     if not 0 <= part < parts:
         raise ConfigError(f"part is {part} of {parts}; parts are numbered from 0 to {parts - 1}")

@@ -25,7 +25,7 @@ from horst.data.example import Annotations, ClipId, Example, Task
 from horst.data.segments import as_detection
 from horst.data.source import Depth, Source
 from horst.errors import ConfigError, DamagedVideoError, DataError
-from horst.io import INDEX, atomic_write, decode_checked, encode_checked, read_checked
+from horst.io import INDEX, MISSING, atomic_write, decode_checked, encode_checked, read_checked
 from horst.video.sampling import UNOBSERVED, Indices, observed_frames
 
 FORMAT = 1
@@ -106,12 +106,12 @@ class FeatureStore(Source):
         return [name for name in self.videos if self.path(name).name not in there]
 
     def finished(self, name: str, media_stamp: str | None = None) -> bool:
-        """Whether a video needs no more work: something of it was read, and its file has not changed since."""
+        """Whether a video needs no more work: something of it was read, and its file is unchanged since, or gone."""
         path = self.path(name)
         if not path.exists() or (path.with_suffix(".bad").exists() and not len(self.video(name).numbers)):
             return False
         before = self.video(name).media_stamp
-        return before is None or media_stamp is None or before == media_stamp
+        return before is None or media_stamp in (None, MISSING, before)
 
     def bad(self) -> dict[ClipId, str]:
         """The reasons why examples of finished videos could not be read."""

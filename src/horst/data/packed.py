@@ -37,7 +37,7 @@ from horst.data.jobs import run_jobs
 from horst.data.shards import open_shards
 from horst.data.source import Depth, Source, media_names, open_source
 from horst.errors import ConfigError, DamagedVideoError, DataError, HorstError, InputError, VideoError
-from horst.io import INDEX, atomic_write, claim_folder, disk_errors, file_stamp, read_checked, write_checked
+from horst.io import INDEX, MISSING, atomic_write, claim_folder, disk_errors, file_stamp, read_checked, write_checked
 from horst.video.images import decode_picture, encode_picture
 from horst.video.sampling import UNOBSERVED, frames_at
 
@@ -73,9 +73,10 @@ def write_packed(
 ) -> list[tuple[str, str]]:
     """Pack all examples into `folder`, or continue a run. Returns (id, reason) of clips that could not be read.
 
-    Shards whose media changed since an earlier run are packed again. `read_clips` reads or renders clips; it runs in
-    other processes, so it must be picklable. `fps` is the frame rate of the clips, `clip` how they are sampled, so that
-    readers can refuse what the frames do not contain, and `native` is explained in `Packed`. `tar`: write tar files.
+    Shards whose media changed since an earlier run are packed again; those whose media are gone stay. `read_clips`
+    reads or renders clips; it runs in other processes, so it must be picklable. `fps` is the frame rate of the clips,
+    `clip` how they are sampled, so that readers can refuse what the frames do not contain, and `native` is explained in
+    `Packed`. `tar`: write tar files.
     """
     if not 1 <= quality <= 95:
         raise ConfigError(f"quality is {quality}; it takes 1 to 95")
@@ -330,11 +331,14 @@ def _media_stamps(examples: Sequence[Example]) -> list[str]:
 
 
 def _is_current(folder: Path, number: int, examples: Sequence[Example], tar: bool) -> bool:
-    """Whether a shard exists and its media are unchanged. Shards of older versions do not state their media."""
+    """Whether a shard exists and its media are unchanged or gone. Shards of older versions do not state their media."""
     if not _exists(folder, number, tar):
         return False
     stamps = read_checked(folder / _shard(number, "json"))[0].get("made_of")
-    return stamps is None or stamps == _media_stamps(examples)
+    now = _media_stamps(examples)
+    return stamps is None or (
+        len(stamps) == len(now) and all(new in (MISSING, old) for old, new in zip(stamps, now, strict=True))
+    )
 
 
 def _exists(folder: Path, number: int, tar: bool) -> bool:
