@@ -88,6 +88,11 @@ class StudyError(HorstError):
     """Some runs of a study failed; the others are done, and their tables made."""
 
 
+def with_file(path: object, error: Exception) -> str:
+    """The message of an error, which names the file that it is about."""
+    return str(error) if str(path) in str(error) else f"{path}: {error}"
+
+
 def did_you_mean(name: object, known: Iterable[object], listing: str = "", *, separator: str = ", ") -> str:
     """The end of a message about an unknown name: ", did you mean 'a', 'b'?", the known names closest to `name`.
 

@@ -46,7 +46,7 @@ def test_a_folder_of_four_people(
     folder = folder_of(tmp_path / "people", 4)
     assert main(["study", "cad120", *QUICK]) == 2
     assert (
-        "has no complete data yet: horst study cad120 --set trainer.epochs=1 --videos FOLDER makes them"
+        "has no complete data yet: horst study cad120 --set trainer.epochs=1 --videos FOLDER makes it"
         in capsys.readouterr().err
     )
     assert main(["study", "cad120", *QUICK, "--videos", str(folder)]) == 0

@@ -30,7 +30,7 @@ from horst.data.example import UNKNOWN, Annotations, Split, Task
 from horst.data.folds import example_groups
 from horst.data.loader import ClipBatches, world_and_rank
 from horst.data.segments import evaluated, horizons
-from horst.errors import ConfigError, DataError
+from horst.errors import ConfigError, DataError, with_file
 from horst.evaluation.detection import FrameCollector, collector
 from horst.evaluation.guard import count_leaks
 from horst.evaluation.measure import left_out, measure, prior, unmeasured
@@ -90,7 +90,7 @@ class Evaluation:
                         raise DataError(f"evaluation.{name} has {key} = {value!r}, which is not a number")
             return evaluation
         except (ConfigError, DataError) as error:
-            message = f"{path}: {error}" if str(path) not in str(error) else str(error)
+            message = with_file(path, error)
             raise DataError(f"{message}; evaluate again" if path.exists() else message) from error
 
 

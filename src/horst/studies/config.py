@@ -13,7 +13,7 @@ from horst.config import from_dict, read_yaml
 from horst.configs import OWN_STUDIES, config_name, find_base, find_config, find_study, list_configs, path_root
 from horst.configs.run_file import absolute_entry
 from horst.data.config import DataConfig
-from horst.errors import ConfigError, did_you_mean
+from horst.errors import ConfigError, did_you_mean, with_file
 from horst.models import METHODS, Method
 
 
@@ -61,7 +61,7 @@ class Videos:
                 raise ConfigError("backbone needs the entry 'name'")
             return videos
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+            raise ConfigError(with_file(path, error)) from error
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -123,7 +123,7 @@ class Study:
             base = _run_file(study.base, path)
             return replace(study, base=base, runs=tuple(runs), changes=changes, folds=folds, videos=videos)
         except ConfigError as error:
-            raise ConfigError(f"{path}: {error}" if str(path) not in str(error) else str(error)) from error
+            raise ConfigError(with_file(path, error)) from error
 
     @property
     def trained(self) -> list[StudyRun]:

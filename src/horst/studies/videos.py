@@ -27,7 +27,7 @@ def make_data(videos: Videos, folder: Path, configs: Iterable[DataConfig], conso
     if not places:
         raise ConfigError("no run reads feature maps or packed frames from a folder here: leave --videos out")
     data = DataConfig.from_dict({**videos.data, "folder": str(folder)})
-    for example in open_source(data).annotations.examples:  # before finished maps would be replaced by empty ones
+    for example in open_source(data).annotations.examples:  # or the study would be of fewer videos, perhaps unnoticed
         if not example.media.exists():
             raise DataError(f"{example.media} is missing: the folder needs every video of its annotations")
     for source, place in places:
@@ -42,13 +42,13 @@ def make_data(videos: Videos, folder: Path, configs: Iterable[DataConfig], conso
 
 
 def check_data_exists(command: str, configs: Iterable[DataConfig]) -> None:
-    """ConfigError if data are missing or not complete. `command` makes them."""
+    """ConfigError if data are missing or not complete. `command`, which the message names, makes them."""
     for source, place in sorted(_places(configs)):
         complete = (place / INDEX).is_file() and (
             packed.is_complete(place) if source == "packed" else not FeatureStore(place).missing()
         )
         if not complete:
-            raise ConfigError(f"{place} has no complete data yet: {command} makes them from videos")
+            raise ConfigError(f"{place} has no complete data yet: {command} makes it from videos")
 
 
 def _places(configs: Iterable[DataConfig]) -> set[tuple[str, Path]]:
