@@ -64,6 +64,50 @@ def difference(a: Tensor, b: Tensor) -> float:
     return float((a.double() - b.double()).abs().max())
 
 
+def positions(name: str, magnitude: float, height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Where an operation reads each pixel, (2, H, W) for x and y, in float64, and what float32 may add to it."""
+    level = magnitude / 30
+    x, y = torch.arange(width).double() - (width - 1) / 2, (torch.arange(height).double() - (height - 1) / 2)[:, None]
+    angle = math.radians(30 * level)
+    terms = {
+        "Rotate": ((math.cos(angle) * x, -math.sin(angle) * y), (math.sin(angle) * x, math.cos(angle) * y)),
+        "ShearX": ((x, 0.3 * level * (y + height / 2)), (y,)),
+        "ShearY": ((x,), (y, 0.3 * level * (x + width / 2))),
+        "TranslateX": ((x, torch.tensor(-math.trunc(level * 150 / 331 * width + 1e-9 * level))), (y,)),
+        "TranslateY": ((x,), (y, torch.tensor(-math.trunc(level * 150 / 331 * height + 1e-9 * level)))),
+    }[name]
+    zero = torch.zeros(height, width, dtype=torch.float64)
+    centre = ((width - 1) / 2, (height - 1) / 2)
+    found = [sum(row, zero) + c for row, c in zip(terms, centre, strict=True)]
+    # A dozen roundings, each of half a unit of 2**-23 of at most the sum of the terms and of the size.
+    sizes = [sum((term.abs() for term in row), zero) + size for row, size in zip(terms, (width, height), strict=True)]
+    return torch.stack(found), 12 * 2**-24 * torch.stack(sizes)
+
+
+def assert_warped(out: Tensor, image: Tensor, name: str, magnitude: float) -> None:
+    """Each pixel (3,) of `out` is the nearest one in `image` (3, H, W), black outside.
+
+    At a tie it is either neighbour: which one depends on how the processor rounds. A position is a tie only if it is
+    as close to the middle between two pixels as float32 can be wrong.
+    """
+    height, width = image.shape[-2:]
+    at, error = positions(name, magnitude, height, width)
+    framed = torch.nn.functional.pad(image, (1, 1, 1, 1))
+    limit = torch.tensor([width, height])[:, None, None]
+    low, high = (((at + sign * error).round().clamp(min=-1).minimum(limit) + 1).long() for sign in (-1, 1))
+    matches = [(framed[:, y, x] == out).all(0) for x in (low[0], high[0]) for y in (low[1], high[1])]
+    assert torch.stack(matches).any(0).all()
+
+
+def assert_same_operation(out: Tensor, expected: Tensor, image: Tensor, name: str, magnitude: float) -> None:
+    """`expected` is torchvision's result for the same image."""
+    if name in WARPS:
+        assert_warped(expected, image, name, magnitude)
+        assert_warped(out, image, name, magnitude)
+    else:  # torchvision's float32 mean of an image depends on the order of its sum; all else is exact
+        assert difference(out, expected) <= (name == "Contrast")
+
+
 # torchvision's operators
 
 
@@ -74,10 +118,9 @@ def test_one_frame_equals_torchvision(
 ) -> None:
     clips = random_clips(3, 1, 3, *size)
     out = run(clips, name, magnitude)
-    # torchvision's float32 mean of an image depends on the order of its sum; all else is exact
-    allowed = 1 if name == "Contrast" else 0
     for clip, image in zip(out, clips, strict=True):
-        assert difference(clip[0], reference(torchvision, image[0], name, magnitude)) <= allowed
+        expected = reference(torchvision, image[0], name, magnitude)
+        assert_same_operation(clip[0], expected, image[0], name, magnitude)
 
 
 @pytest.mark.parametrize("magnitude", range(1, 31))
@@ -86,7 +129,21 @@ def test_every_magnitude_equals_torchvision(torchvision: ModuleType, magnitude: 
     out = apply_plan(clips, plan_of(*[[(name, magnitude)] for name in NAMES]))
     for name, clip, image in zip(NAMES, out, clips, strict=True):
         expected = reference(torchvision, image[0], name, magnitude)
-        assert difference(clip[0], expected) <= (name == "Contrast")
+        assert_same_operation(clip[0], expected, image[0], name, magnitude)
+
+
+def test_nearest_pixels_are_told_from_their_neighbours() -> None:
+    """The check of warps fails for a shift by a pixel, and allows either neighbour at ties only."""
+    image = torch.full((3, 31, 44), 255.0)  # every pixel is another one
+    image[0], image[1] = torch.arange(44), torch.arange(31)[:, None]
+    for name in WARPS:
+        at, error = positions(name, 20, 31, 44)
+        assert ((at - at.floor() - 0.5).abs() < error).any() == (name in ("ShearX", "ShearY"))
+        out = run(image[None, None], name, 20)[0, 0]
+        assert_warped(out, image, name, 20)
+        for wrong in (out.roll(1, -1), out.roll(1, -2)):
+            with pytest.raises(AssertionError):
+                assert_warped(wrong, image, name, 20)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,7 +154,7 @@ def test_extreme_images_equal_torchvision(torchvision: ModuleType, name: str) ->
     full = torch.arange(180, dtype=torch.uint8).view(1, 9, 20) * torch.tensor([[[1]], [[3]], [[0]]], dtype=torch.uint8)
     for image in (flat, two, full):
         expected = reference(torchvision, image, name, 17)
-        assert difference(run(image[None, None], name, 17)[0, 0], expected) <= (name == "Contrast")
+        assert_same_operation(run(image[None, None], name, 17)[0, 0], expected, image, name, 17)
 
 
 # whole clips
