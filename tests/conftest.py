@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 # Maps this small cost more to share between cores than to compute. Processes that tests start inherit it.
-os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 # Tests of onnxruntime ask for it. Others would write graphs of many small models, in seconds each.
 os.environ.setdefault("HORST_ENGINE", "torch")
@@ -17,8 +20,10 @@ os.environ.setdefault("HORST_ENGINE", "torch")
 
 import quick_interpreter
 import torch
+from other_rounding import OtherRounding
+from torch.utils._python_dispatch import _disable_current_modes
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
 if not torch.cuda.is_available():
     # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.
@@ -68,3 +73,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files with slow tests come first, so that no process ends with one while the others wait."""
     slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("browser")}
     items.sort(key=lambda item: item.path not in slow)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _rounding() -> Iterator[None]:
+    """HORST_TEST_ROUNDING=SEED: sums and functions of PyTorch round as another processor might."""
+    seed = os.environ.get("HORST_TEST_ROUNDING")
+    with OtherRounding(int(seed)) if seed else nullcontext():
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _real_rounding(request: pytest.FixtureRequest, _rounding: None) -> Iterator[None]:
+    with _disable_current_modes() if request.node.get_closest_marker("real_rounding") else nullcontext():
+        yield

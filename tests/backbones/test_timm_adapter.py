@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from near import assert_near
 
 from horst.backbones import TimmBackbone, create_backbone
 from horst.errors import CheckpointError, ConfigError, InputError, MissingExtraError
@@ -36,7 +37,7 @@ def test_maps_of_transformers_are_timms_tokens(timm: ModuleType, model: str) -> 
         tokens = net.forward_features((frames / 255 - mean) / std)
     assert tokens.shape[1] == prefix + 6
     wanted = tokens[:, prefix:].transpose(1, 2).unflatten(2, (2, 3))
-    torch.testing.assert_close(backbone(frames), wanted, rtol=1e-4, atol=1e-5)
+    assert_near(backbone(frames), wanted)
     assert backbone.output_size(2 * patch, 3 * patch) == (2, 3)
     assert backbone.channels == wanted.shape[1]
 
@@ -68,7 +69,7 @@ def test_weights_of_a_file(timm: ModuleType, model: str, tmp_path: Path) -> None
         (wanted,) = net.eval().forward_intermediates(
             backbone.preprocess(frames), indices=1, norm=True, intermediates_only=True
         )[-1:]
-    torch.testing.assert_close(backbone(frames), wanted, rtol=1e-4, atol=1e-5)
+    assert_near(backbone(frames), wanted)
     chosen = {"name": "timm", "model": model, "pretrained": str(tmp_path / "net.pth")}
     sizes = {"hidden": [4], "stride": [1], "num_classes": 2, "size": (32, 32)}
     create_model("horst_tiny", backbone=chosen, **sizes).save_pretrained(tmp_path / "saved")

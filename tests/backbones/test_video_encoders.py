@@ -13,6 +13,7 @@ import small_encoders
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from near import assert_near
 from torch import Tensor
 
 import horst
@@ -53,7 +54,7 @@ def test_a_map_is_the_encoders_tokens_of_the_last_frames(name: str, tokens: str,
         out = net(window, skip_predictor=True) if name == "vjepa2" else net(window)
     found = out.last_hidden_state.view(WINDOW // 2, 2, 2, -1)
     wanted = (found[-1] if tokens == "last" else found.mean(0)).permute(2, 0, 1)
-    torch.testing.assert_close(maps[0, -1], wanted, rtol=1e-4, atol=1e-5)
+    assert_near(maps[0, -1], wanted)
 
 
 @every_encoder

@@ -135,6 +135,7 @@ def test_sequence_completion_reads_the_frames_that_follow() -> None:
     assert not torch.allclose(action[:, 0], without[:, 0])
 
 
+@pytest.mark.real_rounding
 @pytest.mark.parametrize("variant", ["released", "paper"])
 def test_compiled_it_computes_the_same_and_is_compiled_once(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled: list[torch.fx.GraphModule] = []

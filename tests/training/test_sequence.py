@@ -16,7 +16,6 @@ import torch
 import videos
 from hypothesis import given
 from hypothesis import strategies as st
-from lightning.pytorch import Callback
 from rich.console import Console
 from torch import Tensor
 
@@ -25,6 +24,7 @@ from horst.config import from_dict
 from horst.data.clips import ClipConfig
 from horst.data.example import UNKNOWN, ActionSegment, Annotations, Example
 from horst.data.loader import ClipBatches
+from horst.data.module import lightning
 from horst.data.segments import frame_labels, sequence_targets
 from horst.errors import ConfigError, InputError
 from horst.evaluation.evaluate import evaluate, predict_and_evaluate
@@ -203,7 +203,7 @@ def test_a_run_learns_a_cycle(
     assert "edit distance of the next 4 actions" in (trained / "evaluation" / "val.html").read_text()
 
 
-class Course(Callback):
+class Course(lightning.Callback):
     """The weights of each epoch, set before they are validated: how training went is not left to rounding."""
 
     def __init__(self, *epochs: dict[str, Tensor]) -> None:

@@ -12,6 +12,7 @@ import pytest
 import small_runs
 import torch
 import videos
+from near import assert_near
 from rich.console import Console
 
 from horst.config import from_dict
@@ -166,28 +167,31 @@ def network(data: Path, **options: Any) -> TrainingNetwork:
 @pytest.mark.parametrize("length", [3, 7, 100])
 def test_windows_carry_the_state(data: Path, length: int) -> None:
     """Predictions do not depend on the window. The gradient is that of the whole video if the window holds it."""
-    net, given = network(data), batch(data)
+    net, given = network(data).double(), batch(data)
     whole = net(given.frames, given.valid)
     parts = [found for _, found in net.windows(given.frames, given.valid, length)]
     for i, wanted in enumerate(whole):
-        torch.testing.assert_close(torch.cat([part[i] for part in parts], 1), wanted, rtol=1e-4, atol=1e-5)
+        assert_near(torch.cat([part[i] for part in parts], 1), wanted, 1e-9)
     gradients = []
     for found in (whole, parts[0]):
         net.zero_grad()
         found[0][:, -1].sum().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in net.parameters() if p.grad is not None]))
-    assert (length == 100) == torch.allclose(gradients[0], gradients[1], rtol=1e-4, atol=1e-6)
+    assert (length == 100) == torch.allclose(gradients[0], gradients[1], rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.parametrize("window", [None, 100])
 def test_a_step_of_windows_is_a_step(data: Path, tmp_path: Path, window: int | None) -> None:
     """A window that holds the whole video trains the same weights as no window."""
-    weights = []
-    for chosen in (None, window):
-        config = run_config(data, trainer={"window": chosen, "clip_gradient": 1.0})
-        run = train(config, tmp_path / f"{chosen}-{len(weights)}", console=Console(file=io.StringIO()))
-        weights.append(torch.cat([p.detach().flatten() for p in load(run.best).parameters()]))
-    torch.testing.assert_close(weights[0], weights[1], rtol=1e-4, atol=1e-6)
+    changes = []
+    for number, chosen in enumerate((None, window)):
+        sgd = {"name": "sgd", "lr": 0.1, "lookahead": False}  # Adam would turn rounding of small gradients into steps
+        config = run_config(data, trainer={"window": chosen, "clip_gradient": 1.0}, optimiser=sgd)
+        run = train(config, tmp_path / f"{number}", console=Console(file=io.StringIO()))
+        begin = build_model(config, source(data).annotations)
+        pairs = zip(load(run.best).parameters(), begin.parameters(), strict=True)
+        changes.append(torch.cat([(end - before).detach().flatten() for end, before in pairs]))
+    assert_near(changes[0], changes[1], 1e-3)
 
 
 def test_short_windows_train_and_accumulate(data: Path, tmp_path: Path) -> None:

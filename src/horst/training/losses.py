@@ -58,12 +58,11 @@ def clip_loss(
     if missing := [task for task in options.tasks or () if task not in tasks]:
         raise DataError(f"loss.tasks names {', '.join(missing)}, but {known}")
     tasks = [task for task in tasks if options.tasks is None or task in options.tasks]
-    logits = logits.map(lambda scores: scores.to(torch.promote_types(scores.dtype, torch.float32)))
     total = torch.zeros(weights.shape[0], device=weights.device)
     labelled = torch.zeros_like(total, dtype=torch.bool)
     for task in tasks:
         # Padding may contain anything, NaN too: nothing of it may reach a loss or a gradient.
-        scores = torch.where(weights.unsqueeze(-1) > 0, logits[task], 0.0)
+        scores = torch.where(weights.unsqueeze(-1) > 0, _at_least_float32(logits[task]), 0.0)
         if frequencies is not None and task in ("action", "present"):
             scores = scores + options.balance * frequencies.log()
         target = labels[task]
@@ -74,7 +73,7 @@ def clip_loss(
         labelled |= (target != UNKNOWN).any(1) if target.ndim == 2 else target != UNKNOWN
     if logits.ahead is not None and "ahead" in labels:
         counted = (weights > 0)[..., None, None]
-        scores = torch.where(counted, logits.ahead, 0.0)  # (B, T, U, K)
+        scores = torch.where(counted, _at_least_float32(logits.ahead), 0.0)  # (B, T, U, K)
         if frequencies is not None:
             scores = scores + options.balance * frequencies.log()
         losses = _frame_loss("action", options)(scores.flatten(0, 2), labels["ahead"].flatten()).view(scores.shape[:3])
@@ -83,14 +82,18 @@ def clip_loss(
         total = total + (losses.mean(2) * weights).sum(1)
     if logits.sequence is not None and "sequence" in labels:
         # Not balanced: the edit distance counts every action the same, frequent or rare.
-        scores = torch.where((weights > 0)[..., None, None], logits.sequence, 0.0)  # (B, T, Z, K)
+        scores = torch.where((weights > 0)[..., None, None], _at_least_float32(logits.sequence), 0.0)  # (B, T, Z, K)
         losses = _frame_loss("action", options)(scores.flatten(0, 2), labels["sequence"].flatten())
         total = total + (losses.view(scores.shape[:3]).mean(2) * weights).sum(1)
     if options.ranking and "action" in tasks:
-        falls = ranking_loss(logits.action, labels["action"], valid, options.ranking_form)
+        falls = ranking_loss(_at_least_float32(logits.action), labels["action"], valid, options.ranking_form)
         total = total + options.ranking * falls.sum(1) / valid.sum(1).clamp_min(1)
     labelled &= weights.sum(1) > 0
     return ClipLoss(torch.where(labelled, total, 0.0), labelled, _right(logits.action, labels["action"], valid))
+
+
+def _at_least_float32(scores: Tensor) -> Tensor:
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
 def _right(scores: Tensor, labels: Tensor, valid: Tensor) -> Tensor:

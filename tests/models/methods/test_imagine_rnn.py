@@ -24,7 +24,7 @@ def test_without_differences_the_last_frame_is_repeated() -> None:
     nn.init.zeros_(model.fc_x.bias)
     future = read(core, model, features).future  # in training: dropout does not change predicted features
     for t in range(5):
-        torch.testing.assert_close(future[:, t, : 5 - t], features[:, : 5 - t], rtol=0, atol=0)
+        torch.testing.assert_close(future[:, t, : 5 - t], features[:, : 5 - t])
 
 
 def test_equal_differences_make_a_straight_line() -> None:
@@ -57,7 +57,7 @@ def test_completion_adds_differences_to_the_real_features() -> None:
     nn.init.zeros_(model.fc_x.bias)
     future = read(core, model, features, complete=True).future
     for k in range(1, 4):
-        torch.testing.assert_close(future[:, 2, k - 1], features[:, k + 1], rtol=0, atol=0)
+        torch.testing.assert_close(future[:, 2, k - 1], features[:, k + 1])
 
 
 def test_it_learns_to_predict() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from near import assert_near
 from torch import Tensor
 
 from horst.layers import HORST, HORSTConfig, fused
@@ -76,9 +77,9 @@ def compare(cell: HORSTCell, shape: tuple[int, ...], continued: bool, ragged: bo
     )
     found, found_grads = kernels(cell, cast(x, device), state, lengths)
     for name in wanted:
-        close(found[name], wanted[name], name)
+        assert_near(found[name], wanted[name], name=name)
     for name in grads:
-        close(found_grads[name], grads[name], name)
+        assert_near(found_grads[name], grads[name], name=name)
 
 
 def cast(x: Tensor, device: str) -> Tensor:
@@ -120,11 +121,6 @@ def collect(cell: HORSTCell, x: Tensor, state, results, after):
         inputs |= {"state keys": state.keys, "state filters": state.filters, "state values": state.values}
     found = torch.autograd.grad(loss, list(inputs.values()), allow_unused=True)
     return results, {name: g for name, g in zip(inputs, found, strict=True) if g is not None}
-
-
-def close(found: Tensor, wanted: Tensor, name: str) -> None:
-    error = (found.detach().cpu().double() - wanted.detach()).norm() / wanted.norm().clamp_min(1e-9)
-    assert error < 1e-5, f"{name}: {error:.1e}"
 
 
 @pytest.fixture
@@ -187,4 +183,4 @@ def test_a_core_of_several_layers(device: str) -> None:
         results = {"y": out.y, "next": looked.y, "spatial": looked.spatial[1], "temporal": looked.temporal[1]}
         found[name] = {**results, **{n: p.grad.clone() for n, p in core.named_parameters() if p.grad is not None}}
     for name, wanted in found["reference"].items():
-        close(found["triton"][name], wanted.detach().double().cpu(), name)
+        assert_near(found["triton"][name], wanted, name=name)

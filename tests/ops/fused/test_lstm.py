@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from near import assert_near
 from torch import Tensor
 
 from horst.models.methods import conv_lstm
@@ -74,7 +75,7 @@ def test_a_stack_by_kernels_is_the_plain_one(name: str, device: str) -> None:
         loss = out.y.square().sum() + more.y.sum() + sum(t.sum() for _, t in state.tensors() if t.is_floating_point())
         found.append([out.y, more.y, *torch.autograd.grad(loss, [x, *core.parameters()])])
     for plain, kernels in zip(*found, strict=True):
-        torch.testing.assert_close(kernels, plain, rtol=1e-4, atol=1e-5)
+        assert_near(kernels, plain)
 
 
 def test_what_has_no_kernels(device: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from near import assert_near
 from torch import Tensor
 
 from horst.ops import reference
@@ -79,7 +80,7 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
         x.fill_(torch.nan)
     for i in range(t):
         statt.attend(q[i], f_q[i], memory, valid[i], i, i + before - order, how, weights, out[i])
-    close(out, want)
+    assert_near(out, want)
 
     grads, total = AttentionGrads.like(weights), torch.full_like(grad, torch.nan)
     found = KVCache(*(torch.full_like(x, torch.nan) for x in memory))
@@ -94,12 +95,7 @@ def test_forward_and_backward(sizes: tuple[int, ...], device: str) -> None:
         entry = KVCache(*(x[i] for x in found))
         statt.entry_backward(i, total, q, f_q, memory, before, valid, weights, grads, entry, slope=False)
     d_q, d_f = statt.query_backward(f_q, memory, before, valid, weights, grads)
-    close(d_q, wanted[0])
-    close(d_f / (f_q * (1 - f_q)), wanted[1])
+    assert_near(d_q, wanted[0])
+    assert_near(d_f / (f_q * (1 - f_q)), wanted[1])
     for x, y in zip(found, wanted[2:], strict=True):
-        close(x, y)
-
-
-def close(found: Tensor, wanted: Tensor) -> None:
-    error = (found.cpu().double() - wanted).norm() / wanted.norm().clamp_min(1e-12)
-    assert error < 2e-6
+        assert_near(x, y)
