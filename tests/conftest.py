@@ -13,6 +13,7 @@ import pytest
 # Maps this small cost more to share between cores than to compute. Processes that tests start inherit it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # some tests take two threads
 
 # Tests of onnxruntime ask for it. Others would write graphs of many small models, in seconds each.
 os.environ.setdefault("HORST_ENGINE", "torch")
@@ -59,7 +60,9 @@ def samples(root: Path) -> Path:
 
 def pytest_xdist_auto_num_workers() -> int:
     """One more than cores: tests of servers, pages and cameras mostly wait."""
-    return (os.cpu_count() or 1) + 1
+    from horst.threads import available_cores
+
+    return available_cores() + 1
 
 
 def pytest_collection_finish() -> None:

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 from horst.errors import ConfigError, TaskError
 from horst.extras import require
-from horst.tasks import LOST, STOP_SECONDS, THREADS, VISIBLE, Process, ProcessGroup, start_module
+from horst.tasks import LOST, STOP_SECONDS, VISIBLE, Process, ProcessGroup, start_module
+from horst.threads import THREADS
 
 CONNECT_SECONDS = 5.0
 POLL_SECONDS = 0.2

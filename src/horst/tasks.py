@@ -19,12 +19,11 @@ from typing import NamedTuple, Protocol, Self
 
 import horst
 from horst.config import check_positive
-from horst.data.jobs import available_cores
 from horst.errors import ConfigError, TaskError
 from horst.io import is_locked
+from horst.threads import THREADS, available_cores, threads_are_chosen
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-THREADS = "OMP_NUM_THREADS"
 POLL_SECONDS = 0.1
 STOP_SECONDS = 20.0  # how long a process may take to end when it is interrupted
 FREE_SECONDS = 60.0  # how long a task is kept back because a lost process still has the lock of its folder
@@ -105,7 +104,7 @@ class LocalLauncher:
         Torch would take all of them for each. Threads then wait for others that have no core, and two runs on two cores
         are several times slower than one after the other.
         """
-        if (tasks := len(self.slots(0))) == 1 or THREADS in os.environ:
+        if (tasks := len(self.slots(0))) == 1 or threads_are_chosen():
             return {}
         return {THREADS: str(max(1, available_cores() // tasks))}
 

@@ -16,12 +16,12 @@ from torch.nn import functional as F
 from horst.data.augmenter import Augment
 from horst.data.batches import BadClip, Batch, ClipDataset, Item
 from horst.data.config import DataConfig
-from horst.data.jobs import available_cores
 from horst.data.module import ClipDataModule, lightning
 from horst.data.preload import PreloadedClips
 from horst.data.source import open_source
 from horst.errors import ConfigError, DataError
 from horst.models import create_model
+from horst.threads import available_cores
 
 
 @pytest.mark.parametrize("workers", [0, 2])

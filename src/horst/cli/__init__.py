@@ -15,6 +15,7 @@ from horst import __version__
 from horst.cli import data, demo, evaluate, export, fuse, models, predict, serve, study, train
 from horst.console import visible
 from horst.errors import HorstError
+from horst.threads import prepare_threads
 
 
 def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
@@ -77,6 +78,7 @@ def create_app() -> App:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command. An error that the package raises on purpose becomes one line on stderr and exit status 2."""
+    prepare_threads()
     try:
         create_app()(sys.argv[1:] if args is None else args)
     except UnusedCliTokensError as error:

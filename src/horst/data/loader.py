@@ -21,10 +21,10 @@ from horst.data.buckets import ClipSampler, EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Split
-from horst.data.jobs import available_cores
 from horst.data.preload import PreloadedClips
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError
+from horst.threads import available_cores
 
 
 class ClipLoader(DataLoader[Any]):

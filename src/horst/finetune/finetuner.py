@@ -26,6 +26,7 @@ from horst.finetune.recordings import Recordings
 from horst.finetune.run import MOTION_POOL, finetune
 from horst.models.checkpoint import CONFIG, check_place
 from horst.places import pretrained_models
+from horst.threads import THREADS
 
 GRACE = 5.0  # seconds that a cancelled worker has to end before it is killed
 INTERVAL = 0.1  # shortest time between two lines of progress, in seconds
@@ -110,8 +111,9 @@ class Finetuner:
 
     def _spawn(self, request: dict[str, Any]) -> subprocess.Popen[str]:
         paths = [str(Path(horst.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": str(self.threads)}
-        command, pipe = [sys.executable, "-P", "-c", f"from {__name__} import work; work()"], subprocess.PIPE
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), THREADS: str(self.threads)}
+        code = f"from horst.threads import prepare_threads; prepare_threads(); from {__name__} import work; work()"
+        command, pipe = [sys.executable, "-P", "-c", code], subprocess.PIPE
         process = subprocess.Popen(command, stdin=pipe, stdout=pipe, encoding="utf-8", env=env)
         assert process.stdin is not None
         with suppress(OSError):  # it has ended already: `_follow` reports it

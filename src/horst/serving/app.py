@@ -1,6 +1,5 @@
 """The application: all routes of one server over its models, behind the guard."""
 
-import os
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from horst.serving.manager import ModelManager
 from horst.serving.pages import page_routes
 from horst.serving.rest import api_routes
 from horst.serving.websocket import WebSocketSession
+from horst.threads import available_cores
 
 
 def create_app(
@@ -51,7 +51,7 @@ def create_app(
     folder = Path(folder).resolve()
     finetuner = Finetuner(Recordings(folder / "recordings"), folder / "models", base)
     manager = ModelManager(name, model, finetuner, limits or Limits(), device)
-    decoders = Decoders(max(2, min(4, os.cpu_count() or 2)))
+    decoders = Decoders(max(2, min(4, available_cores())))
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

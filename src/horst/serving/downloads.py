@@ -22,6 +22,7 @@ from horst.io import digest
 from horst.models.card import CARD
 from horst.models.checkpoint import CONFIG, LABELS, WEIGHTS
 from horst.serving.errors import ApiError, file_response
+from horst.threads import THREADS
 
 FILES = (CONFIG, LABELS, WEIGHTS, CARD)
 EXPORTS = 8  # ONNX files that are kept, newest first
@@ -77,7 +78,7 @@ async def _export(model: Path, path: Path) -> None:
     """`horst export` in a process of its own: tracing a model would slow all streams of this one down."""
     path.parent.mkdir(parents=True, exist_ok=True)
     paths = [str(Path(horst.__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), THREADS: "1"}
     options = ["export", str(model), "--output", str(path), "--force"]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", "horst", *options),

@@ -19,7 +19,6 @@ from horst.data.config import PATHS
 from horst.data.example import FIT_SPLITS
 from horst.data.folds import connected
 from horst.data.identity import DataIdentity
-from horst.data.jobs import available_cores
 from horst.data.preload import PreloadedClips
 from horst.data.segments import WHOLE_VIDEOS
 from horst.data.source import open_source
@@ -29,6 +28,7 @@ from horst.models import model_config
 from horst.places import is_address
 from horst.studies.config import Study, StudyRun, overrides
 from horst.studies.statistics import check_metric, known_metrics
+from horst.threads import available_cores
 from horst.training.config import RunConfig
 from horst.training.run import Run
 from horst.training.speed import chosen_as, resolve
