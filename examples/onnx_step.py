@@ -10,7 +10,9 @@ import av
 import numpy as np
 import onnxruntime
 
-session = onnxruntime.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+options = onnxruntime.SessionOptions()
+options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waiting threads leave the cores to others
+session = onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
 about = json.loads(session.get_modelmeta().custom_metadata_map["horst"])
 height, width = about["size"]
 labels = about["labels"]["action"]

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 import small_place
+import videos
 
 import horst
 from horst import tasks, threads
+from horst.video import VideoFile
 
 SOURCE = Path(horst.__file__).parents[1]
 PREPARED = "from horst.threads import prepare_threads; prepare_threads(); import torch"
@@ -186,3 +188,13 @@ def test_the_command_line(tmp_path: Path) -> None:
     command = ["-m", "horst", "info", str(tmp_path / "place/saved")]
     assert spinning(python(*command)[1]) == [False]
     assert spinning(python(*command, OMP_WAIT_POLICY="ACTIVE")[1]) == [True]
+
+
+def test_decoders_take_the_threads_of_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """FFmpeg would count the cores of the machine."""
+    videos.clip(tmp_path / "clip.mp4", frames=3)
+    for cores, threads_of_decoder in ((3, 3), (64, 16)):
+        monkeypatch.setattr("horst.video.decode.available_cores", lambda cores=cores: cores)
+        with VideoFile(tmp_path / "clip.mp4") as video:
+            assert video._container.stream.codec_context.thread_count == threads_of_decoder
+            assert len(list(video.frames())) == 3

@@ -23,7 +23,7 @@ NO_TIMESTAMPS = 0x80  # FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such a
 class Container:
     """An opened file and its first video stream. One pass at a time: a new pass ends the previous one."""
 
-    def __init__(self, path: str | Path, threads: int | None = None, format: str | None = None) -> None:
+    def __init__(self, path: str | Path, threads: int, format: str | None = None) -> None:
         """`threads`: threads of the decoder; `format`: as in `VideoFile`."""
         self.path, self._threads, self._format = path, threads, format
         self._passes = 0
@@ -96,8 +96,7 @@ class Container:
         context = self.stream.codec_context
         context.options = {"max_pixels": str(MAX_PIXELS)}
         context.thread_type = "AUTO"
-        if self._threads is not None:
-            context.thread_count = self._threads
+        context.thread_count = self._threads
         self._unread: Iterator[Any] = self._container.demux(self.stream)
 
     def _first_time(self) -> Fraction:

@@ -17,6 +17,7 @@ import numpy as np
 from av.video.reformatter import VideoReformatter
 
 from horst.errors import DamagedVideoError, InputError
+from horst.threads import available_cores
 from horst.video.container import Container
 from horst.video.frame import (
     Closing,
@@ -32,6 +33,7 @@ from horst.video.frame import (
 from horst.video.sampling import SLACK
 
 MAX_GAP = 3600.0  # Seconds. A frame further from the previous one has an invalid timestamp.
+MOST_THREADS = 16  # of a decoder, above which FFmpeg warns
 MAX_CORRUPT = 1000  # consecutive packets that do not decode, after which decoding stops
 
 
@@ -95,12 +97,14 @@ class VideoFile(Closing):
         Args:
             path: The file.
             size: (height, width) of the frames, by default their own.
-            threads: Of the decoder and the conversion.
+            threads: Of the decoder and the conversion; by default one for each core, 16 at most.
             format: FFmpeg's name of the container. By default FFmpeg guesses it, and may take a text for a playlist.
         """
         check_size(size)
-        self.path, self.size, self._threads = path, size, threads or 0
-        self._container = Container(path, threads, format)
+        self.path, self.size = path, size
+        # FFmpeg counts the cores of the host, also in a container with a CPU limit.
+        self._threads = threads or min(available_cores(), MOST_THREADS)
+        self._container = Container(path, self._threads, format)
         self.info = self._container.info
         self._reformatter = VideoReformatter()  # creating it costs as much as converting a small frame
         self._report: DecodeReport | None = None
