@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo serve train-tiny test integration nightly mutants lint format bench wheel release-check docs clean help
+.PHONY: demo serve train-tiny test integration portable nightly mutants lint format bench wheel release-check docs clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,6 +51,9 @@ test: $(VENV)/dev.stamp ## Run the tests
 
 integration: $(VENV)/dev.stamp ## Run notebooks, the site, loggers, several nodes and long streams (two minutes)
 	$(PYTEST) -m integration
+
+portable: $(VENV)/dev.stamp ## Run tests of numbers as other processors would compute them (an hour)
+	$(BIN)/python tools/portable.py
 
 nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)
 	$(BIN)/python -m pytest nightly
