@@ -132,7 +132,7 @@ def test_search_works_from_files_without_a_network(site: Path) -> None:
         page = browser.new_page(viewport={"width": 1300, "height": 900})
         page.on("request", lambda request: requests.append(request.url))
         page.goto((site / "guides" / "data.html").as_uri())
-        page.wait_for_function("typeof __index === 'object'")
+        page.wait_for_function("typeof __index === 'object'", polling=100)
         page.click("input.md-search__input")
         page.keyboard.type("BatchedStep")
         page.wait_for_selector("a.md-search-result__link[href*='reference/api.html']")

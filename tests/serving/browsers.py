@@ -12,13 +12,16 @@ import av
 import numpy as np
 import pytest
 import torch
-from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 from servers import running
 
 from horst.models import Predictor
 from horst.serving import Limits
 from horst.synth import somethings
 from horst.video.frame import Image
+
+TIMEOUT = 60_000  # ms: a page beside other work is slow
+expect.set_options(timeout=TIMEOUT)
 
 
 @contextmanager
@@ -45,7 +48,7 @@ def page(browser: Browser, *allowed: str, **options: Any) -> Iterator[Page]:
     allowed = (*allowed, "willReadFrequently", "closed before the connection is established")
     context = browser.new_context(**options)
     opened = context.new_page()
-    opened.set_default_timeout(25_000)
+    opened.set_default_timeout(TIMEOUT)
     errors: list[str] = []
 
     def note(message: ConsoleMessage) -> None:

@@ -109,7 +109,7 @@ def test_copy_button_and_javascript(browser: Browser, server: Running, examples:
             "const canvas = Object.assign(document.createElement('canvas'), { width: 64, height: 48 });"
             "window.socket = watch(canvas, (answer) => (window.answer = answer)) }"
         )
-        page.wait_for_function("() => window.answer")
+        page.wait_for_function("() => window.answer", polling=100)
         page.evaluate("() => window.socket.close()")
         taught = page.evaluate(
             f"async () => {{ {examples['teach', 'javascript']}; const file = await {sample};"

@@ -16,7 +16,6 @@ from playwright.sync_api import Page, expect
 from horst.video.decode import VideoFile
 from horst.video.frame import Image
 
-expect.set_options(timeout=30_000)
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 LABELS = ("left_swipe", "right_swipe", "stop", "thumbs_up")
 RECORDED, UPLOADS = "thumbs_up", 3  # the camera shows the other clips of this label
@@ -73,9 +72,9 @@ def record(page: Page, label: str, clips: int) -> None:
         row.locator(".record").hover()
         page.evaluate(STILL_NOW)
         page.mouse.down()
-        page.wait_for_function(long)
+        page.wait_for_function(long, polling=100)
         page.mouse.up()
-        page.wait_for_function(stored, arg=[label, count])
+        page.wait_for_function(stored, arg=[label, count], polling=100)
 
 
 def open_page(page: Page, server: servers.Running) -> None:
@@ -85,7 +84,7 @@ def open_page(page: Page, server: servers.Running) -> None:
 
 def start_camera(page: Page) -> None:
     page.click("#use-camera")
-    page.wait_for_function("() => document.querySelector('video').videoWidth > 0")
+    page.wait_for_function("() => document.querySelector('video').videoWidth > 0", polling=100)
 
 
 def add(page: Page, label: str) -> None:
@@ -104,7 +103,7 @@ def last_answer(page: Page, clip: Path) -> str:
     """The answer that is shown at the end of a file."""
     page.set_input_files("#file", clip)
     expect(page.locator("#file-name")).to_have_text(clip.name)
-    page.wait_for_function("() => document.querySelector('video').ended")
+    page.wait_for_function("() => document.querySelector('video').ended", polling=100)
     page.wait_for_timeout(900)  # for the last answers; the video restarts after 1.5 s
     return page.locator("#answer").inner_text()
 

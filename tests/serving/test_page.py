@@ -16,7 +16,6 @@ import horst
 from horst.models import Predictor
 from horst.serving import Limits
 
-expect.set_options(timeout=25_000)
 pytestmark = pytest.mark.browser
 LOST = ("ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE", "ERR_CONNECTION_RESET", "WebSocket connection")
 

@@ -79,7 +79,7 @@ class Thumbnail {
         await this.#draw(frames[0]);
         return frames;
       })
-      .catch(() => null); // it was deleted, perhaps by another page
+      .catch(() => (this.#frames = null)); // it was deleted, perhaps by another page; or the next look tries again
     return this.#frames;
   }
 
@@ -108,9 +108,11 @@ class Thumbnail {
     if (frames && !this.button.dataset.playing) this.#draw(frames[0]);
   }
 
-  /** Draw a frame so that it fills the canvas. */
+  /** Draw a frame so that it fills the canvas, unless the clip was started or stopped while it was decoded. */
   async #draw({ picture }) {
+    const turn = this.#playing;
     const image = await createImageBitmap(picture);
+    if (turn !== this.#playing) return image.close();
     const { width, height } = this.canvas;
     const scale = Math.max(width / image.width, height / image.height);
     const [wide, tall] = [scale * image.width, scale * image.height];
