@@ -25,6 +25,7 @@ from other_rounding import OtherRounding
 from torch.utils._python_dispatch import _disable_current_modes
 
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+os.register_at_fork(after_in_child=lambda: torch.set_num_threads(1))  # threads of OpenMP do not exist after a fork
 torch.backends.cudnn.allow_tf32 = False  # float32 is compared with float32, on a GPU too
 if not torch.cuda.is_available():
     # Without a GPU kernels run in Triton's interpreter. It is chosen when Triton is first imported, by whomever.

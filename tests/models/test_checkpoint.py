@@ -260,12 +260,12 @@ def test_a_kill_at_any_time_leaves_a_complete_model(tmp_path: Path) -> None:
             while True:
                 save(model, tmp_path / "model", overwrite=True)
                 os.write(writer, b".")
-        os.read(reader, 1)  # saved once
+        os.close(writer)  # so that a child that ends is noticed
+        assert os.read(reader, 1) == b"."  # saved once
         time.sleep(delay)
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         os.close(reader)
-        os.close(writer)
         load(tmp_path / "model")
         save(small(), tmp_path / "model", overwrite=True)
         assert os.listdir(tmp_path) == ["model"]
