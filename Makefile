@@ -1,18 +1,20 @@
 # Every target sets up what it needs in .venv, from a bare machine with Python >= 3.11.
 PYTHON ?= python3
 VENV   := .venv
+PINS   := constraints.txt
 BIN    := $(VENV)/bin
-PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check -c $(PINS)
 
-.PHONY: demo serve train-tiny test integration portable nightly mutants lint format bench wheel release-check docs clean help
+.PHONY: demo serve train-tiny test lowest integration portable nightly mutants lint format bench wheel release-check docs \
+	clean help
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 # Torch goes first and by its exact version: a range would fetch gigabytes of CUDA packages on a machine without a GPU.
-$(VENV)/run.stamp: pyproject.toml constraints.txt
+$(VENV)/run.stamp: pyproject.toml $(PINS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP) $$(grep '^torch==' constraints.txt)
+	$(PIP) $$(grep '^torch==' $(PINS))
 	$(PIP) --editable .
 	touch $@
 
@@ -48,6 +50,17 @@ PYTEST := env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n auto --maxpr
 
 test: $(VENV)/dev.stamp ## Run the tests
 	$(PYTEST) -m "not integration"
+
+# The torch of constraints.txt stays, unless LOWEST_TORCH=1 asks for the lowest, with gigabytes of CUDA packages.
+LOWEST := .venv-lowest
+lowest: $(LOWEST)/pins.txt ## Run the tests with the lowest version that pyproject.toml allows of each dependency
+	$(MAKE) VENV=$(LOWEST) PINS=$(LOWEST)/pins.txt test
+
+$(LOWEST)/pins.txt: pyproject.toml constraints.txt tools/lowest.py
+	test -x $(LOWEST)/bin/python || $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet --disable-pip-version-check packaging
+	$(LOWEST)/bin/python tools/lowest.py dev $(if $(LOWEST_TORCH),--torch) > $@.new
+	mv $@.new $@
 
 integration: $(VENV)/dev.stamp ## Run notebooks, the site, loggers, several nodes and long streams (two minutes)
 	$(PYTEST) -m integration
@@ -88,4 +101,4 @@ docs: $(VENV)/dev.stamp ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 clean: ## Remove what the other targets made
-	rm -rf $(VENV) build dist site horst-demo .mutants
+	rm -rf $(VENV) $(LOWEST) build dist site horst-demo .mutants

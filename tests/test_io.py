@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from horst.io import (
     decode_checked,
     encode_checked,
     file_stamp,
+    holder,
+    is_locked,
+    lock,
     read_checked,
     read_json,
     remove_abandoned,
@@ -151,3 +155,25 @@ def test_other_contents_of_a_checked_file(tmp_path: Path) -> None:
             read_checked(tmp_path / "x.json")
     with pytest.raises(DataError, match="there is no such file"):
         read_checked(tmp_path / "gone.json")
+
+
+def test_a_lock_is_seen_by_others_and_ends_with_its_holder(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert not is_locked(folder)
+    code = "import pathlib, sys, time; from horst.io import lock; held = lock(pathlib.Path(sys.argv[1]))"
+    words = [sys.executable, "-c", f"{code}; print('locked', flush=True); time.sleep(600)", str(folder)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(BlockingIOError, match=r"another process has the lock .*run"):
+            lock(folder, wait=False)
+        assert is_locked(folder)
+        assert holder(folder) == f"process {other.pid} on {socket.gethostname()}"
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(lock, folder)
+            with pytest.raises(TimeoutError):
+                waiting.result(0.3)
+            other.kill()
+            with waiting.result(60):
+                assert holder(folder) == f"process {os.getpid()} on {socket.gethostname()}"
+    assert not is_locked(folder)

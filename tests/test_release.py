@@ -13,6 +13,7 @@ from typing import Any
 
 import hatchling.build
 import pytest
+from packaging.requirements import Requirement
 
 import horst
 from horst.cli import create_app
@@ -71,6 +72,15 @@ def tool(root: Path, name: str) -> Any:
         return import_module(name)
     finally:
         sys.path.pop(0)
+
+
+def test_every_dependency_has_a_lowest_version_that_is_allowed(root: Path) -> None:
+    lowest = tool(root, "lowest")
+    for extra in tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]:
+        for requirement in lowest.requirements(extra):
+            assert lowest.lowest(requirement) in requirement.specifier, requirement
+    with pytest.raises(SystemExit, match=r"numpy<3: one lowest version is needed, as in numpy>=1\.0"):
+        lowest.lowest(Requirement("numpy<3"))
 
 
 def test_the_release_check_knows_every_extra(root: Path) -> None:

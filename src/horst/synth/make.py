@@ -5,7 +5,7 @@
 
 data.yaml beside them is the config that reads them. A folder belongs to one `DatasetSpec`. One process at a time writes
 to it, and every file is renamed when it is complete. So a second run after a kill adds what is missing, and without
-file locks (Windows, some network disks) work is done twice at worst. Packed form needs no FFmpeg.
+file locks (some network disks) work is done twice at worst. Packed form needs no FFmpeg.
 """
 
 import csv

@@ -18,6 +18,8 @@ from horst.video.frame import MAX_PIXELS, VideoInfo
 
 LOOKAHEAD = 1000  # packets to examine for the first timestamp; those hidden by an edit list come before it
 NO_TIMESTAMPS = 0x80  # FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such as .h264
+# Titles that are not UTF-8: PyAV 19 reads them always, earlier versions need the option, which 19 does not have.
+_ANY_METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
 
 
 class Container:
@@ -182,7 +184,7 @@ def _open(path: str | Path, format: str | None) -> Any:
         if not local.stat().st_size:
             raise EmptyVideoError(path, "the file is empty")
     with typed_errors(path):
-        return av.open(str(path), format=format, metadata_errors="replace")
+        return av.open(str(path), format=format, **_ANY_METADATA)
 
 
 @contextmanager
