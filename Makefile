@@ -78,10 +78,12 @@ $(VENV)/mutants.stamp: $(VENV)/dev.stamp
 mutants: $(VENV)/mutants.stamp ## Change the code in 200 places, one at a time, and see that tests fail (half an hour)
 	$(BIN)/python tools/mutants.py
 
-lint: $(VENV)/dev.stamp ## Check style and types
+lint: $(VENV)/dev.stamp ## Check style, types and workflows
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yaml
+	$(BIN)/zizmor --offline --quiet --persona=pedantic .github/workflows
 
 format: $(VENV)/dev.stamp ## Put the code into the project's format
 	$(BIN)/ruff check --fix .

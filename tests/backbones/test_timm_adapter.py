@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -92,6 +93,26 @@ def test_files_that_are_not_of_the_model(timm: ModuleType, tmp_path: Path) -> No
     for name, message in (("text", "damaged or has no weights"), ("nowhere", "is not a file")):
         with pytest.raises(CheckpointError, match=message):
             TimmBackbone(model="test_vit", pretrained=str(tmp_path / name))
+
+
+class Code:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.usefixtures("timm")
+def test_code_in_a_file_of_weights_is_not_executed(tmp_path: Path) -> None:
+    torch.save({"state_dict": {"weight": Code(tmp_path / "executed")}}, tmp_path / "weights")
+    with pytest.raises(CheckpointError, match="damaged or has no weights"):
+        TimmBackbone(model="test_vit", pretrained=str(tmp_path / "weights"))
+    assert not (tmp_path / "executed").exists()
+    torch.load(tmp_path / "weights", weights_only=False)
+    assert (tmp_path / "executed").exists()
 
 
 def test_a_map_is_timms_map_of_normalised_frames(timm: ModuleType) -> None:

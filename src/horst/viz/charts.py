@@ -118,7 +118,8 @@ def reliability(probabilities: Any, labels: Any, *, bins: int = BINS, title: str
     accuracy, confidence = 100 * sum(found.right) / total, 100 * sum(found.confidence) / total
     axes.set(xlim=(0, 1), xticks=style.QUARTERS, title=title or "reliability", ylabel=f"accuracy, mean {accuracy:.1f}%")
     axes.xaxis.set_major_formatter(style.PERCENT)
-    axes.set_title(f"calibration error {100 * found.error:.1f}%", loc="right", color=style.INK, size=11, weight=400)
+    error = f"calibration error {100 * found.error:.1f}%"
+    axes.set_title(error, loc="right", color=style.INK, size=11, weight="normal")
     histogram.set(yticks=[max(found.count)], xlabel=f"confidence of {total} predictions, mean {confidence:.1f}%")
     histogram.grid(visible=False)
     return figure
