@@ -74,6 +74,7 @@ def test_tables_titles_and_texts_too(text: str) -> None:
 @settings(max_examples=50, deadline=None)
 @given(text=line)
 def test_bars_too(text: str) -> None:
+    assume(not text or cell_len(visible(text)))  # rich leaves out a column without width, as of a single U+200B
     made, file = console()
     with progress(console=made) as bar:
         bar.add_task(text, total=1)

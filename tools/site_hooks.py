@@ -1,7 +1,7 @@
 """Hooks of mkdocs: the site has the Markdown of the repository as it is, with the links that a forge follows.
 
-README, CONTRIBUTING, CHANGELOG and the examples become pages or files of the site. Notebooks are executed and become
-pages. The reference of Python names is added to docs/reference/api.md from the docstrings.
+README, CONTRIBUTING, CHANGELOG, SECURITY and the examples become pages or files of the site. Notebooks are executed and
+become pages. The reference of Python names is added to docs/reference/api.md from the docstrings.
 """
 
 import ast
@@ -26,6 +26,7 @@ PAGES = {
     "docs/index.md": "overview.md",
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "security.md",
     "examples/scale-out/README.md": "guides/scale-out.md",
 }
 """Files of the repository whose place in the site is another than docs/ or their own path."""
