@@ -32,7 +32,7 @@ ROWS = sorted([*STEPS, (5, EPOCH), (10, EPOCH)])
 
 def config(root: Path, **trainer: Any) -> RunConfig:
     options = {"wandb": {"offline": True}, "mlflow": {"tracking_uri": f"sqlite:///{root / 'mlflow.db'}"}}
-    given = {"loggers": ALL, "logger_options": options, "log_every": 1, "checkpoint_minutes": 0.0}
+    given = {"loggers": ALL, "logger_options": options, "log_every": 1, "checkpoint_minutes": 0.0, "threads": 1}
     return small_runs.config(root / "made", trainer={**given, "epochs": 2, **trainer})
 
 
