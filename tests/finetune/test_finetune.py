@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import videos
+from near import assert_near
 
 import horst
 from horst.data.clips import Clip
@@ -18,6 +19,7 @@ from horst.finetune import NOTHING, FinetuneProgress, FinetuneResult, LabelResul
 from horst.finetune.job import FinetuneJob, HeldOut
 from horst.finetune.run import read_video
 from horst.heads import OpenRecognitionHead, create_head
+from horst.models import create_model
 from horst.synth.somethings import FPS, plan, render
 
 ACTIONS = ("Pushing [something] from left to right", "Moving [something] up", "Covering [something] with [something]")
@@ -141,6 +143,20 @@ def test_labels_have_equal_weights(clips: Clips) -> None:
     assert job.folds() == []
     folds = FinetuneJob.of({"a": one[:3], "b": other[:4]}).folds()
     assert folds == [[0, 3], [1, 4], [2, 5]]
+
+
+def test_a_head_does_not_depend_on_how_often_a_clip_was_recorded(clips: Clips) -> None:
+    """Copies of the clips of one label change nothing: statistics and classes weigh all labels the same."""
+    base = create_model("horst_tiny", num_classes=2).eval()
+    features = [torch.randn(6, base.core.channels, generator=torch.Generator().manual_seed(i)) for i in range(2)]
+    still, heads = features[0][:1].expand(4, -1), list[OpenRecognitionHead]()
+    for copies in (1, 3):
+        job = FinetuneJob.of({"a": clips[ACTIONS[0]][:1] * copies, "b": clips[ACTIONS[1]][:1]})
+        heads.append(frozen._fit_head(job, base, [(i, features[t]) for i, t in enumerate(job.targets)], still))
+    one, three = (head.state_dict() for head in heads)
+    assert one["pool.norms.y.running_mean"].norm() > 0.1
+    for name, value in one.items():
+        assert_near(three[name], value, 1e-2 if name.startswith("fc") else 1e-5, name)  # LBFGS ends near the optimum
 
 
 def test_clips_of_nothing_are_the_last_class(clips: Clips) -> None:

@@ -70,3 +70,23 @@ def test_clips_of_nothing_count_too(head: OpenRecognitionHead) -> None:
         head.fc.bias[-1] = 3
     assert answer(head, 2) == ACTIONS
     assert answer(head, 4) == 0
+
+
+def test_the_logits_are_those_of_the_equations(head: OpenRecognitionHead) -> None:
+    """With random weights everywhere, against a loop over features."""
+    torch.manual_seed(0)
+    for part in (head.fc, head.rejection):
+        for value in (*part.parameters(), *part.buffers()):
+            value.data.normal_()
+    r = head.double().rejection
+    r.constant.copy_(torch.arange(CHANNELS) % 2)
+    z = torch.randn(20, CHANNELS, dtype=torch.float64)
+    found = head(y=z[..., None, None]).action
+    for row, logits in zip(z, found, strict=True):
+        expected = head.fc(row)
+        near = max(float(row @ p) / float(row.norm()) for p in r.prototypes)
+        moved = float(((row - r.still) * r.constant).square().sum()) ** 0.5
+        values = (near - float(r.rise) * min(moved, float(r.typical)), moved)
+        rejected = max(float(r.slope[i]) * (float(r.threshold[i]) - values[i]) for i in range(2))
+        expected[-1] = max(float(expected[-1]), float(expected[:-1].max()) + rejected)
+        torch.testing.assert_close(logits, expected)

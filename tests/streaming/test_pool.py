@@ -336,6 +336,10 @@ def test_live_stream_does_not_fall_behind(model: Predictor, monkeypatch: pytest.
         now += cost * len(predictions)
     assert counts == [1] * 8
     assert stream.slot.skipped > 0
+    for i in range(4):  # a camera that is faster than the model: of what is due the newest is shown
+        now += 1 / FPS
+        (prediction,) = stream.feed(videos.picture(i, 24, 32), now)
+        assert now - prediction.time < 1 / FPS
     stream, cost, now = model.stream(live=True), 0.01, 0.0
     for i in range(8):  # a camera that is slower than the model: nothing is skipped
         list(stream.feed(videos.picture(i, 24, 32), i / 2))

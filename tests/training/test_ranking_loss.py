@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from horst.training.losses import ranking_loss
+from horst.heads import Logits
+from horst.training.config import Loss
+from horst.training.losses import clip_loss, ranking_loss
 
 Form = Literal["score", "margin", "both"]
 forms = st.sampled_from(["score", "margin", "both"])
@@ -92,3 +94,17 @@ def test_gradients(form: Form) -> None:
 
     assert loss(scores).any()
     assert torch.autograd.gradcheck(loss, scores)
+
+
+def test_it_is_added_as_its_mean_over_valid_frames() -> None:
+    torch.manual_seed(0)
+    scores, labels = torch.randn(2, 5, 3, dtype=torch.float64), torch.tensor([0, 2])
+    valid = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    weights = torch.where(valid, 0.3, 0.0).double()
+    without, with_it = (
+        clip_loss(Logits(scores), {"action": labels}, weights, valid, Loss(steps="every", ranking=r)).loss
+        for r in (0.0, 2.0)
+    )
+    falls = ranking_loss(scores, labels, valid)
+    assert falls.sum() > 0
+    torch.testing.assert_close(with_it - without, 2 * falls.sum(1) / torch.tensor([5, 3]))

@@ -78,6 +78,28 @@ def test_an_action_that_was_seen_is_followed_by_the_targets() -> None:
     assert labels == [[1, 2], [2, UNKNOWN]]
 
 
+overlapping = st.lists(
+    st.tuples(st.integers(0, 30), st.integers(1, 20)), min_size=1, max_size=7, unique_by=lambda s: s[0]
+)
+
+
+@given(videos=st.lists(overlapping, min_size=1, max_size=3), z=st.integers(1, 5))
+def test_sequences_of_any_segments(videos: list[list[tuple[int, int]]], z: int) -> None:
+    """A row is predicted when its predecessor has ended, and not after its own action has begun."""
+    several = [
+        [ActionSegment(float(start), float(start + length), start % 3) for start, length in sorted(video)]
+        for video in videos
+    ]
+    before, labels = sequence_targets(annotations(*several), z)
+    assert len(before) == len(labels) == sum(len(video) - 1 for video in several)
+    rows = zip(before, labels, strict=True)
+    for video in several:
+        for k, own in enumerate(video[1:], 1):
+            time, row = next(rows)
+            assert time == (own.start if own.start < video[k - 1].end else video[k - 1].end)
+            assert row == ([s.label for s in video[k:]] + [UNKNOWN] * z)[:z]
+
+
 def model_of(name: str = "horst_tiny", sequence: int | None = Z) -> Predictor:
     torch.manual_seed(0)
     backbone = small_runs.TINY["backbone"]
