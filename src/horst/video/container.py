@@ -15,8 +15,13 @@ import av
 
 from horst.errors import EmptyVideoError, InputError, MissingVideoError, NotAVideoError, NoVideoStreamError, VideoError
 from horst.video.frame import MAX_PIXELS, VideoInfo
+from horst.video.tables import check_tables
 
 LOOKAHEAD = 1000  # packets to examine for the first timestamp; those hidden by an edit list come before it
+LOOKAHEAD_BYTES = 64 << 20  # of all of them; a block of mkv may be compressed
+GROWN_PIXELS = 2**22  # 2048 x 2048. Frames larger than this and than the header says are rejected.
+BLOCK = 128  # pixels by which decoders enlarge frames at most
+MAX_STREAMS = 128  # of a file: FFmpeg opens a decoder for each
 NO_TIMESTAMPS = 0x80  # FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such as .h264
 # Titles that are not UTF-8: PyAV 19 reads them always, earlier versions need the option, which 19 does not have.
 _ANY_METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
@@ -96,7 +101,8 @@ class Container:
         self.stream: Any = streams[0]
         self.only_video = len(self._container.streams) == 1
         context = self.stream.codec_context
-        context.options = {"max_pixels": str(MAX_PIXELS)}
+        self.max_pixels = most_pixels(context.width, context.height)
+        context.options = {"max_pixels": str(self.max_pixels)}
         context.thread_type = "AUTO"
         context.thread_count = self._threads
         self._unread: Iterator[Any] = self._container.demux(self.stream)
@@ -110,15 +116,17 @@ class Container:
         base = self.stream.time_base or Fraction(0)
         read: list[Any] = []
         first: int | None = None
+        size = 0
         with suppress(av.FFmpegError):  # the pass that decodes it reports damage
             for packet in self._unread:
                 read.append(packet)
+                size += packet.size
                 stamp = packet.dts if self.reordered else packet.pts
                 if stamp is not None and not packet.is_discard:
                     first = stamp if first is None else min(first, stamp)
                     if packet.dts is not None and packet.dts >= first:
                         break  # all following packets are shown later
-                if len(read) == LOOKAHEAD:
+                if len(read) == LOOKAHEAD or size > LOOKAHEAD_BYTES:
                     break
         self._unread = itertools.chain(read, self._unread)
         return Fraction((self.stream.start_time or 0) * base) if first is None else Fraction(first * base)
@@ -183,8 +191,23 @@ def _open(path: str | Path, format: str | None) -> Any:
             raise MissingVideoError(path, "there is no such file")
         if not local.stat().st_size:
             raise EmptyVideoError(path, "the file is empty")
+    options = {"max_streams": str(MAX_STREAMS)}
     with typed_errors(path):
-        return av.open(str(path), format=format, **_ANY_METADATA)
+        if local is not None:
+            check_tables(local)
+            if _is_flash(local):
+                options["fflags"] = "+ignidx"  # FFmpeg allocates as many key frames as the file claims to have
+        return av.open(str(path), format=format, options=options, **_ANY_METADATA)
+
+
+def _is_flash(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(3) in (b"FLV", b"KDK")
+
+
+def most_pixels(width: int, height: int) -> int:
+    """Pixels of the largest frame that is decoded of a stream whose header announces this size."""
+    return min(MAX_PIXELS, max(GROWN_PIXELS, (width + BLOCK) * (height + BLOCK)))
 
 
 @contextmanager

@@ -203,7 +203,7 @@ class VideoFile(Closing):
         """Frames in order of time; what does not decode is counted and skipped."""
         for raw in raws:
             time = math.nan if raw.pts is None else self._container.time(raw.pts)
-            usable = counts.plausible(time)
+            usable = counts.plausible(time) and raw.width * raw.height <= self._container.max_pixels
             counts.corrupt += raw.is_corrupt or not usable
             if usable:
                 try:

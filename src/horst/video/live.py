@@ -15,7 +15,7 @@ import av
 from av.video.reformatter import VideoReformatter
 
 from horst.errors import InputError, VideoError
-from horst.video.container import typed_errors
+from horst.video.container import most_pixels, typed_errors
 from horst.video.decode import to_rgb
 from horst.video.frame import Frame, Size, check_number, check_size
 
@@ -73,6 +73,8 @@ class LiveSource:
             if not container.streams.video:
                 raise VideoError(self.source, "it sends no video")
             stream, reformatter = container.streams.video[0], VideoReformatter()
+            context = stream.codec_context
+            context.options = {"max_pixels": str(most_pixels(context.width, context.height))}
             for packet in container.demux(stream):
                 try:
                     frames = packet.decode()
