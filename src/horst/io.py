@@ -45,9 +45,9 @@ def atomic_write(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file atomically, as UTF-8."""
+    """Write a small file atomically, as UTF-8. Names of files that are not UTF-8 get escapes, as in JSON and YAML."""
     with atomic_write(path) as partial:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def remove_abandoned(folder: Path, names: Container[str]) -> None:

@@ -38,6 +38,8 @@ def packaged_folder() -> Path:
 
 def current_place(path: Path) -> Path:
     """Where the model of `path` is: there, or where a save that was killed between two renames moved it."""
+    if not path.name:  # a root, or the current folder
+        return path
     old = path.with_name(f".{path.name}.old")
     return old if old.is_dir() and not path.exists() else path
 
@@ -62,7 +64,7 @@ def find_model(source: str | Path, weights: str = "best") -> Path | None:
     if is_address(source):
         split_address(str(source))
         return None
-    path = local_folder(source)
+    path = local_folder(source) if str(source) else Path("no model")
     if is_url(source) and not any((path / name).is_file() for name in (RUN, MODEL, FUSION)):
         raise CheckpointError(f"there is no run and no saved model at {source}: check the address")
     if (path / RUN).is_file():

@@ -194,3 +194,37 @@ def test_study(root: Path, run: Path, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_teach(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told(capsys, ["teach", tmp_path / RUDE, tmp_path / "model"], status=2)
+
+
+def test_names_that_are_not_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a file, a folder and a class, as old cameras and disks have them."""
+    root, name = tmp_path / "caf\udce9", "clip\udcff.mp4"
+    try:
+        root.mkdir()
+    except OSError:
+        pytest.skip("this file system has no such names")
+    for split in ("train", "val"):
+        for label in ("go", "stop\udcfe"):
+            (root / split / label).mkdir(parents=True)
+            videos.clip(tmp_path / "clip.mp4", frames=6).rename(root / split / label / name)
+    (root / "train" / "go" / f"bad{name}").write_text("no video")
+    (tmp_path / "run.yaml").write_text(
+        yaml.safe_dump(
+            {
+                "name": "odd",
+                "model": {"name": "horst_tiny", "options": TINY},
+                "data": {"source": "folder", "root": str(root), "clip": {"size": [24, 32], "fps": 4}},
+                "batches": {"size": 2, "bad_limit": 1},
+                "trainer": {"epochs": 1, "accelerator": "cpu", "devices": 1},
+            }
+        )
+    )
+    assert main(["train", str(tmp_path / "run.yaml"), "--folder", str(root / "run")]) == 2
+    assert "is not UTF-8: give another --folder" in capsys.readouterr().err
+    run = tmp_path / "run"
+    assert main(["train", str(tmp_path / "run.yaml"), "--folder", str(run)]) == 0
+    assert main(["train", "--resume", str(run)]) == 0  # its record of the data is the same
+    assert main(["evaluate", str(run)]) == 0
+    assert main(["info", str(run)]) == 0
+    assert "clip\\udcff.mp4" in (run / "bad_clips.csv").read_text(encoding="utf-8")
+    capsys.readouterr()

@@ -209,3 +209,13 @@ def test_missing_models(place: Place, command: str, source: str, capsys: pytest.
     error = capsys.readouterr().err
     assert source in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("source", ["", ".", "..", "/"])
+def test_paths_without_a_name(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (["info", source], ["predict", source, "clip.mp4"], ["evaluate", source]):
+        assert main(command) == 2
+        assert capsys.readouterr().err.startswith("horst: ")

@@ -99,3 +99,13 @@ def test_invalid_times(time: Any) -> None:
     with pytest.raises(InputError, match=f"end is {time!r}; it takes a finite number"):
         list(sampler.finish(time))
     assert [(sample.time, sample.number, sample.frame) for sample in sampler.push(2, 1.2)] == [(1.2, 1, 2)]
+
+
+def test_no_frame_is_repeated_for_hours() -> None:
+    """Neither by a clock that jumps nor by the duration that a damaged file announces."""
+    with pytest.raises(InputError, match=r"gap is 1e\+09 s; it is at most 3600 s"):
+        FrameSampler(12.0, gap=1e9)
+    sampler: FrameSampler[int] = FrameSampler(2.0, gap=3600.0)
+    assert len(list(sampler.push(0, 0.0))) == len(list(sampler.push(1, 1e8))) == 1
+    assert len(list(sampler.push(2, 1e8 + 3600))) == 7200
+    assert len(list(sampler.finish(1e12))) == 7200 - 1

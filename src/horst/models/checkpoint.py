@@ -72,14 +72,14 @@ def save(
         shutil.rmtree(new, ignore_errors=True)  # left by a killed process
         new.mkdir()
         for file, data in described.items():
-            (new / file).write_text(json.dumps(data, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            write_text(new / file, json.dumps(data, indent=2, ensure_ascii=False) + "\n")
         found = checksum(weights)
         save_file(weights, new / WEIGHTS, metadata={"format": "pt", CHECKSUM: found})
         set_default_mode(new / WEIGHTS)
         card, about = read_card(path), {**model.card_data, **(metadata or {})}
         if card is None or not is_own_card(card) or text is not None:
             card = write_card(name or path.name, config, model.labels, weights=found, metadata=about, text=text)
-        (new / CARD).write_text(card, encoding="utf-8")
+        write_text(new / CARD, card)
         for written in new.iterdir():
             _sync(written)
         _put(new, path)

@@ -13,6 +13,7 @@ from horst.errors import InputError
 from horst.video.frame import check_number
 from horst.video.sampling import SLACK
 
+LONGEST = 3600.0  # seconds for which a frame may be repeated: each takes steps of the model
 OnGap = Literal["reset", "continue"]
 T = TypeVar("T")
 
@@ -32,6 +33,10 @@ class FrameSampler(Generic[T]):
 
     def __init__(self, fps: float, *, gap: float = 2.0, on_gap: OnGap = "reset") -> None:
         self.fps, self.gap = check_number("fps", fps), check_number("gap", gap)
+        if self.gap > LONGEST:
+            raise InputError(
+                f"gap is {gap:g} s; it is at most {LONGEST:g} s, as the last frame is repeated for so long"
+            )
         if on_gap not in ("reset", "continue"):
             raise InputError(f"on_gap is {on_gap!r}; choose from 'reset', 'continue'")
         self.on_gap = on_gap
@@ -67,6 +72,7 @@ class FrameSampler(Generic[T]):
         check_number("end", end, negative=True)
         if self._last is None:
             return
+        end = min(end, self._last[0] + LONGEST)  # damaged files announce any duration
         count = math.ceil(round((end - self._start - SLACK) * self.fps, 6))  # as `sampling.ticks` counts
         while self._count < count:
             yield self._sample(self._last[1])

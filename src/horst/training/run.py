@@ -76,7 +76,9 @@ class Run:
         return ", ".join([found["processor"], *found["devices"]]) if "processor" in found else None
 
     def check_new(self) -> None:
-        """ConfigError if the folder has a run already."""
+        """ConfigError if the folder has a run already, or a name with which loggers and weights cannot be written."""
+        if any("\ud800" <= letter <= "\udfff" for letter in self.place):
+            raise ConfigError(f"the name {self.place} is not UTF-8: give another --folder")
         if self.config.exists():
             raise ConfigError(
                 f"{self.place} holds a run already: continue it with `horst train --resume {self.place}`, or give "

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import av
+from av.stream import Disposition
 
 from horst.errors import EmptyVideoError, InputError, MissingVideoError, NotAVideoError, NoVideoStreamError, VideoError
 from horst.video.frame import MAX_PIXELS, VideoInfo
@@ -21,6 +22,7 @@ LOOKAHEAD = 1000  # packets to examine for the first timestamp; those hidden by 
 LOOKAHEAD_BYTES = 64 << 20  # of all of them; a block of mkv may be compressed
 GROWN_PIXELS = 2**22  # 2048 x 2048. Frames larger than this and than the header says are rejected.
 BLOCK = 128  # pixels by which decoders enlarge frames at most
+PICTURES = ("mjpeg", "png", "webp", "gif", "bmp", "tiff")  # codecs of covers, unless all streams have them
 MAX_STREAMS = 128  # of a file: FFmpeg opens a decoder for each
 NO_TIMESTAMPS = 0x80  # FFmpeg's AVFMT_NOTIMESTAMPS: an elementary stream such as .h264
 # Titles that are not UTF-8: PyAV 19 reads them always, earlier versions need the option, which 19 does not have.
@@ -83,10 +85,23 @@ class Container:
     def _guarded(self, packets: Iterator[Any]) -> Iterator[Any]:
         self._passes += 1
         number = self._passes
-        for packet in packets:
+        for packet in self._flushed(packets):
             yield packet
             if number != self._passes:  # PyAV would crash on a closed container, and mix the packets of two passes
                 raise InputError(f"{self.path}: it was closed or read again in this pass; open it twice for two passes")
+
+    def _flushed(self, packets: Iterator[Any]) -> Iterator[Any]:
+        """`packets` to their end. If a stream has appeared after the header, PyAV fails instead of the last one."""
+        ended = False
+        try:
+            for packet in packets:
+                ended = not packet.size
+                yield packet
+        except IndexError:
+            if not ended:
+                last = av.Packet()
+                last.stream = self.stream
+                yield last
 
     def _check_open(self) -> None:
         if self._closed:
@@ -95,6 +110,7 @@ class Container:
     def _open(self) -> None:
         self._container, self._closed = _open(self.path, self._format), False
         streams = [s for s in self._container.streams.video if s.codec_context is not None]
+        streams.sort(key=_is_cover)  # the first that is none
         if not streams:
             self._container.close()
             raise NoVideoStreamError(self.path, "the file has no video stream that this build of FFmpeg supports")
@@ -118,7 +134,7 @@ class Container:
         first: int | None = None
         size = 0
         with suppress(av.FFmpegError):  # the pass that decodes it reports damage
-            for packet in self._unread:
+            for packet in self._flushed(self._unread):
                 read.append(packet)
                 size += packet.size
                 stamp = packet.dts if self.reordered else packet.pts
@@ -172,7 +188,7 @@ class Container:
                     container.seek(int((Fraction(target) + self.origin) / stream.time_base), stream=stream)
                     ends = [
                         self.time(packet.pts + (packet.duration or 0)) + (0 if packet.duration else period)
-                        for packet in container.demux(stream)
+                        for packet in self._flushed(container.demux(stream))
                         if packet.pts is not None
                     ]
                     if ends:
@@ -198,6 +214,11 @@ def _open(path: str | Path, format: str | None) -> Any:
             if _is_flash(local):
                 options["fflags"] = "+ignidx"  # FFmpeg allocates as many key frames as the file claims to have
         return av.open(str(path), format=format, options=options, **_ANY_METADATA)
+
+
+def _is_cover(stream: Any) -> bool:
+    """Whether a stream is a picture about the video, or may be one: some containers do not say."""
+    return bool(stream.disposition & Disposition.attached_pic) or stream.codec_context.name in PICTURES
 
 
 def _is_flash(path: Path) -> bool:

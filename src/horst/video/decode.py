@@ -264,4 +264,9 @@ def resize_image(image: Image, size: Size) -> Image:
     if 0 in image.shape:
         raise InputError(f"the frame has shape {image.shape}: it is empty")
     frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
-    return np.asarray(frame.reformat(width=size[1], height=size[0], format="rgb24").to_ndarray(), np.uint8)
+    try:
+        return np.asarray(frame.reformat(width=size[1], height=size[0], format="rgb24").to_ndarray(), np.uint8)
+    except av.FFmpegError as error:
+        (height, width), (new_height, new_width) = image.shape[:2], size
+        sizes = f"{width}x{height} pixels cannot be resized to {new_width}x{new_height}"
+        raise InputError(f"a frame of {sizes}: it is too long and narrow; crop it") from error

@@ -8,7 +8,6 @@ Hidden files (.name) are ignored. Two images with the same number are an error.
 import io
 import math
 import re
-import struct
 import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -121,7 +120,7 @@ def decode_picture(data: bytes, name: str, size: Size | None = None) -> Image:
         with Pictures.open(io.BytesIO(data)) as picture:
             _check(picture, name)
             picture.load()
-            with suppress(SyntaxError, OSError, ValueError, KeyError, struct.error):  # unreadable EXIF data
+            with suppress(Exception):  # unreadable EXIF data, for which Pillow has errors of many types
                 ImageOps.exif_transpose(picture, in_place=True)
             rgb = _to_rgb(picture)
     except Pictures.DecompressionBombError as error:
