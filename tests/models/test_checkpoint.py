@@ -325,6 +325,44 @@ def test_parts_of_a_backbone_are_saved_without_pretrained(tmp_path: Path, monkey
     load(path)
 
 
+@pytest.mark.parametrize("stage", ["read_config", "read_labels", "_read", "read_card"])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_model_that_is_replaced_while_it_is_read(
+    saved: Path, monkeypatch: pytest.MonkeyPatch, stage: str, after: bool
+) -> None:
+    """Labels and weights are those of one model, whenever it is replaced."""
+    read, names = getattr(checkpoint_module, stage), {"action": ["up", "down"]}
+    other = small(seed=1, labels=names)
+    left = 1
+
+    def replaces(place: Path) -> Any:
+        nonlocal left
+        found = read(place) if after else None
+        if left:
+            left -= 1
+            save(other, saved, overwrite=True)
+        return found if after else read(place)
+
+    monkeypatch.setattr(checkpoint_module, stage, replaces)
+    model = load(saved)
+    monkeypatch.undo()
+    assert not left
+    assert model.labels == load(saved).labels == names
+    assert torch.equal(logits(model), logits(other))
+
+
+def test_a_model_that_is_replaced_all_the_time(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = checkpoint_module._read
+
+    def replaces(file: Path) -> Any:
+        save(small(), saved, overwrite=True)
+        return read(file)
+
+    monkeypatch.setattr(checkpoint_module, "_read", replaces)
+    with pytest.raises(CheckpointError, match="was replaced 20 times while it was read: try again later"):
+        load(saved)
+
+
 def test_files_of_a_killed_save_are_ignored(saved: Path) -> None:
     """Killed after the second rename: the old folder still lies aside."""
     aside = saved.with_name(".model.old")

@@ -9,6 +9,7 @@ A save is atomic: the folder is written under another name and then renamed. Loa
 before it returns a model, and the CRC-32 of all weights in the metadata of model.safetensors.
 """
 
+import itertools
 import json
 import os
 import shutil
@@ -32,6 +33,8 @@ from horst.places import FUSION, MODEL, current_place
 from horst.weights import check_fit, load_checked
 
 FORMAT = 1
+ATTEMPTS = 20  # to read a folder that other processes replace
+Weights = tuple[dict[str, Tensor], str | None]  # and the checksum that they should have
 CONFIG, WEIGHTS, LABELS = MODEL, "model.safetensors", "labels.json"
 CHECKSUM = "crc32"
 
@@ -102,19 +105,8 @@ def check_place(path: Path, overwrite: bool) -> None:
 
 def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
     """The model saved in the folder `path`, in fp32 and evaluation mode. Nothing in the folder is executed."""
-    path = current_place(Path(path))
-    if not path.is_dir():
-        raise CheckpointError(f"{path} is not a folder: pass the folder of a saved model")
-    config, labels = read_config(path), read_labels(path)
-    try:
-        with torch.device("meta"):  # compare sizes before memory is allocated
-            skeleton = Predictor.from_config(config, labels=labels)
-    except ConfigError as error:
-        raise CheckpointError(f"{path}: {error}") from error
-    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise CheckpointError(f"{path / CONFIG}: no model can be built from it: {error}") from error
+    path, (config, labels, skeleton, (weights, expected), card) = _read_model(Path(path))
     file = path / WEIGHTS
-    weights, expected = _read(file)
     with ThreadPoolExecutor(1) as pool:  # compute the checksum while the model is built
         found = pool.submit(checksum, weights)
         check_fit(skeleton, weights, source=str(file))
@@ -122,8 +114,50 @@ def load(path: str | Path, *, device: torch.device | str = "cpu") -> Predictor:
     if expected not in (None, found.result()):
         raise CheckpointError(f"{file} is damaged: its weights do not match their checksum; save or download it again")
     load_checked(model, weights, source=str(file))
-    model.card_data = card_metadata(read_card(path))
+    model.card_data = card_metadata(card)
     return model.to(device).eval()
+
+
+def _skeleton(config: PredictorConfig, labels: Labels | None, path: Path) -> Predictor:
+    """The model without memory for its weights, to compare sizes first."""
+    try:
+        with torch.device("meta"):
+            return Predictor.from_config(config, labels=labels)
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise CheckpointError(f"{path / CONFIG}: no model can be built from it: {error}") from error
+
+
+def _read_model(path: Path) -> tuple[Path, tuple[PredictorConfig, Labels | None, Predictor, Weights, str | None]]:
+    """Where a model is, and all its files. They are read again if another model replaced it meanwhile."""
+    for attempt in itertools.count(1):
+        place = current_place(path)
+        before = _stamp(place)
+        try:
+            if not place.is_dir():
+                raise CheckpointError(f"{place} is not a folder: pass the folder of a saved model")
+            config, labels = read_config(place), read_labels(place)
+            skeleton = _skeleton(config, labels, place)
+            found = config, labels, skeleton, _read(place / WEIGHTS), read_card(place)
+        except (CheckpointError, OSError):
+            if attempt == ATTEMPTS or _stamp(current_place(path)) == before:
+                raise
+        else:
+            if _stamp(place) == before:
+                return place, found
+            if attempt == ATTEMPTS:
+                raise CheckpointError(f"{path} was replaced {ATTEMPTS} times while it was read: try again later")
+    raise AssertionError
+
+
+def _stamp(folder: Path) -> tuple[int, int, int] | None:
+    """What tells a folder from one that replaced it; None if there is none."""
+    try:
+        found = folder.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns
 
 
 def add_results(path: Path, model: Predictor, result: Mapping[str, Any]) -> None:
@@ -181,8 +215,8 @@ def _without(data: Any, key: str) -> Any:
     return type(data)(_without(value, key) for value in data) if isinstance(data, list | tuple) else data
 
 
-def _read(file: Path) -> tuple[dict[str, Tensor], str | None]:
-    """The tensors, and the checksum that they should have; None in files of earlier versions and other programs."""
+def _read(file: Path) -> Weights:
+    """The tensors and their checksum; None in files of earlier versions and other programs."""
     if not file.is_file():
         raise CheckpointError(f"{file} is missing")
     try:
