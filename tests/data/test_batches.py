@@ -173,6 +173,21 @@ def test_limit_of_bad_clips(total: int, good: int, bad: int, stops: bool) -> Non
         count.add(batch)
 
 
+def test_early_actions_are_no_bad_clips() -> None:
+    """They count neither as read nor as bad, nor in the total of which a share may be bad."""
+    count = BadClips(total=4, early=[0, 1, 2])
+    count.add(with_bad([3], [0, 1, 2]))
+    assert (len(count), count.seen, count.listed) == (0, 1, ())
+    old = BadClips(0.9, total=4)
+    old.add(with_bad([3], [0, 1, 2]))
+    count.merge(old.state_dict())  # of a checkpoint that listed them
+    assert len(count) == 0
+    with pytest.raises(DataError, match="1 of 4 training clips"):
+        count.add(with_bad([], [3]))
+    with pytest.raises(DataError, match="11 of 11 training clips"):  # 1% of 100, although 1% of all is 20
+        BadClips(total=2000, early=range(1900)).add(with_bad([], range(1900, 1911)))
+
+
 def test_a_source_without_files() -> None:
     """Whatever reads clips feeds a torch loader; what the reader raises on purpose is a bad clip."""
     annotations = pair(())

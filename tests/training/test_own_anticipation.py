@@ -161,3 +161,22 @@ def test_labels_alone_make_a_run(name: str, tmp_path: Path) -> None:
     found = evaluate(loaded, ClipBatches(config.data), progress=False)
     assert np.isfinite(list(found.metrics.values())).all()
     assert load(save(loaded, tmp_path / "again")).config == loaded.config
+
+
+def test_actions_that_no_frame_precedes_are_left_out(tmp_path: Path) -> None:
+    """`horst data check` accepts them, and so does training."""
+    videos.clip(tmp_path / "v.mp4", frames=48)
+    rows = ["train,a,0", "train,b,0.05", "train,a,0.1", "train,b,3", "val,a,3.1", "val,b,3.2"]
+    lines = ["path,split,label,start", *(f"v.mp4,{row}" for row in rows)]
+    (tmp_path / "own.csv").write_text("\n".join(lines) + "\n")
+    source = {"source": "csv", "task": "anticipation", "path": str(tmp_path / "own.csv")}
+    data = {**source, "clip": {"size": [32, 32], "steps": 6}}
+    model = {"name": "horst_tiny_anticipation", "options": small_runs.TINY}
+    plain: dict[str, Any] = {"data": data, "model": model, "loss": {"steps": "anticipation"}, "trainer": {"epochs": 1}}
+    text = io.StringIO()
+    run = train(small_runs.config(tmp_path, **plain), tmp_path / "run", console=Console(file=text, width=300))
+    assert "note: 3 training actions start in the first 0.25 s of a video, so no frame precedes" in text.getvalue()
+    assert run.bad_clips(0).read_text().splitlines() == ["id,why"]
+    (tmp_path / "own.csv").write_text("\n".join(line for line in lines if "train,b,3" not in line) + "\n")
+    with pytest.raises(DataError, match=r"all 3 training actions start in the first 0\.25 s"):
+        train(small_runs.config(tmp_path, **plain), tmp_path / "other", console=Console(file=text))

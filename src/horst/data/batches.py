@@ -7,7 +7,7 @@ counts it as wrong. Shapes: B clips in a batch, T frames of the longest one, H x
 import csv
 import io
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
@@ -174,14 +174,16 @@ class BadClips:
     The limit is `limit` of the clips seen so far. Up to `MINIMUM` bad clips are accepted while that is less than
     `limit` of all `total` clips: 3 bad ones among the first 10 of 50,000 stop nothing, but the first one of 50 clips
     does. Each process of a distributed run counts what it reads; `merge` adds the counts of others.
+
+    `early`: indices of actions that no frame precedes. They are left out: no fault of the data, they count nowhere.
     """
 
     MINIMUM = 10
 
-    def __init__(self, limit: float = 0.01, *, total: int) -> None:
+    def __init__(self, limit: float = 0.01, *, total: int, early: Collection[int] = ()) -> None:
         if not 0 <= limit <= 1:
             raise ConfigError(f"the limit of bad clips is {limit}; it is a fraction, from 0 to 1")
-        self.limit, self.total = limit, total
+        self.limit, self.total, self.early = limit, total, frozenset(early)
         self._seen = torch.zeros(total, dtype=torch.bool)
         self._bad: dict[int, BadClip] = {}
 
@@ -200,9 +202,11 @@ class BadClips:
 
     def add(self, batch: Batch) -> None:
         """Count a batch; DataError if there are too many bad clips."""
-        self._seen[list(batch.indices) + [clip.index for clip in batch.bad]] = True
-        self._bad |= {clip.index: clip for clip in batch.bad}
-        if batch.bad and len(self) > max(self.limit * self.seen, min(self.MINIMUM, self.limit * self.total)):
+        bad = {clip.index: clip for clip in batch.bad if clip.index not in self.early}
+        self._seen[[*batch.indices, *bad]] = True
+        self._bad |= bad
+        most = min(self.MINIMUM, self.limit * (self.total - len(self.early)))
+        if bad and len(self) > max(self.limit * self.seen, most):
             some = "; ".join(f"{ident}: {why}" for ident, why in self.listed[:5])
             more = f"; and {len(self) - 5} more" if len(self) > 5 else ""
             count = f"{len(self)} of {self.seen} training clips read so far ({self.total} in all)"
@@ -212,7 +216,8 @@ class BadClips:
     def merge(self, state: dict[str, Any]) -> None:
         """Add the `state_dict` of another process. Only `add` checks the limit."""
         self._seen |= state["seen"].bool()
-        self._bad |= {index: BadClip(ident, index, why) for index, ident, why in state["bad"]}
+        bad = {index: BadClip(ident, index, why) for index, ident, why in state["bad"]}
+        self._bad |= {index: clip for index, clip in bad.items() if index not in self.early}
 
     def write(self, path: str | Path) -> None:
         """Write the list as CSV (id, why), atomically."""

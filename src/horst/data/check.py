@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from horst.config import Task
-from horst.data.clips import ClipConfig, frame_prefix, gaps, nothing_precedes, open_images, read_clip
+from horst.data.clips import ClipConfig, early_actions, early_notice, frame_prefix, gaps, open_images, read_clip
 from horst.data.example import Annotations, Example
 from horst.data.jobs import run_jobs
 from horst.data.source import Depth, Source
@@ -71,8 +71,7 @@ def check_data(
     fit the duration of the video. With "frames", a clip of the first and the last example of each file is read too.
     """
     annotations, clip = source.annotations, clip or ClipConfig()
-    anticipated = annotations.examples if annotations.task == "anticipation" else ()
-    early = {example.id for example in anticipated if nothing_precedes(example, clip)}
+    early = {annotations.examples[i].id for i in early_actions(annotations, clip)}
     missing: tuple[str, ...] = ()
     checked: list[MediaCheck] = []
     if (problems := source.problems(clip, depth)) is not None:
@@ -105,9 +104,7 @@ def check_data(
 def _notices(task: Task, clip: ClipConfig, early: int, checked: Sequence[MediaCheck]) -> Iterator[str]:
     """Of actions that are too early, and of files with too low a frame rate."""
     if early:
-        remedy = "In training they count as bad clips: leave them out of the annotations, or raise batches.bad_limit"
-        where = f"in the first {clip.stride:g} s of their video"
-        yield f"{early:,} actions start {where}, so no frame precedes them. {remedy}"
+        yield early_notice(early, "", clip)
     rates = [fps for _, fps, _ in checked if fps]
     slow = [fps for fps in rates if fps < SLOWER * clip.fps]
     if slow and task != "anticipation":

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from horst.config import Task, check_positive, check_type
-from horst.data.example import Example, SequenceTiming
+from horst.data.example import Annotations, Example, SequenceTiming
 from horst.errors import ConfigError, DamagedVideoError, DataError, InputError, MissingVideoError, VideoError
 from horst.video import sampling
 from horst.video.frame import Frame, Image, Size, is_image_sequence
@@ -102,6 +102,19 @@ def nothing_precedes(example: Example, config: ClipConfig) -> bool:
         return not len(seen_frames(example, config))
     except InputError:
         return True
+
+
+def early_actions(annotations: Annotations, config: ClipConfig) -> list[int]:
+    """Anticipation: which examples no frame precedes."""
+    if annotations.task != "anticipation":
+        return []
+    return [i for i, example in enumerate(annotations.examples) if nothing_precedes(example, config)]
+
+
+def early_notice(count: int, split: str, config: ClipConfig) -> str:
+    """How many of the actions of a split are left out."""
+    actions = f"{count:,} {split}{'action starts' if count == 1 else 'actions start'}"
+    return f"{actions} in the first {config.stride:g} s of a video, so no frame precedes, and training leaves out such"
 
 
 def frame_times(numbers: Indices) -> NDArray[np.float64]:

@@ -16,13 +16,13 @@ import torch
 from horst.data.augmenter import NO_AUGMENT, OVERSAMPLE, Augment, Augmenter
 from horst.data.batches import BadClips, Batch, ClipDataset
 from horst.data.buckets import BucketSampler, ClipSampler, check_prefix, clip_lengths
-from horst.data.clips import ClipConfig
+from horst.data.clips import ClipConfig, early_actions
 from horst.data.config import DataConfig
 from horst.data.example import Split
 from horst.data.loader import ClipBatches, ClipLoader, world_and_rank
 from horst.data.preload import PreloadedClips
 from horst.data.source import Source, open_source
-from horst.errors import ConfigError
+from horst.errors import ConfigError, DataError
 from horst.extras import import_lightning
 
 import_lightning()
@@ -69,7 +69,12 @@ class ClipDataModule(ClipBatches, lightning.LightningDataModule):
 
     @cached_property
     def bad_clips(self) -> BadClips:
-        return BadClips(self.bad_limit, total=len(self.annotations.split("train").examples))
+        annotations, clip = self.annotations.split("train"), self.data.clip
+        early, total = early_actions(annotations, clip), len(annotations.examples)
+        if len(early) == total > 0:
+            starts = f"all {total} training actions start in the first {clip.stride:g} s of a video"
+            raise DataError(f"{annotations.name}: {starts}, so no frame precedes them: lower clip.stride")
+        return BadClips(self.bad_limit, total=total, early=early)
 
     @cached_property
     def _augmenter(self) -> Augmenter:

@@ -8,6 +8,7 @@ import torch
 
 from horst.backbones import BNInception, load_tsn, read_tsn
 from horst.config import differences
+from horst.data.clips import early_actions, early_notice
 from horst.data.example import Annotations
 from horst.data.segments import WHOLE_VIDEOS, horizons
 from horst.errors import CheckpointError, ConfigError
@@ -106,6 +107,9 @@ def notices(config: RunConfig, model: Predictor, annotations: Annotations) -> li
         )
     if annotations.task not in ("recognition", "detection") and HEADS[head].task == "recognition":
         found.append(f"{name} is a model of recognition; here it learns to predict the next action")
+    clip = config.data.clip
+    if count := len(early_actions(annotations.split("train"), clip)):
+        found.append(early_notice(count, "training ", clip))
     return found
 
 
