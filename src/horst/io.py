@@ -40,6 +40,10 @@ def atomic_write(path: Path, *, overwrite: bool = True) -> Iterator[Path]:
                 overwrite = not path.exists()  # a file system without links
         if overwrite:
             os.replace(partial, path)
+    except OSError as error:
+        if error.filename is None and error.errno is not None:  # of `write`, such as that of a full disk
+            error.filename = str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)
 
@@ -50,11 +54,14 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
-def remove_abandoned(folder: Path, names: Container[str]) -> None:
-    """Remove the unfinished files of `atomic_write` that killed processes left, of the files `names` in `folder`."""
+def remove_abandoned(folder: Path, names: Container[str] | None = None) -> None:
+    """Remove the unfinished files of `atomic_write` that killed processes left in `folder`, by default all of them.
+
+    `names`: those of these files.
+    """
     for path in folder.glob(f".*{PARTIAL}"):
         name, *writer = path.name[1 : -len(PARTIAL)].rsplit(".", 2)
-        if name not in names or len(writer) != 2:
+        if (names is not None and name not in names) or len(writer) != 2:
             continue  # it is not of `atomic_write`
         host, process = writer
         dead = host == _host() and process.isdecimal() and not _is_running(int(process))

@@ -1,8 +1,13 @@
-"""Long work in independent pieces: in parallel, with a progress bar."""
+"""Long work in independent pieces: in parallel, with a progress bar; processes that end with their parent."""
 
+import ctypes
+import os
+import signal
+import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import ExitStack
+from functools import partial
 from multiprocessing import get_context
 from typing import TypeVar
 
@@ -10,6 +15,26 @@ from horst.threads import available_cores
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
+
+
+PR_SET_PDEATHSIG = 1  # of prctl on Linux
+
+
+def end_with_parent(worker: int = 0, *, parent: int | None = None) -> None:
+    """Let the kernel end this process when its parent is killed. `worker`: the number that a DataLoader passes.
+
+    A worker of torch looks for its parent every 5 s. Until then it keeps the lock of the run's folder and its memory.
+    `parent`: which process that is, in case it has ended already. On other systems than Linux nothing changes.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if parent is not None and os.getppid() != parent:
+            os._exit(1)
+
+
+def worker_init() -> Callable[[int], None]:
+    """The `worker_init_fn` of a DataLoader in this process."""
+    return partial(end_with_parent, parent=os.getpid())
 
 
 def run_jobs(
@@ -31,7 +56,7 @@ def run_jobs(
                 bar.advance(task)
             return results
         # Spawned, not forked: a fork of a process with threads (torch, FFmpeg) may hang.
-        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(processes, mp_context=get_context("spawn"), initializer=end_with_parent)
         stack.callback(pool.shutdown, cancel_futures=True)
         futures = [pool.submit(work, piece) for piece in pieces]
         for future in as_completed(futures):

@@ -21,6 +21,7 @@ from horst.data.buckets import ClipSampler, EvaluationSampler, clip_lengths
 from horst.data.clips import ClipConfig
 from horst.data.config import DataConfig
 from horst.data.example import Annotations, Split
+from horst.data.jobs import worker_init
 from horst.data.preload import PreloadedClips
 from horst.data.source import Source, open_source
 from horst.errors import ConfigError
@@ -106,6 +107,7 @@ class ClipBatches:
             ClipDataset(self.source, split, clip, self.cache),
             batch_sampler=sampler,
             num_workers=self.workers,
+            worker_init_fn=worker_init(),
             collate_fn=collate,
             pin_memory=torch.cuda.is_available(),
             persistent_workers=self.workers > 0,

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from horst.data.batches import BadClip, Batch, ClipDataset, Item, Pick, collate
+from horst.data.jobs import worker_init
 from horst.data.segments import item_labels
 from horst.errors import ConfigError
 from horst.io import atomic_write, set_default_mode
@@ -90,6 +91,7 @@ def _read(dataset: ClipDataset, workers: int) -> ClipTensors:
         dataset,
         batch_sampler=[picks[i : i + CHUNK] for i in range(0, len(picks), CHUNK)],
         num_workers=workers,
+        worker_init_fn=worker_init(),
         collate_fn=_join,
         generator=torch.Generator(),  # otherwise it would draw from the global one
     )

@@ -19,6 +19,7 @@ from horst.data.config import PATHS
 from horst.data.example import FIT_SPLITS
 from horst.data.folds import connected
 from horst.data.identity import DataIdentity
+from horst.data.jobs import worker_init
 from horst.data.preload import PreloadedClips
 from horst.data.segments import WHOLE_VIDEOS
 from horst.data.source import open_source
@@ -247,7 +248,13 @@ def prepare_data(jobs: Iterable[Job]) -> None:
             # Workers decode into the cache and return only the number of clips.
             whole = [(index, 1.0) for index in range(len(clips))]
             loader: DataLoader[Any] = DataLoader(
-                clips, batch_size=32, sampler=whole, num_workers=workers, collate_fn=len, generator=torch.Generator()
+                clips,
+                batch_size=32,
+                sampler=whole,
+                num_workers=workers,
+                collate_fn=len,
+                generator=torch.Generator(),
+                worker_init_fn=worker_init(),
             )
             for _ in loader:
                 pass

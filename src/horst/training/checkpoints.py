@@ -6,6 +6,7 @@ import os
 import struct
 import time
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,7 @@ class CheckpointCallback(lightning.Callback):
             self.best = value
         saved = self._is_saved(trainer, pl_module)
         if saved and trainer.is_global_zero:
-            with self.averages.evaluated(pl_module):
+            with self.averages.evaluated(pl_module), self.run.writing(self.run.last):
                 name = pl_module.run.name
                 save(pl_module.model, self.run.last, overwrite=True, name=name)
                 if better or self.best is None:  # until an epoch is validated, the latest is the best
@@ -103,7 +104,8 @@ class CheckpointCallback(lightning.Callback):
         return bool(trainer.strategy.broadcast(time.monotonic() - self._saved >= min(SAVE_EVERY, 60 * self.minutes)))
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        self._write_bad_clips(trainer)
+        with suppress(OSError):  # a full disk, which the error is about
+            self._write_bad_clips(trainer)
 
     def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
         self._write_bad_clips(trainer)
@@ -145,17 +147,15 @@ class CheckpointCallback(lightning.Callback):
         for tensors, listed in gather({"seen": state["seen"].byte()}, state["bad"]):
             bad.merge({**tensors, "bad": listed})  # so that all processes resume with one list
         self._shared = len(bad)
-        partial = self.run.checkpoint.with_name(".checkpoint.partial")
+        unfinished = self.run.unfinished
         try:
-            trainer.save_checkpoint(partial, weights_only=False)
-            if trainer.is_global_zero:
-                os.replace(partial, self.run.checkpoint)
-        except (OSError, RuntimeError) as error:  # torch raises RuntimeError if a disk is full
-            partial.unlink(missing_ok=True)
-            raise CheckpointError(
-                f"{self.run.checkpoint} cannot be written: {error}; the previous one is unchanged. Free some space, "
-                f"then resume {self.run.place}"
-            ) from error
+            with self.run.writing(self.run.checkpoint):
+                trainer.save_checkpoint(unfinished, weights_only=False)
+                if trainer.is_global_zero:
+                    os.replace(unfinished, self.run.checkpoint)
+        except CheckpointError:
+            unfinished.unlink(missing_ok=True)
+            raise
         self._write_bad_clips(trainer)
         self._publish(trainer)
         self._saved = time.monotonic()

@@ -1,5 +1,6 @@
 """Train a run from its config, or resume one that was stopped."""
 
+import errno
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,7 @@ from horst.training.run import Run, is_first
 from horst.training.speed import be_deterministic, cpu_threads, resolve
 
 MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EXPECTED_WARNINGS = (
     ".*does not have many workers.*",  # the user's choice
     ".*resuming training from a mid-epoch.*",  # exact here
@@ -182,7 +184,7 @@ def _fit(
         try:
             loggers.start()
             with cpu_threads(options.threads):
-                _run_trainer(trainer, module, data, run.checkpoint if run.checkpoint.exists() else None)
+                _run_trainer(trainer, module, data, run)
         finally:
             loggers.close()
     if trainer.is_global_zero:
@@ -222,7 +224,8 @@ def create_trainer(
         raise ConfigError(f"trainer: {error}") from error
 
 
-def _run_trainer(trainer: Any, module: TrainingModule, data: ClipDataModule, checkpoint: Path | None) -> None:
+def _run_trainer(trainer: Any, module: TrainingModule, data: ClipDataModule, run: Run) -> None:
+    checkpoint = run.checkpoint if run.checkpoint.exists() else None
     with warnings.catch_warnings():
         for message in EXPECTED_WARNINGS:
             warnings.filterwarnings("ignore", message)
@@ -230,6 +233,11 @@ def _run_trainer(trainer: Any, module: TrainingModule, data: ClipDataModule, che
             trainer.fit(module, datamodule=data, ckpt_path=checkpoint, weights_only=True)
         except HorstError:
             raise
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            what = error.filename or f"a file of {run.place}"
+            raise CheckpointError(f"{what} cannot be written: {error.strerror}; {run.remedy}") from error
         except SystemExit as error:
             if trainer.interrupted:  # how Lightning ends after Ctrl-C
                 raise KeyboardInterrupt from error

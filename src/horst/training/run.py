@@ -15,8 +15,8 @@ import torch
 
 import horst
 from horst.data.identity import DataIdentity, package_version
-from horst.errors import ConfigError
-from horst.io import holder, is_url, lock, read_json, write_text
+from horst.errors import CheckpointError, ConfigError
+from horst.io import PARTIAL, holder, is_url, lock, read_json, remove_abandoned, write_text
 from horst.places import is_address
 from horst.remote import remote_folder
 from horst.training.config import RunConfig
@@ -37,6 +37,7 @@ class Run:
         self.config, self.metrics = self.folder / "config.yaml", self.folder / "metrics.csv"
         self.best, self.last = self.folder / "best", self.folder / "last"
         self.checkpoint = self.folder / "checkpoint.ckpt"
+        self.unfinished = self.folder / f".checkpoint{PARTIAL}"
 
     @property
     def place(self) -> str:
@@ -97,7 +98,27 @@ class Run:
     def lock(self) -> TextIO:
         """Lock the folder until the returned file is closed. ConfigError if another process trains the run."""
         with writable(self.folder, "is being trained by {holder}: wait for it or stop it, then resume"):
-            return lock(self.folder, wait=False)
+            found = lock(self.folder, wait=False)
+        for folder in (self.folder, self.evaluation("val").parent):
+            remove_abandoned(folder)
+        self.unfinished.unlink(missing_ok=True)
+        return found
+
+    @contextmanager
+    def writing(self, what: Path) -> Iterator[None]:
+        """Turn errors of the disk into a CheckpointError that says what could not be written and what is left."""
+        try:
+            yield
+        except (OSError, RuntimeError, CheckpointError) as error:  # torch raises RuntimeError if a disk is full
+            message = str(error) if isinstance(error, CheckpointError) else f"{what} cannot be written: {error}"
+            raise CheckpointError(f"{message}; {self.remedy}") from error
+
+    @property
+    def remedy(self) -> str:
+        """What to do when a disk is full."""
+        last = self.shown(self.checkpoint)
+        left = f"the last checkpoint, {last}, is whole" if self.checkpoint.exists() else "there is no checkpoint yet"
+        return f"{left}. Free some space, then continue with `horst train --resume {self.place}`"
 
 
 def is_first() -> bool:
