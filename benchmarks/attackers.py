@@ -10,6 +10,7 @@ import base64
 import contextlib
 import io
 import os
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -51,11 +52,15 @@ def head(path: str, length: int) -> bytes:
     return f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n".encode()
 
 
-async def upgrade(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, start: bool) -> None:
-    """A WebSocket; `start`: with a stream."""
+def upgrade_head(query: str = "", headers: str = "") -> bytes:
     key = base64.b64encode(os.urandom(16)).decode()
     asked = f"connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: {key}\r\n"
-    writer.write(f"GET /ws HTTP/1.1\r\nhost: localhost\r\n{asked}\r\n".encode())
+    return f"GET /ws{query} HTTP/1.1\r\nhost: localhost\r\n{asked}{headers}\r\n".encode()
+
+
+async def upgrade(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, start: bool) -> None:
+    """A WebSocket; `start`: with a stream."""
+    writer.write(upgrade_head())
     answer = await reader.readuntil(b"\r\n\r\n")
     if b" 101 " not in answer:
         raise ConnectionError(answer)
@@ -64,13 +69,13 @@ async def upgrade(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, st
         await reader.readexactly(10)
 
 
-def message(opcode: int, data: bytes) -> bytes:
-    """A WebSocket message of a client, with the mask 0."""
+def message(opcode: int, data: bytes, *, final: bool = True) -> bytes:
+    """A WebSocket frame of a client, with the mask 0; `final`: it ends a message."""
     if len(data) < 126:
         length = bytes([0x80 | len(data)])
     else:
         length = bytes([0x80 | 127]) + len(data).to_bytes(8, "big")  # longer than it must be for some
-    return bytes([0x80 | opcode]) + length + bytes(4) + data
+    return bytes([0x80 * final | opcode]) + length + bytes(4) + data
 
 
 @cache
@@ -182,6 +187,58 @@ async def long_videos(host: str, port: int) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2):  # then it leaves
                 await reader.read()
+
+
+@attack(192)
+async def long_upgrades(host: str, port: int) -> None:
+    """Heads that the HTTP parser accepts, and the WebSocket parser does not."""
+    async with connection(host, port, upgrade_head("?" + 9000 * "x")) as (reader, _):
+        await reader.read()
+
+
+@attack(192)
+async def unread_answers(host: str, port: int) -> None:
+    async with connection(host, port) as (reader, writer):
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 12)
+        reader._transport.pause_reading()  # type: ignore[attr-defined]
+        while True:
+            writer.write(b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n" * 20)
+            await writer.drain()
+            await asyncio.sleep(0.5)
+
+
+@attack(192)
+async def stalled_requests(host: str, port: int) -> None:
+    async with connection(host, port, head("/api/teach", 10)) as (reader, _):
+        await reader.read()
+
+
+@attack(4)
+async def small_chunks(host: str, port: int) -> None:
+    start = b"POST /api/recordings/wave HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n"
+    async with connection(host, port, start + 250_000 * b"1\r\nx\r\n") as (reader, _):
+        await reader.readuntil(b"\r\n")
+
+
+@attack(2)
+async def empty_fragments(host: str, port: int) -> None:
+    async with connection(host, port) as (reader, writer):
+        await upgrade(reader, writer, start=True)
+        writer.write(message(2, b"x", final=False))
+        while True:
+            writer.write(message(0, b"", final=False) * 5000)
+            await writer.drain()
+            await asyncio.sleep(0.001)
+
+
+@attack(10)
+async def slow_uploads(host: str, port: int) -> None:
+    async with connection(host, port, head("/api/predict", 60 << 20)) as (reader, writer):
+        reading = asyncio.create_task(reader.read(1))
+        while not reading.done():
+            writer.write(bytes(2000))
+            await writer.drain()
+            await asyncio.sleep(0.1)
 
 
 async def run(name: str, host: str, port: int) -> None:

@@ -3,13 +3,16 @@
     python -m benchmarks.attacks [--seconds 20] [--only half_heads ...] [--model somethings]
 
 For each attack (`benchmarks.attackers`) a server is started by `horst serve`, and one client streams frames at 10 per
-second: first alone, then during the attack, which runs in another process. At the end the server gets SIGTERM while the
-attack goes on. Exit status 1: the client's p95 was 3 times as long as before and over 100 ms, frames were lost, memory
-grew by more than `MEMORY`, or the server took more than 10 s to end.
+second: first alone, then during the attack, which runs in another process. Another client asks for `/healthz` and sends
+an upload, which is not a video, every `PROBE` seconds. At the end the server gets SIGTERM while the attack goes on.
+
+Exit status 1: the client's p95 was 3 times as long as before and over 100 ms, frames were lost, `/healthz` took more
+than `HEALTH` seconds or did not answer 200, memory grew by more than `MEMORY`, or the server took over 10 s to end.
 """
 
 import argparse
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -18,8 +21,9 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import httpx
 import numpy as np
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -30,7 +34,8 @@ from horst.serving.frames import join_frame
 
 FPS = 10.0
 RATIO, FLOOR = 3.0, 0.1  # of the client's p95 to its quiet value; shorter ones than this pass, in seconds
-MEMORY = 500  # MB that an attack may add: 8 bodies are on disk, 2 videos and 8 recordings in memory
+MEMORY = 200  # MB that an attack may add
+HEALTH, PROBE = 1.0, 0.5  # seconds
 END = 10.0  # seconds
 
 
@@ -42,12 +47,15 @@ class Result:
     unanswered: int
     before: float  # memory, MB
     most: float
+    health: float  # seconds at most
+    refused: str  # uploads, and how many were sent
 
     @property
     def problems(self) -> list[str]:
         found = {
             "latency": self.attacked > max(RATIO * self.quiet, FLOOR),
             "frames": self.unanswered > 0,
+            "healthz": self.health > HEALTH,
             "memory": self.most - self.before > MEMORY,
         }
         return [name for name, bad in found.items() if bad]
@@ -59,13 +67,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=sorted(ATTACKS), default=list(ATTACKS))
     parser.add_argument("--model", default="somethings")
     args = parser.parse_args()
-    print("attack              p95 before   during  ratio  unanswered  memory before  at most  SIGTERM", flush=True)
+    titles = "attack              p95 before   during  ratio  unanswered  healthz  uploads refused"
+    print(titles, "memory before  at most  SIGTERM", sep="  ", flush=True)
     failed = 0
     for name in args.only:
         (result,), end = measure([name], args.model, args.seconds)
         times = f"{1000 * result.quiet:8.0f} ms {1000 * result.attacked:5.0f} ms {result.attacked / result.quiet:6.1f}"
-        sizes = f"{result.unanswered:11d} {result.before:11.0f} MB {result.most:5.0f} MB {end:6.1f} s"
-        print(f"{name:20}{times} {sizes}", *result.problems, "SIGTERM" if end > END else "", flush=True)
+        others = f"{result.unanswered:11d} {result.health:6.2f} s {result.refused:>16}"
+        sizes = f"{result.before:11.0f} MB {result.most:5.0f} MB {end:6.1f} s"
+        print(f"{name:20}{times} {others} {sizes}", *result.problems, "SIGTERM" if end > END else "", flush=True)
         failed += bool(result.problems) or end > END
     sys.exit(failed > 0)
 
@@ -78,13 +88,16 @@ def measure(names: Sequence[str], model: str, seconds: float, drain: float = 5.0
         served(model, 32, None, folder, "--drain", str(drain)) as (url, server),
     ):
         camera = Camera(url)
-        camera.stream(min(3.0, seconds))  # the first frames are slower
-        quiet = camera.stream(seconds)
+        with probed(url):
+            camera.stream(min(3.0, seconds))  # the first frames and uploads are slower
+            quiet = camera.stream(seconds)
         for name in names:
             before = camera.memory = resident(server.pid)
-            with attacked(name, url):
+            with attacked(name, url), probed(url) as probes:
                 during = camera.stream(seconds, server.pid)
-            results.append(Result(name, quiet, during, len(camera.sent), before, camera.memory))
+            refused = f"{sum(probes.refused)} of {len(probes.refused)}"
+            unanswered = len(camera.sent)
+            results.append(Result(name, quiet, during, unanswered, before, camera.memory, max(probes.health), refused))
         with ExitStack() as attacks:
             for name in names:
                 attacks.enter_context(attacked(name, url))
@@ -131,6 +144,38 @@ class Camera:
                 message = json.loads(self._socket.recv())
                 if message["type"] == "answer":
                     self._latencies.append(time.monotonic() - self.sent.pop(message["frame"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Probes:
+    health: list[float] = field(default_factory=list)  # seconds; infinite without an answer 200
+    refused: list[bool] = field(default_factory=list)  # whether an upload was refused
+
+
+@contextmanager
+def probed(url: str) -> Iterator[Probes]:
+    """A client that asks for `/healthz` and sends an upload, again and again, over a new connection each time."""
+    probes, end = Probes(), threading.Event()
+
+    def probe() -> None:
+        with httpx.Client(limits=httpx.Limits(max_keepalive_connections=0), timeout=10) as client:
+            while not end.wait(PROBE):
+                start = time.monotonic()
+                try:
+                    alive = client.get(f"{url}/healthz").status_code == 200
+                except httpx.HTTPError:
+                    alive = False
+                probes.health.append(time.monotonic() - start if alive else math.inf)
+                with suppress(httpx.HTTPError):
+                    probes.refused.append(client.post(f"{url}/api/predict", content=b"x").status_code == 503)
+
+    thread = threading.Thread(target=probe)
+    thread.start()
+    try:
+        yield probes
+    finally:
+        end.set()
+        thread.join()
 
 
 @contextmanager

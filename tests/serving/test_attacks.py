@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import logging
 import os
+import select
 import socket
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +21,24 @@ import pytest
 import videos
 from servers import Running, check_serving, frame, http, metrics, picture, running, tiny, wait_for
 
-from benchmarks.attackers import ATTACKS
+from benchmarks.attackers import ATTACKS, upgrade_head
 from benchmarks.attackers import message as masked
 from benchmarks.attacks import END, measure
 from horst.models import save
-from horst.serving import Limits
+from horst.serving import Limits, uploads
 from horst.serving.app import page_url
 from horst.serving.client import Client
+from horst.serving.connections import FREE_CHUNKS, SMALL
 from horst.serving.guard import LOCAL, _hostname
 from horst.serving.rate_limiter import RateLimiter
+from horst.serving.synthetic import CLIPS
 from horst.serving.uploads import OLD
 from horst.video.decode import VideoFile
 from horst.video.encode import write_video
 from horst.video.frame import Frame
 
 LIMITS = Limits(load=1000.0, head=1.0, body=1.0, waiting=20, slow=2.0, streams=4, video_pixels=4_000_000)
+LARGE = 20 << 20
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +100,79 @@ def test_kept_alive_connections_need_a_whole_head_too(server: Running) -> None:
     assert LIMITS.head / 2 < time.monotonic() - began < LIMITS.head + 5
 
 
+@pytest.mark.parametrize("head", [upgrade_head("?" + 9000 * "x"), upgrade_head("", 300 * "a: b\r\n")])
+def test_upgrades_that_only_http_accepts(server: Running, head: bytes) -> None:
+    """The WebSocket parser takes shorter lines and fewer headers."""
+    held = [connect(server, head) for _ in range(10 * LIMITS.waiting)]
+    assert http.get(f"{server.url}/healthz").status_code == 200
+    for client in held[-3:]:
+        assert ended(client).startswith((b"HTTP/1.1 414", b"HTTP/1.1 431"))
+    for client in held:
+        client.close()
+    check_serving(server)
+
+
+def test_requests_without_their_bodies(server: Running) -> None:
+    head = b"POST /api/teach HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 10\r\n\r\n"
+    held = [connect(server, head) for _ in range(10 * LIMITS.waiting)]
+    for _ in range(5):
+        assert http.get(f"{server.url}/healthz").status_code == 200
+    for client in held:
+        client.close()
+    check_serving(server)
+
+
+def large(server: Running) -> bytes:
+    """A request whose answer has 20 MB: more than the kernel takes for a client that does not read."""
+    path = server.folder / "samples" / f"{CLIPS[0][0]}.mp4"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(bytes(LARGE))
+    return b"GET /api/samples/sample-1.mp4 HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"connection: close\r\n\r\n"])
+def test_answers_that_are_not_read(tmp_path: Path, end: bytes) -> None:
+    with running(tmp_path, replace(LIMITS, slow=0.3)) as server:
+        request = large(server) + end
+        held = [connect(server, request) for _ in range(10 * LIMITS.waiting)]
+        for _ in range(5):
+            assert http.get(f"{server.url}/healthz").status_code == 200
+        time.sleep(4.0)
+        for client in held:
+            assert len(ended(client)) < LARGE
+
+
+def test_answers_that_are_read_slowly(server: Running) -> None:
+    """At 40 times the lowest rate."""
+    client = connect(server, large(server) + b"connection: close\r\n\r\n")
+    began, found = time.monotonic(), b""
+    while time.monotonic() - began < 3 * LIMITS.slow:
+        found += client.recv(1 << 16)
+        time.sleep(0.1)
+    assert len(found + ended(client)) > LARGE
+
+
+def test_pipelined_requests_get_one_answer(server: Running) -> None:
+    found = ended(connect(server, 100 * b"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n"))
+    assert found.count(b"HTTP/1.1 200") == 1
+
+
+def chunked(server: Running, chunk: bytes, count: int) -> bytes:
+    head = b"POST /api/recordings/wave HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\n"
+    client = connect(server, head)
+    with contextlib.suppress(ConnectionError):
+        client.sendall(count * (b"%x\r\n%s\r\n" % (len(chunk), chunk)) + b"0\r\n\r\n")
+    return client.recv(4096)
+
+
+def test_small_chunks(server: Running) -> None:
+    """A body may have some, of any size, and any number of others."""
+    for chunk, count in ((b"x", FREE_CHUNKS), (bytes(SMALL), 1000)):
+        assert chunked(server, chunk, count).startswith(b"HTTP/1.1 422")
+    assert chunked(server, b"x", 250_000).startswith(b"HTTP/1.1 400")
+    check_serving(server)
+
+
 def test_uploads_that_stall(server: Running, tmp_path: Path) -> None:
     head = b"POST /api/predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100000\r\n\r\n"
     held = [connect(server, head + bytes(10)) for _ in range(LIMITS.uploads + 1)]
@@ -106,14 +184,81 @@ def test_uploads_that_stall(server: Running, tmp_path: Path) -> None:
     assert not list((server.folder / "uploads").iterdir())
 
 
-def test_bodies_that_arrive_are_few(server: Running) -> None:
+OTHER = httpx.Client(transport=httpx.HTTPTransport(local_address="127.0.0.2"))
+
+
+@pytest.fixture
+def bodies(tmp_path: Path) -> Iterator[tuple[Running, list[socket.socket]]]:
+    """A server, and as many bodies as may arrive at once. They stall."""
     head = b"POST /api/recordings/wave HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 60000000\r\n\r\n"
-    held = [connect(server, head + bytes(100)) for _ in range(LIMITS.bodies)]
-    wait_for(lambda: len(list((server.folder / "uploads").glob("upload-*"))) == LIMITS.bodies)
-    assert http.post(f"{server.url}/api/recordings/wave", content=b"x").status_code == 503
-    for client in held:
+    with running(tmp_path, replace(LIMITS, body=1000.0)) as server:
+        held = [connect(server, head + bytes(100)) for _ in range(LIMITS.bodies)]
+        wait_for(lambda: len(list((server.folder / "uploads").glob("upload-*"))) == LIMITS.bodies)
+        yield server, held
+        for client in held:
+            client.close()
+        wait_for(lambda: not list((server.folder / "uploads").iterdir()))
+
+
+@pytest.mark.parametrize("slow", [True, False])
+@pytest.mark.parametrize("own", [True, False])
+def test_bodies_that_arrive_are_few(
+    bodies: tuple[Running, list[socket.socket]], monkeypatch: pytest.MonkeyPatch, own: bool, slow: bool
+) -> None:
+    """A further one ends a slow one of its address, or any of an address that has more."""
+    server, held = bodies
+    monkeypatch.setattr(uploads, "NEW", 0.0 if slow else 1e9)
+    if not own and not Path("/proc").exists():
+        pytest.skip("only Linux has the address 127.0.0.2 without being told")
+    answer = (http if own else OTHER).post(f"{server.url}/api/recordings/wave", content=b"x")
+    ends = slow or not own
+    assert answer.status_code == (422 if ends else 503), answer.text
+    if ends:
+        wait_for(lambda: len(list((server.folder / "uploads").glob("upload-*"))) == LIMITS.bodies - 1)
+        (first, *_), _, _ = select.select(held, [], [], 20)
+        assert b"its place" in ended(first)
+
+
+def test_the_slowest_body_ends(bodies: tuple[Running, list[socket.socket]], monkeypatch: pytest.MonkeyPatch) -> None:
+    server, held = bodies
+    for client in held[:3] + held[4:]:
+        client.sendall(bytes(50_000))
+    wait_for(lambda: sum(file.stat().st_size for file in server.folder.glob("uploads/*/body")) > 50_000)
+    time.sleep(1.0)  # until it has read what was sent
+    monkeypatch.setattr(uploads, "NEW", 0.0)
+    assert http.post(f"{server.url}/api/recordings/wave", content=b"x").status_code == 422
+    assert b"its place" in ended(held[3])
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="only Linux has the address 127.0.0.2 without being told")
+def test_videos_of_one_address_leave_a_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_down(monkeypatch)
+    clip = videos.clip(tmp_path / "clip.mp4", frames=600, fps=20).read_bytes()
+    head = b"POST /api/predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: %d\r\n\r\n" % len(clip)
+    with running(tmp_path / "served", replace(LIMITS, uploads=1)) as server:
+        first = connect(server, head + clip)
+        wait_for(lambda: [one.stat().st_size for one in server.folder.glob("uploads/*/body")] == [len(clip)])
+        time.sleep(0.5)  # until it has its place
+        assert http.post(f"{server.url}/api/predict", content=b"x").status_code == 503
+        with ThreadPoolExecutor() as pool:
+            other = pool.submit(OTHER.post, f"{server.url}/api/predict", content=b"x", timeout=60)
+            wait_for(lambda: len(list(server.folder.glob("uploads/*/body"))) == 2)
+            first.close()
+            assert other.result().status_code == 422
+
+
+@pytest.mark.parametrize(("rate", "status"), [(1e9, b"HTTP/1.1 408"), (1.0, b"HTTP/1.1 422")])
+def test_lowest_rate_of_a_body(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rate: float, status: bytes) -> None:
+    """30 bytes, one at a time. None of them is late, but all together may be."""
+    monkeypatch.setattr(uploads, "MIN_RATE", rate)
+    with running(tmp_path, replace(LIMITS, body=2.0)) as server:
+        client = connect(server, b"POST /api/predict HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 30\r\n\r\n")
+        with contextlib.suppress(ConnectionError):
+            for _ in range(30):
+                client.sendall(b"x")
+                time.sleep(0.1)
+        assert client.recv(4096).startswith(status)
         client.close()
-    wait_for(lambda: not list((server.folder / "uploads").iterdir()))
 
 
 @pytest.mark.parametrize("length", [None, 10, 10**9])
@@ -169,9 +314,7 @@ def test_recorded_frames_with_many_pixels(server: Running) -> None:
 
 def upgraded(server: Running) -> socket.socket:
     """A WebSocket whose client does not read."""
-    key = base64.b64encode(os.urandom(16)).decode()
-    upgrade = f"connection: Upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\nsec-websocket-key: {key}"
-    client = connect(server, f"GET /ws HTTP/1.1\r\nhost: 127.0.0.1\r\n{upgrade}\r\n\r\n".encode())
+    client = connect(server, upgrade_head())
     assert client.recv(4096).startswith(b"HTTP/1.1 101")
     return client
 
@@ -275,6 +418,23 @@ def test_many_small_messages(server: Running) -> None:
     with contextlib.suppress(ConnectionError):
         for _ in range(100):
             client.sendall(1000 * masked(2, frame(1, 0.0, b"")))
+    ended(client)
+    wait_for(lambda: "horst_streams 0\n" in metrics(server), timeout=10)
+    check_serving(server)
+
+
+def test_small_fragments(server: Running) -> None:
+    """A message may have some. With more, the session ends."""
+    client, parts = upgraded(server), [frame(1, 0.0)[i : i + 40] for i in range(0, len(frame(1, 0.0)), 40)]
+    client.sendall(masked(1, b'{"type": "start"}') + masked(2, parts[0], final=False))
+    client.sendall(b"".join(masked(0, part, final=False) for part in parts[1:]) + masked(0, b""))
+    found = b""
+    while b"answer" not in found:
+        found += client.recv(4096)
+    assert b'"predicted"' in found
+    client.sendall(masked(2, b"x", final=False))
+    with contextlib.suppress(ConnectionError):
+        client.sendall(20_000 * masked(0, b"", final=False))
     ended(client)
     wait_for(lambda: "horst_streams 0\n" in metrics(server), timeout=10)
     check_serving(server)

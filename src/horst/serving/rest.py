@@ -119,8 +119,9 @@ def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter
 def _predict(
     path: Path, check: Check, *, model: Predictor, reset: str, top: int, limits: Limits
 ) -> list[dict[str, Any]]:
-    stream = model.stream(reset=reset_policy(reset, model.head.classes, states=limits.states, live=False))
+    policy = reset_policy(reset, model.head.classes, states=limits.states, live=False)
     with open_upload(path, limits, model.size) as video:
+        stream = model.stream(reset=policy)  # takes memory, which a body that is no video is not worth
         predictions = stream.watch(checked_frames(video, limits, check), video.info.duration)
         return [prediction.to_dict(top) for prediction in predictions]
 
@@ -128,9 +129,9 @@ def _predict(
 def _render(path: Path, check: Check, *, model: Predictor, reset: str, limits: Limits) -> bytes:
     """An mp4 file as `horst predict --render` makes it. It is written beside `path`, which has a folder of its own."""
     policy = reset_policy(reset, model.head.classes, states=limits.states, live=False)
-    stream = model.stream(reset=policy, attention=True)
     # It is read twice, small and as it is: predictions must not depend on being drawn.
     with open_upload(path, limits, model.size) as video, open_upload(path, limits) as large:
+        stream = model.stream(reset=policy, attention=True)
         frames = checked_frames(video, limits, check)
         fps = min(video.info.fps or DEFAULT_FPS, MOST_FPS)
         images = render_stream(stream, frames, video.info.duration, fps=fps, large=large.frames())

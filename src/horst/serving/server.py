@@ -43,8 +43,8 @@ class Server(uvicorn.Server):
         self.manager.stopped.set()  # videos that are read end at their next frame
         for connection in tuple(self.server_state.connections):
             cycle = getattr(connection, "cycle", None)
-            if cycle is not None and cycle.more_body and not cycle.response_complete:
-                connection.transport.abort()  # the body of a request may never arrive
+            if cycle is not None and not cycle.response_complete and (cycle.more_body or cycle.flow.write_paused):
+                connection.transport.abort()  # the body may never arrive, and the answer may never be read
         await super().shutdown(sockets)
 
 
