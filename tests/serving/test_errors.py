@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+from pathlib import Path
+
 import pytest
 from fastapi import FastAPI
 from fastapi.testclient import TestClient
@@ -18,7 +21,7 @@ from horst.errors import (
     MissingExtraError,
     VideoError,
 )
-from horst.serving.errors import STATUSES, ApiError, ErrorResponse, install, responses
+from horst.serving.errors import STATUSES, ApiError, ErrorResponse, hide_paths, install, responses
 from horst.serving.metrics import Metrics
 
 
@@ -46,6 +49,8 @@ def client(metrics: Metrics) -> TestClient:
         "teapot": HTTPException(418, "no coffee"),
         "late": HTTPException(504, "it took too long"),
         "bug": ZeroDivisionError("secret"),
+        "full": OSError(errno.ENOSPC, "No space left on device", "/srv/data/secret"),
+        "closed": PermissionError(errno.EACCES, "Permission denied", "/srv/data/secret"),
     }
 
     @app.get("/raise/{name}")
@@ -72,6 +77,8 @@ def client(metrics: Metrics) -> TestClient:
         ("teapot", 418, "request"),
         ("late", 504, "request"),
         ("bug", 500, "internal"),
+        ("full", 507, "disk"),
+        ("closed", 500, "internal"),
     ],
 )
 def test_status_and_code(client: TestClient, name: str, status: int, code: str) -> None:
@@ -84,13 +91,29 @@ def test_status_and_code(client: TestClient, name: str, status: int, code: str) 
 def test_headers_and_messages(client: TestClient, metrics: Metrics) -> None:
     assert client.get("/raise/busy").headers["Retry-After"] == "5"
     assert client.get("/raise/method").headers["Allow"] == "GET"
-    assert "secret" not in client.get("/raise/bug").text
-    assert metrics.failures == 1
+    for count, name in enumerate(("bug", "full", "closed"), 1):
+        assert "secret" not in client.get(f"/raise/{name}").text
+        assert metrics.failures == count
     wrong = client.get("/raise/data?number=x")
     assert wrong.status_code == 422
     assert wrong.json()["error"]["message"].startswith("query.number: ")
     missing = client.get("/nowhere")
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "missing")
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("/srv/a/x.bin cannot be written: '/srv/a/x.bin'", "x.bin cannot be written: 'x.bin'"),
+        ("/my data/models/mine is damaged", "models/mine is damaged"),
+        ("C:\\data\\live\\x.bin cannot be written", "x.bin cannot be written"),
+        ('File "/usr/lib/python/os.py", line 3', 'File "os.py", line 3'),
+        ("use GET /api/teach, image/jpeg or http://host:80/a/b", None),
+        ("size is 5/3, see ../a/b, ~/.cache/horst and a/b", None),
+    ],
+)
+def test_clients_do_not_see_paths(message: str, shown: str | None) -> None:
+    assert hide_paths(message, Path("/my data")) == (message if shown is None else shown)
 
 
 def test_documented_responses() -> None:

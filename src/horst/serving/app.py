@@ -70,7 +70,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.manager = manager
-    errors.install(app, manager.metrics)
+    errors.install(app, manager.metrics, folder)
     app.include_router(api_routes(manager, folder, token=token is not None))
     app.include_router(page_routes(app))
 

@@ -1,7 +1,11 @@
 """Errors as clients see them: a status, and {"error": {"code", "message"}}."""
 
+import errno
 import logging
+import os
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -36,9 +40,12 @@ STATUSES = {
     422: ("input", "Invalid value; the message names it."),
     501: ("extra", "An optional package is not installed."),
     503: ("busy", "Busy: try again later."),
+    507: ("disk", "The disk of the server is full."),
 }  # default code and description
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}  # for OpenAPI
+FULL = (errno.ENOSPC, errno.EDQUOT)
+PATH = re.compile(r"(?<![\w.~:/\\])(?!/api/)(?:[A-Za-z]:)?(?:[/\\][^/\\\s'\":]+)+[/\\]([^/\\\s'\":,;)]+)")
 log = logging.getLogger("horst.serving")
 
 
@@ -76,28 +83,36 @@ def error_response(status: int, message: str, code: str, headers: Mapping[str, s
     return JSONResponse({"error": {"code": code, "message": message}}, status, headers)
 
 
+def hide_paths(message: str, folder: Path | None = None) -> str:
+    """A message for clients, who must not see paths of the server: only their last parts. `folder` may have spaces."""
+    return PATH.sub(r"\1", message if folder is None else message.replace(f"{folder}{os.sep}", ""))
+
+
 def validation_message(found: Sequence[Any]) -> str:
     """The first error of pydantic as one line."""
     return f"{'.'.join(str(part) for part in found[0]['loc'])}: {found[0]['msg']}"
 
 
-def install(app: FastAPI, metrics: Metrics) -> None:
-    """Answer every error in the same form."""
+def install(app: FastAPI, metrics: Metrics, folder: Path | None = None) -> None:
+    """Answer every error in the same form. `folder` of the server is not named."""
 
     async def answer(request: Request, error: Exception) -> JSONResponse:
         if isinstance(error, ApiError):
-            return error_response(error.status, str(error), error.code)
+            return error_response(error.status, hide_paths(str(error), folder), error.code)
         if isinstance(error, HorstError):
             status, code = next(known for kind, known in KINDS.items() if isinstance(error, kind))
-            return error_response(status, str(error), code)
+            return error_response(status, hide_paths(str(error), folder), code)
         if isinstance(error, RequestValidationError):
             return error_response(422, validation_message(error.errors()), "input")
         if isinstance(error, HTTPException):
             code = STATUSES.get(error.status_code, ("request", ""))[0]
             return error_response(error.status_code, str(error.detail), code, error.headers)
+        full = isinstance(error, OSError) and error.errno in FULL
         log.error("%s %s", request.method, request.url.path, exc_info=error)
         metrics.add(failures=1)
+        if full:
+            return error_response(507, "the disk of the server is full: its owner must free some space", "disk")
         return error_response(500, "internal server error", "internal")
 
-    for kind in (HorstError, RequestValidationError, HTTPException, Exception):
+    for kind in (HorstError, RequestValidationError, HTTPException, OSError, Exception):
         app.add_exception_handler(kind, answer)

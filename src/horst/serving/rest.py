@@ -88,7 +88,9 @@ def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter
     router.include_router(download_routes(manager.finetuner, folder / "exports"))
     router.include_router(sample_routes(Samples(folder / "samples", manager)))
 
-    @router.post("/api/predict", tags=["predict"], responses=responses(408, 413, 422, 503), openapi_extra=BINARY_BODY)
+    @router.post(
+        "/api/predict", tags=["predict"], responses=responses(408, 413, 422, 503, 507), openapi_extra=BINARY_BODY
+    )
     async def predict(
         request: Request,
         model: str | None = Query(None, max_length=100),
@@ -101,7 +103,7 @@ def api_routes(manager: ModelManager, folder: Path, *, token: bool) -> APIRouter
         predictions = await videos.run(request, work)
         return VideoPredictions(model=name, fps=predictor.fps, predictions=predictions)
 
-    mp4 = file_response("video/mp4", 408, 413, 422, 503)
+    mp4 = file_response("video/mp4", 408, 413, 422, 503, 507)
 
     @router.post("/api/render", tags=["predict"], openapi_extra=BINARY_BODY, **mp4)
     async def render(

@@ -87,7 +87,7 @@ def sample_routes(samples: Samples) -> APIRouter:
         """Example clips for a model: of a finetuned one, recordings of its labels."""
         return samples.list(model)
 
-    mp4 = file_response("video/mp4", 404, 422)
+    mp4 = file_response("video/mp4", 404, 422, 507)
     part = "Part of the file, for a Range request."
     mp4["responses"][206] = {"description": part, "content": {"video/mp4": BINARY}}
 
@@ -99,7 +99,7 @@ def sample_routes(samples: Samples) -> APIRouter:
             return FileResponse(found, media_type="video/mp4")
         return Response(found, media_type="video/mp4")
 
-    @router.get("/api/samples/{name}.jpg", **file_response("image/jpeg", 404, 422))
+    @router.get("/api/samples/{name}.jpg", **file_response("image/jpeg", 404, 422, 507))
     def picture(name: str) -> Response:
         """The first frame of an example clip."""
         return Response(samples.picture(name), media_type="image/jpeg")

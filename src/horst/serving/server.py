@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from horst.serving.connections import connection_classes, max_connections
 from horst.serving.guard import Guard
 from horst.serving.limits import Limits
+from horst.serving.logs import limit_repeats
 from horst.serving.manager import ModelManager
 
 
@@ -68,5 +69,6 @@ def create_server(app: Guard, *, host: str, port: int, limits: Limits, drain: fl
         limit_concurrency=max_connections(limits),
         server_header=False,
     )
+    limit_repeats()
     assert isinstance(app.app, FastAPI)
     return Server(config, app.app.state.manager, drain)

@@ -1,7 +1,7 @@
 """The REST routes of teaching: recorded clips, and finetuning a model on them."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from horst.errors import BusyError, DataError, ExistsError, InputError
 from horst.finetune import Finetuner, FinetuneState, Recording, Recordings
-from horst.serving.errors import BINARY_BODY, ApiError, file_response, responses
+from horst.serving.errors import BINARY_BODY, ApiError, file_response, hide_paths, responses
 from horst.serving.frames import join_recording, split_recording
 from horst.serving.limits import Limits
 from horst.serving.uploads import Check, Uploads, checked_frames, open_upload
@@ -39,8 +39,11 @@ class FinetuneRequest(BaseModel):
 def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
     router, recordings, limits = APIRouter(tags=["teach"]), finetuner.recordings, uploads.limits
 
+    def shown(state: FinetuneState) -> FinetuneState:
+        return replace(state, message=hide_paths(state.message, finetuner.models_folder.parent))
+
     stores: dict[str, Any] = {"status_code": 201, "openapi_extra": BINARY_BODY}
-    stores["responses"] = responses(404, 408, 409, 413, 422, 503)
+    stores["responses"] = responses(404, 408, 409, 413, 422, 503, 507)
 
     @router.post("/api/recordings/{label}", **stores)
     async def record(request: Request, label: Label) -> Recording:
@@ -90,12 +93,12 @@ def teach_routes(finetuner: Finetuner, uploads: Uploads) -> APIRouter:
     @router.get("/api/teach", responses=responses())
     def state() -> FinetuneState:
         """Progress and result."""
-        return finetuner.state()
+        return shown(finetuner.state())
 
     @router.delete("/api/teach", responses=responses())
     def cancel() -> FinetuneState:
         """Cancel; a model of the same name stays as it was."""
-        return finetuner.cancel()
+        return shown(finetuner.cancel())
 
     return router
 
@@ -123,6 +126,8 @@ def _add(recordings: Recordings, label: str, frames: Iterator[tuple[float, Image
         return recordings.add(label, frames)
     except BusyError as error:  # until something is removed: waiting does not help
         raise ApiError(409, str(error), "full") from error
+    except DataError as error:
+        raise ApiError(507, "the server cannot write the clip: its disk may be full") from error
 
 
 def _frames(frames: Iterator[Frame], longest: float) -> Iterator[tuple[float, Image]]:
