@@ -31,7 +31,10 @@ class Waiting:
         waiting = list(dict.fromkeys(transport for transport, _ in self._deadlines))
         own = [other for other in waiting if _address(other) == _address(transport)]
         if len(own) > self.limits.waiting or len(waiting) > self._most:
-            oldest = own[0] if len(own) > self.limits.waiting else waiting[0]
+            others = own if len(own) > self.limits.waiting else waiting
+            # of the same wait if possible: a client whose request is on its way does not end for one that never reads
+            same = [other for other in others if other is not transport and (other, wait) in self._deadlines]
+            oldest = (same or others)[0]
             oldest.abort()
             self.end(oldest)
 
