@@ -5,7 +5,6 @@ that Ray has chosen, with the code and the working directory of this one: the ma
 process or a machine is lost, `horst.tasks` starts the command again, and it continues what it finds.
 """
 
-import ctypes
 import math
 import os
 import shlex
@@ -18,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from horst.data.jobs import end_with_parent
 from horst.errors import ConfigError, TaskError
 from horst.extras import require
 from horst.tasks import LOST, STOP_SECONDS, VISIBLE, Process, ProcessGroup, start_module
@@ -29,7 +29,6 @@ GROUP_SECONDS = 120.0  # how long the machines of a distributed run may take to 
 LOST_SECONDS = 15.0  # how long after a failure another task of its group may turn out to be lost
 CAUSE_SECONDS = 3.0  # how long after a failure another process of the same machine may turn out to be its cause
 RETRIES = 3
-PR_SET_PDEATHSIG = 1  # of Linux
 
 
 class RayLauncher:
@@ -256,18 +255,10 @@ def run_command(words: Sequence[str], folder: str, processes: Sequence[tuple[str
                 process.stop()
 
 
-def end_with_parent(parent: int) -> None:
-    """Let the kernel kill this process when its parent ends. Linux only."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it has ended before
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
 if __name__ == "__main__":  # python -m horst.cluster MODULE ARGUMENTS
     import runpy
 
-    end_with_parent(int(os.environ.pop("HORST_PARENT")))
+    end_with_parent(parent=int(os.environ.pop("HORST_PARENT")))
     signal.signal(signal.SIGINT, signal.default_int_handler)  # Ray's workers ignore it, and so would this process
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

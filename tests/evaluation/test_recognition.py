@@ -31,6 +31,7 @@ from horst.evaluation.parts import merge_parts, part_file, write_part
 from horst.evaluation.predictions import FRACTIONS, Predictions
 from horst.models import Predictor
 from horst.synth.make import make_somethings
+from horst.training.speed import cpu_threads
 from horst.video.sampling import observed_frames
 
 VAL = 5
@@ -344,7 +345,8 @@ def test_two_processes_equal_one(data_yaml: Path, tmp_path: Path) -> None:
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     module = module_of(data_yaml, batch_size=2)
-    alone = predict(model, module, progress=False)
+    with cpu_threads(1):  # as they have
+        alone = predict(model, module, progress=False)
     metrics = evaluate_predictions(alone, module.annotations, "val", module.data.clip)
     for rank in range(2):
         assert same(Predictions.load(tmp_path / f"{rank}.safetensors"), alone)
