@@ -62,7 +62,7 @@ $(LOWEST)/pins.txt: pyproject.toml constraints.txt tools/lowest.py
 	$(LOWEST)/bin/python tools/lowest.py dev $(if $(LOWEST_TORCH),--torch) > $@.new
 	mv $@.new $@
 
-integration: $(VENV)/dev.stamp ## Run notebooks, the site, loggers, several nodes and long streams (two minutes)
+integration: $(VENV)/dev.stamp ## Run notebooks, the site, several nodes, long streams, attacks and other processors (five minutes)
 	$(PYTEST) -m integration
 
 portable: $(VENV)/dev.stamp ## Run tests of numbers as other processors would compute them (an hour)

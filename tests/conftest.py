@@ -60,10 +60,10 @@ def samples(root: Path) -> Path:
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than cores: tests of servers, pages and cameras mostly wait."""
+    """Two more than cores: tests of servers, pages, cameras and processes often wait."""
     from horst.threads import available_cores
 
-    return available_cores() + 1
+    return available_cores() + 2
 
 
 def pytest_collection_finish() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -20,6 +21,7 @@ import numpy as np
 import pytest
 import videos
 from servers import Running, check_serving, frame, http, metrics, picture, running, tiny, wait_for
+from starlette.requests import Request
 
 from benchmarks.attackers import ATTACKS, upgrade_head
 from benchmarks.attackers import message as masked
@@ -29,6 +31,7 @@ from horst.serving import Limits, uploads
 from horst.serving.app import page_url
 from horst.serving.client import Client
 from horst.serving.connections import FREE_CHUNKS, SMALL
+from horst.serving.errors import ApiError
 from horst.serving.guard import LOCAL, _hostname
 from horst.serving.rate_limiter import RateLimiter
 from horst.serving.synthetic import CLIPS
@@ -217,6 +220,21 @@ def test_bodies_that_arrive_are_few(
         wait_for(lambda: len(list((server.folder / "uploads").glob("upload-*"))) == LIMITS.bodies - 1)
         (first, *_), _, _ = select.select(held, [], [], 20)
         assert b"its place" in ended(first)
+
+
+def test_a_body_ends_also_while_a_piece_of_it_is_written() -> None:
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"piece", "more_body": True}
+
+    async def run() -> None:
+        body = uploads.Body(Request({"type": "http", "headers": []}, receive), "", LIMITS)
+        pieces = body.pieces()
+        assert await anext(pieces) == b"piece"
+        body.end()
+        with pytest.raises(ApiError, match="its place"):
+            await anext(pieces)
+
+    asyncio.run(run())
 
 
 def test_the_slowest_body_ends(bodies: tuple[Running, list[socket.socket]], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -447,7 +465,7 @@ def test_bodies_have_one_rate() -> None:
     assert arriving.spend(500) == pytest.approx(1.0, abs=0.05)
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the memory of another process is read from /proc")
 def test_other_clients_during_attacks(tmp_path: Path) -> None:
     """Latency and memory during each attack, and the end by SIGTERM during all of them."""

@@ -108,6 +108,7 @@ def last_answer(page: Page, clip: Path) -> str:
     return page.locator("#answer").inner_text()
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("eager_finetuning")
 def test_teach_gestures(samples: Path, tmp_path: Path) -> None:
     taught, held_out = choose(samples / "gestures")

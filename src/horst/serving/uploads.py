@@ -175,6 +175,8 @@ class Body:
         stream = self._request.stream()
         try:
             while True:
+                if self._ended:  # while a piece was written
+                    raise TimeoutError
                 async with asyncio.timeout(self._limits.body) as self._waiting:
                     piece = await anext(stream, None)
                 self._waiting = None
@@ -184,7 +186,7 @@ class Body:
                 if self._size > self._limits.upload_bytes:
                     raise too_large
                 seconds = time.monotonic() - self._started
-                if self._ended or seconds > self._limits.body + self._size / MIN_RATE:
+                if seconds > self._limits.body + self._size / MIN_RATE:
                     raise TimeoutError
                 yield piece
         except TimeoutError:
