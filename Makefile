@@ -62,10 +62,10 @@ $(LOWEST)/pins.txt: pyproject.toml constraints.txt tools/lowest.py
 	$(LOWEST)/bin/python tools/lowest.py dev $(if $(LOWEST_TORCH),--torch) > $@.new
 	mv $@.new $@
 
-integration: $(VENV)/dev.stamp ## Run notebooks, the site, several nodes, long streams, attacks and other processors (five minutes)
+integration: $(VENV)/dev.stamp ## Run notebooks, the site, several nodes, long streams, attacks and other processors (two minutes)
 	$(PYTEST) -m integration
 
-portable: $(VENV)/dev.stamp ## Run tests of numbers as other processors would compute them (an hour)
+portable: $(VENV)/dev.stamp ## Run tests of numbers as other processors would compute them (long)
 	$(BIN)/python tools/portable.py
 
 nightly: $(VENV)/dev.stamp ## Train every method for some minutes and see that it learns (hours)

@@ -89,5 +89,6 @@ def _rounding() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _real_rounding(request: pytest.FixtureRequest, _rounding: None) -> Iterator[None]:
+    """Tests with the marker `real_rounding` round as this processor does."""
     with _disable_current_modes() if request.node.get_closest_marker("real_rounding") else nullcontext():
         yield

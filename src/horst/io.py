@@ -17,6 +17,7 @@ from horst.errors import DataError, HorstError
 INDEX = "index.json"
 LOCK = ".lock"
 PARTIAL = ".partial"  # ends the names of files that are being written; they are hidden
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # no space, a quota, a file that is too large
 ABANDONED = 86_400.0  # seconds after which the unfinished file of another machine counts as abandoned
 _CHECKSUM = '{"crc32": "%08x", '
 _CHECKSUM_LENGTH = len(_CHECKSUM % 0)

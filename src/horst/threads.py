@@ -1,4 +1,6 @@
-"""How many threads this process may use, and how they wait. It needs neither torch nor numpy, which read it at import.
+"""How many threads this process may use, and how they wait.
+
+torch and numpy read the environment when they are loaded, so this module imports neither.
 
 Threads of OpenMP spin while they wait for the next piece of work. That saves microseconds on an idle machine. Beside
 other processes they take the processor from the threads that they wait for.
@@ -12,7 +14,7 @@ POLICY, THREADS = "OMP_WAIT_POLICY", "OMP_NUM_THREADS"
 CGROUPS = Path("/sys/fs/cgroup")  # of Linux: the limits of containers and services
 OWN_CGROUPS = Path("/proc/self/cgroup")  # the names of the cgroups of this process
 
-_limited = False  # whether OMP_NUM_THREADS is of `prepare_threads`
+_limited = False  # whether `prepare_threads` has set OMP_NUM_THREADS
 
 
 def prepare_threads() -> None:

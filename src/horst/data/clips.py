@@ -114,7 +114,9 @@ def early_actions(annotations: Annotations, config: ClipConfig) -> list[int]:
 def early_notice(count: int, split: str, config: ClipConfig) -> str:
     """How many of the actions of a split are left out."""
     actions = f"{count:,} {split}{'action starts' if count == 1 else 'actions start'}"
-    return f"{actions} in the first {config.stride:g} s of a video, so no frame precedes, and training leaves out such"
+    them = "it" if count == 1 else "them"
+    where = f"in the first {config.stride:g} s of a video, so no frame precedes {them}"
+    return f"{actions} {where}: training leaves {them} out"
 
 
 def frame_times(numbers: Indices) -> NDArray[np.float64]:

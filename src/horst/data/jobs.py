@@ -15,8 +15,6 @@ from horst.threads import available_cores
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-
-
 PR_SET_PDEATHSIG = 1  # of prctl on Linux
 
 

@@ -9,7 +9,6 @@ A save is atomic: the folder is written under another name and then renamed. Loa
 before it returns a model, and the CRC-32 of all weights in the metadata of model.safetensors.
 """
 
-import itertools
 import json
 import os
 import shutil
@@ -131,7 +130,7 @@ def _skeleton(config: PredictorConfig, labels: Labels | None, path: Path) -> Pre
 
 def _read_model(path: Path) -> tuple[Path, tuple[PredictorConfig, Labels | None, Predictor, Weights, str | None]]:
     """Where a model is, and all its files. They are read again if another model replaced it meanwhile."""
-    for attempt in itertools.count(1):
+    for _ in range(ATTEMPTS):
         place = current_place(path)
         before = _stamp(place)
         try:
@@ -141,14 +140,12 @@ def _read_model(path: Path) -> tuple[Path, tuple[PredictorConfig, Labels | None,
             skeleton = _skeleton(config, labels, place)
             found = config, labels, skeleton, _read(place / WEIGHTS), read_card(place)
         except (CheckpointError, OSError):
-            if attempt == ATTEMPTS or _stamp(current_place(path)) == before:
+            if _stamp(current_place(path)) == before:
                 raise
         else:
             if _stamp(place) == before:
                 return place, found
-            if attempt == ATTEMPTS:
-                raise CheckpointError(f"{path} was replaced {ATTEMPTS} times while it was read: try again later")
-    raise AssertionError
+    raise CheckpointError(f"{path} was replaced {ATTEMPTS} times while it was read: try again later")
 
 
 def _stamp(folder: Path) -> tuple[int, int, int] | None:

@@ -1,6 +1,5 @@
 """Errors as clients see them: a status, and {"error": {"code", "message"}}."""
 
-import errno
 import logging
 import os
 import re
@@ -16,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from horst import errors
 from horst.errors import HorstError
+from horst.io import DISK_FULL
 from horst.serving.metrics import Metrics
 
 KINDS: dict[type[HorstError], tuple[int, str]] = {
@@ -44,7 +44,6 @@ STATUSES = {
 }  # default code and description
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 BINARY_BODY = {"requestBody": {"required": True, "content": {"application/octet-stream": BINARY}}}  # for OpenAPI
-FULL = (errno.ENOSPC, errno.EDQUOT)
 PATH = re.compile(r"(?<![\w.~:/\\])(?!/api/)(?:[A-Za-z]:)?(?:[/\\][^/\\\s'\":]+)+[/\\]([^/\\\s'\":,;)]+)")
 log = logging.getLogger("horst.serving")
 
@@ -107,7 +106,7 @@ def install(app: FastAPI, metrics: Metrics, folder: Path | None = None) -> None:
         if isinstance(error, HTTPException):
             code = STATUSES.get(error.status_code, ("request", ""))[0]
             return error_response(error.status_code, str(error.detail), code, error.headers)
-        full = isinstance(error, OSError) and error.errno in FULL
+        full = isinstance(error, OSError) and error.errno in DISK_FULL
         log.error("%s %s", request.method, request.url.path, exc_info=error)
         metrics.add(failures=1)
         if full:

@@ -1,6 +1,5 @@
 """Train a run from its config, or resume one that was stopped."""
 
-import errno
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from horst.data.segments import WHOLE_VIDEOS, evaluated
 from horst.errors import CheckpointError, ConfigError, HorstError, did_you_mean
 from horst.evaluation.measure import metric_names
 from horst.evaluation.report import value_with_unit
+from horst.io import DISK_FULL
 from horst.training.build import build_model, loss_for, notices
 from horst.training.callbacks import AveragedWeights, CompletionCallback
 from horst.training.checkpoints import CheckpointCallback, check_checkpoint
@@ -30,7 +30,6 @@ from horst.training.run import Run, is_first
 from horst.training.speed import be_deterministic, cpu_threads, resolve
 
 MisconfigurationException = lightning.fabric.utilities.exceptions.MisconfigurationException
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 EXPECTED_WARNINGS = (
     ".*does not have many workers.*",  # the user's choice
     ".*resuming training from a mid-epoch.*",  # exact here
@@ -234,7 +233,7 @@ def _run_trainer(trainer: Any, module: TrainingModule, data: ClipDataModule, run
         except HorstError:
             raise
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in DISK_FULL:
                 raise
             what = error.filename or f"a file of {run.place}"
             raise CheckpointError(f"{what} cannot be written: {error.strerror}; {run.remedy}") from error

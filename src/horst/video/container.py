@@ -227,7 +227,9 @@ def _is_flash(path: Path) -> bool:
 
 
 def most_pixels(width: int, height: int) -> int:
-    """Pixels of the largest frame that is decoded of a stream whose header announces this size."""
+    """Pixels of the largest frame that is decoded of a stream whose header announces this size, 0 if it does not."""
+    if not width or not height:
+        return MAX_PIXELS
     return min(MAX_PIXELS, max(GROWN_PIXELS, (width + BLOCK) * (height + BLOCK)))
 
 
